@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
@@ -11,6 +11,10 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.system.records import dataclass
 
 RuleKind: TypeAlias = Literal["allow", "ask", "deny"]
+RuleScope: TypeAlias = Literal["session", "project", "everywhere"]
+
+NETWORK: Final = "network"
+"""What rules about hosts begin with; it is no tool."""
 
 # Tools that access a file in the same way as the tool that a rule names.
 _ALIKE = {"edit": ("write",), "read": ("grep", "glob")}

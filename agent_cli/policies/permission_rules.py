@@ -6,6 +6,7 @@
     bash(npm test)        the command npm test only
     bash(npm test *)      npm test with any arguments
     edit(src/**)          every path below src, by .gitignore rules; edit(*.md) in any folder
+    network(*.example.com)  hosts that commands and pages may reach; see `network_rules`
     read_mcp_resource(docs:file:///a/*)   what that server has below this address
     Bash(npm test:*)      a rule in Claude Code's words: bash(npm test *)
 
@@ -27,7 +28,7 @@ from urllib.parse import unquote
 from agent_cli.contracts.claude_tools import may_match, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permissions import Rule, RuleKind
+from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.policies.command_calls import COMMAND_TOOL
 from agent_cli.system.records import dataclass
 
@@ -161,6 +162,9 @@ def parse_rule(written: str, origin: str = "") -> Rule:
     rule = Rule(tool, None if text in ("", "*", "**") else text, origin)
     if rule.text is None:
         return rule
+    if rule.tool == NETWORK:
+        _check_host(rule.text, origin)
+        return rule
     if rule.names(COMMAND_TOOL):
         try:
             _command_rule(rule)
@@ -182,7 +186,7 @@ def parse_rule(written: str, origin: str = "") -> Rule:
 def without_matches(rules: RuleSet, tools: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each rule about a tool that is none of *tools*; servers' may come."""
     for kind, rule in rules.listed():
-        if not rule.tool.endswith("*") and not may_match(rule.tool, tools):
+        if not rule.tool.endswith("*") and not may_match(rule.tool, (*tools, NETWORK)):
             yield (
                 f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing: there is"
                 f" no tool {rule.tool} here"
@@ -286,6 +290,15 @@ def _command_rule(rule: Rule) -> "CommandRule":
     from agent_cli.policies.shell import command_rule  # noqa: PLC0415 - where a rule names one
 
     return command_rule(rule.text)
+
+
+def _check_host(text: str, origin: str) -> None:
+    from agent_cli.policies.network_rules import check_pattern  # noqa: PLC0415 - few have such rules
+
+    try:
+        check_pattern(text)
+    except SettingsError as error:
+        raise SettingsError(f"{origin or 'permissions'}: {error}") from error
 
 
 def _no_rule(written: str, origin: str) -> SettingsError:

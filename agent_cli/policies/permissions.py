@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
 from agent_cli.contracts.permission_modes import STRICTNESS, Mode, stricter
-from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind
+from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind, RuleScope
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.contracts.wording import MOVED, UNSANDBOXED
@@ -73,6 +73,7 @@ class Permissions:
         sandbox: Callable[[], Awaitable[Report]] | None = None,
         project_rules: ProjectRules | None = None,
         access: Access | None = None,
+        unkept: Callable[[str], str] = lambda _command: "",
     ) -> None:
         """Create the policy of a session.
 
@@ -84,7 +85,9 @@ class Permissions:
             sandbox: Returns the sandbox's report once it is known; None without a sandbox.
             project_rules: Stores rules for this workspace, if that is allowed.
             access: The workspace of the file tools, if a person may grant them more paths.
+            unkept: Returns a sentence if what a command changes is not kept for an undo, else "".
         """
+        self._unkept = unkept
         self.mode: Mode = mode
         self._place = place
         self._rules = rules
@@ -119,9 +122,13 @@ class Permissions:
             self._access.open_path(decision.opens)
         if isinstance(decision.verdict, Ask):
             by_mode = session_rules(call, self._place_in(report)) if decision.by_mode else ()
+            unkept = self._unkept(command_of(call)) if is_command else ""
             self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
-                facts_about(call, decision.rule, report, self._place),
+                (
+                    *facts_about(call, decision.rule, report, self._place),
+                    *filter(None, (unkept,)),
+                ),
                 is_danger=not decision.by_mode and decision.rule is None,
                 looser_modes=self._looser_modes(call, tool, params, report, mode),
             )
@@ -211,6 +218,26 @@ class Permissions:
         if self._project_rules and (rules := self.asked_about(call).rules):
             self._project_rules.add(rules)
         self.remember(call, str(self.project_file or _THIS_SESSION))
+
+    def about_host(self, host: str, port: int) -> tuple[RuleKind, Rule] | None:
+        """Return the strongest rule about *host* at *port*, with its kind; None without one."""
+        from agent_cli.policies.network_rules import rule_about_host  # noqa: PLC0415 - with a host
+
+        return rule_about_host(self._rules, host, port)
+
+    def allow_hosts(self, written: Sequence[str], scope: RuleScope) -> None:
+        """Add the rules *written* about hosts, for *scope*.
+
+        Raises:
+            SettingsError: They cannot be stored, so nothing is allowed.
+        """
+        origin, stored = _THIS_SESSION, self._project_rules
+        if stored and scope != "session":
+            add = stored.add_everywhere if scope == "everywhere" else stored.add
+            (add or stored.add)(written)
+            origin = str(stored.file)
+        for each in written:
+            self._allow(parse_rule(each, origin))
 
     def open_dir(self, folder: Path) -> None:
         """Let tools and commands use a further directory like the workspace."""

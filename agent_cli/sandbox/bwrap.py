@@ -6,6 +6,7 @@ Knows the program's options; nothing here starts it, except to read its version.
 import os
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_cli.sandbox.confinement import Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter
+from agent_cli.sandbox.stand_ins import stand_in
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
 
 # The sandbox has its own of these, without any files of the host that would have to be hidden.
@@ -29,6 +31,9 @@ VERSION_MIN = (0, 5)
 
 # The system's program first: where AppArmor forbids namespaces, it allows them for this path.
 _SYSTEM = (Path("/usr/bin/bwrap"), Path("/bin/bwrap"), Path("/usr/local/bin/bwrap"))
+
+# Fewer masks are not worth a copy of their folder.
+_STAND_IN_FROM = 8
 
 # /run is full of other programs' sockets; commands need only the name resolver in it (with a
 # network) and, on some systems, the installed programs.
@@ -124,13 +129,15 @@ def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path
         # If we run as root, the kernel would let the command change settings in /proc/sys.
         *("--proc", "/proc", "--remount-ro", "/proc"),
         *_kept(rules),
-        *("--ro-bind" if places.scratch else "--bind", str(places.temporary), "/tmp"),
+        *("--bind", str(places.temporary), "/tmp"),
         *("--bind", str(places.scratch or places.temporary), "/var/tmp"),
-        *_hidden([path for path in outside if not _inside(path, REPLACED)], places),
+        *_covered([path for path in outside if not _inside(path, REPLACED)], places),
         *(word for path in rules.visible for word in ("--ro-bind", str(path), str(path))),
         *(word for path in rules.writable for word in ("--bind", str(path), str(path))),
         *(word for path in rules.read_only for word in ("--ro-bind", str(path), str(path))),
         *_hidden([path for path in rules.hidden if path not in outside], places),
+        # Not before: a root below it needs a folder there to be mounted on.
+        *(("--remount-ro", "/tmp") if places.scratch else ()),
         *("--chdir", str(cwd)),
         *(("--seccomp", str(_FILTER_DESCRIPTOR)) if has_filter() else ()),
         "--",
@@ -151,6 +158,22 @@ def _kept(rules: Rules) -> Iterator[str]:
     for path in (*_KEPT_OF_RUN, *(_KEPT_WITH_NETWORK if rules.network else ())):
         if path.exists():
             yield from ("--ro-bind", str(path), str(path))
+
+
+def _covered(paths: Sequence[Path], places: Places) -> Iterator[str]:
+    """Yield mounts as `_hidden`; one for most entries of a folder, if nothing is to be written."""
+    covered = set[Path]()
+    counts = Counter(path.parent for path in paths if places.scratch)
+    for folder in sorted(each for each, count in counts.items() if count >= _STAND_IN_FROM):
+        if any(path.is_relative_to(folder) for path in REPLACED):
+            continue
+        entries = {path for path in paths if path.parent == folder}
+        if made := stand_in(folder, entries, places):
+            covered |= entries
+            yield from ("--ro-bind", str(made.copy), str(folder))
+            for path in made.kept:
+                yield from ("--ro-bind-try", str(path), str(path))
+    yield from _hidden([path for path in paths if path not in covered], places)
 
 
 def _hidden(paths: Sequence[Path], places: Places) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The parameters for starting one command in the sandbox."""
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,10 +8,35 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.system.launching import Restriction, restricted
+from agent_cli.system.paths import is_dir
+from agent_cli.system.records import dataclass, field
 
 
 def _nothing() -> Sequence[str]:
     return ()
+
+
+class WayOut(Protocol):
+    """The way of one command to the network, which the sandbox closes to it otherwise."""
+
+    @property
+    def mount(self) -> tuple[Path, str]:
+        """A folder, and where it is to be in the sandbox."""
+        ...
+
+    @property
+    def prefix(self) -> Sequence[str]:
+        """The program that opens it in the sandbox, and its arguments; the command follows."""
+        ...
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables by which programs find it."""
+        ...
+
+    def close(self) -> Sequence[str]:
+        """Close it; return sentences about its use."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +72,43 @@ class Confinement:
 
         Only bubblewrap hides it, by a directory for temporary files of its own.
         """
-        if not self.nested:
+        return self._with_mount("--ro-bind", folder) if self.nested else self
+
+    def keeping(self, folder: str) -> "Confinement":
+        """Return this one, in which the command may also write to *folder*, if it is there."""
+        if not folder or not is_dir(Path(folder)):
             return self
-        mount = ("--ro-bind", str(folder), str(folder))
+        if self.restriction is None:
+            return self._with_mount("--bind", Path(folder))
+        may = self.restriction
+        readable, writable = [*may.readable, folder], [*may.writable, folder]
+        return replace(self, restriction=replace(may, readable=readable, writable=writable))
+
+    def _with_mount(self, kind: str, folder: Path) -> "Confinement":
+        mount = (kind, str(folder), str(folder))
         return replace(self, prefix=[*self.prefix[:-1], *mount, self.prefix[-1]])
+
+    def reaching(self, way: WayOut) -> "Confinement":
+        """Return this one, with *way* as its only one to the network; for bubblewrap only.
+
+        Without it, if a rule hides a program of *way*: the command would not start.
+        """
+        programs = [Path(os.path.realpath(word)) for word in way.prefix if word.startswith("/")]
+        if any(each.is_relative_to(path) for each in programs for path in self.hidden):
+            way.close()
+            return self
+        folder, inside = way.mount
+        release = self.release
+
+        def close() -> Sequence[str]:
+            return [*way.close(), *release()]
+
+        return replace(
+            self,
+            prefix=[*self.prefix[:-1], "--ro-bind", str(folder), inside, "--", *way.prefix],
+            environment={**self.environment, **way.variables},
+            release=close,
+        )
 
     def around(self, command: Sequence[str]) -> list[str]:
         """Return the command line of *command* in the sandbox, for any way to start programs."""

@@ -10,7 +10,8 @@ _NETWORK = re.compile(
     r"network is unreachable|could ?n[o']t resolve (?:host|proxy)"
     r"|temporary failure in name resolution|name or service not known|name resolution"
     r"|failed to establish a new connection|no address associated with hostname"
-    r"|connection refused|failed to lookup address|cannot assign requested address"
+    r"|connection ?refused|failed to lookup address|cannot assign requested address"
+    r"|could(?:n't| not) connect to (?:the )?server"
     r"|\b(?:ENETUNREACH|EAI_AGAIN|ENOTFOUND|ECONNREFUSED)\b",
     re.IGNORECASE,
 )
@@ -18,10 +19,15 @@ _DENIED = re.compile(
     r"permission denied|operation not permitted|\b(?:EACCES|EPERM)\b", re.IGNORECASE
 )
 _CONNECTING = re.compile(
-    r"/dev/(?:tcp|udp)/|\bport \d+|\bconnect(?:ion|ing)?\b|\bsocket\b|\w://|:\d{2,5}\b",
+    r"/dev/(?:tcp|udp)/|\bport \d+|\bconnect(?:ion|ing)?\b|\bsocket\b|\w://|:\d{2,5}\b"
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}\b"
+    # Python names the file of an error, so an error without a name is a socket's.
+    r"|\[Errno 13\] Permission denied>?$",
     re.IGNORECASE,
 )
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
+NETWORK = "network"
+PAST_THE_PROXY = "a connection that does not go through the proxy in HTTPS_PROXY"
 _SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
 
 
@@ -39,11 +45,11 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
     if _READ_ONLY.search(output):
         return "writing here (outside the workspace, or a protected file)"
     if not network and _NETWORK.search(output):
-        return "network"
+        return NETWORK
     denied = [line for line in output.splitlines() if _DENIED.search(line)]
     # Landlock refuses a connection, also to this machine, with the words for files.
     if not network and any(map(_CONNECTING.search, denied)):
-        return "network"
+        return NETWORK
     if denied and any(_names(path, line) for line in denied for path in hidden):
         return "a file that may hold secrets"
     if _BUSY.search(output) and ".git" in output:

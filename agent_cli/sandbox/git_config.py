@@ -13,6 +13,8 @@ _SECTION = re.compile(
 _ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
 _COMMENT = re.compile(r"\s+[#;]")
 _BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
+_QUOTED = re.compile(r"'([^']+)'")
+_ENTERED = re.compile(r"\b(?:cd|pushd|-C)\s+['\"]?([^\s'\";&|]+)")
 _NOTHING: frozenset[str] = frozenset()
 _HARMLESS = {
     "core": frozenset(
@@ -94,8 +96,17 @@ def pieces_of_commands(text: str) -> list[str]:
     They are those of an editor, a pager, a filter, a driver, a helper, an alias: of each key that
     is not known to be harmless.
     """
-    pieces = (piece for _, value in _harmful_values(text) for piece in _BREAKS.split(value))
+    pieces = (piece for _, value in _harmful_values(text) for piece in _pieces(value))
     return list(dict.fromkeys(filter(None, pieces)))
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """Yield the words of *value*, also those with spaces, and below a folder that it enters."""
+    words = [*_BREAKS.split(value), *_QUOTED.findall(value.replace('\\"', "'"))]
+    yield from words
+    yield value.strip().strip('"')
+    for folder in _ENTERED.findall(value):
+        yield from (f"{folder}/{word}" for word in words if re.search(r"\w[./]|[./]\w", word))
 
 
 def _harmful_values(text: str) -> Iterator[tuple[str, str]]:
@@ -104,14 +115,18 @@ def _harmful_values(text: str) -> Iterator[tuple[str, str]]:
             yield header, line.partition("=")[2] or line
 
 
-def hooks_path(text: str) -> str:
-    """Return the folder of hooks that a configuration names as `git config` writes it, or ""."""
+def hooks_path(text: str, key: tuple[str, str] = ("core", "hookspath")) -> str:
+    """Return the folder of hooks that a configuration names as `git config` writes it, or "".
+
+    Args:
+        key: The section and the key that name it: git copies hooks from `init.templateDir`.
+    """
     section = found = ""
     for line in text.splitlines():
         if header := _SECTION.fullmatch(line):
             section = header["name"].casefold()
         entry = _ENTRY.fullmatch(line)
-        if entry and (section, entry["key"].casefold()) == ("core", "hookspath"):
+        if entry and (section, entry["key"].casefold()) == key:
             found = (entry["value"] or "").strip()
     return found[1:].partition('"')[0] if found.startswith('"') else _COMMENT.split(found)[0]
 

@@ -17,8 +17,8 @@ from agent_cli.system.records import dataclass
 
 _POINTER = "gitdir:"
 _POINTER_BYTES_MAX = 1_048_576  # as git
-# Each takes mounts. A command could make more of them, to free those that the user has: so the
-# others are watched, and of a repository with too many for that, nothing can be changed.
+# Each folder takes mounts. A command could make many folders, so that those of the user get none:
+# the folders beyond this limit are watched, and beyond the next one nothing can be changed.
 _MOUNTED_MAX = 50
 WATCHED_MAX = 500
 _INCLUDED_MAX, _NAMED_MAX = 20, 50
@@ -103,13 +103,15 @@ def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
             if name and _is_below(path, tree, folder):
                 found[path] = None
                 files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
-        if (hooks := hooks_path(text)) and hooks[0] not in "~%":
+        for hooks in (hooks_path(text), hooks_path(text, ("init", "templatedir"))):
             path = named_folder(tree, hooks)
-            if _is_below(path, tree) and not folder.is_relative_to(path):
+            below = hooks and hooks[0] not in "~%" and _is_below(path, tree)
+            if below and not folder.is_relative_to(path):
                 found[path] = None
         for piece in pieces_of_commands(text):
             path = tree / os.path.expanduser(piece)  # noqa: PTH111
-            if _is_below(path, tree) and (is_file(path) or ("/" in piece and not is_dir(path))):
+            is_path = "/" in piece and " " not in piece and not is_dir(path)
+            if _is_below(path, tree) and (is_path or is_file(path)):
                 found[Path(os.path.normpath(path))] = None
     git = (folder / "config", folder / "config.worktree")
     return tuple(path for path in found if path not in git)[:_NAMED_MAX]

@@ -17,6 +17,7 @@ from agent_cli.sandbox.personal import personal_files
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
+from agent_cli.sandbox.token_files import SECRETS, SETTINGS
 from agent_cli.system.executed import executed_inside, installed_inside
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists
@@ -206,8 +207,8 @@ class Policy:
     def acting(self, before: Acting) -> Acting:
         """Search the disk after a command; return the files that make programs act.
 
-        Where everything was searched *before*, and the command made too many folders for that, more
-        of them are searched.
+        A root that was searched whole *before* is searched further if the command made too many
+        folders for one search.
         """
         with self._lock:
             inside = [

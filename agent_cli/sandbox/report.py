@@ -26,6 +26,7 @@ class Report:
         program: The program that builds it, if any.
         is_complete: Whether all paths that it has to hide are known.
         exposed: The folder of our own installation that commands can change, if there is one.
+        by_host: The network is to be open by host; only bubblewrap can hold that.
     """
 
     state: State
@@ -34,6 +35,7 @@ class Report:
     program: Path | None = None
     is_complete: bool = True
     exposed: Path | None = None
+    by_host: bool = False
 
     @property
     def holds(self) -> bool:
@@ -72,6 +74,9 @@ class Report:
         if self.state == "none":
             return f"none available: every command that may change something asks{self._why()}"
         network = "network allowed" if self.network else "no network"
+        if self.by_host:
+            is_held = self.state == "bwrap"
+            network = "network by host" if is_held else "no network: by host takes bubblewrap"
         limits = "" if self.state != "landlock" else ", .env files in the workspace readable"
         if self.exposed:
             limits += (

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agent_cli.sandbox.report import Report, SandboxMissing
 from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.private_files import write_private
 from agent_cli.system.trees import remove_tree
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Sandbox:
         find: "Callable[[Sequence[Path], Path], Iterable[Backend | Candidate]] | None" = None,
         warn: Callable[[str], None] = lambda _text: None,
         person: "FileDecider | None" = None,
+        by_host: bool = False,
     ) -> None:
         """Create the sandbox; nothing is probed before `start`.
 
@@ -65,6 +67,7 @@ class Sandbox:
             warn: Called with a sentence if none works, and about each file that appeared beside a
                 command, makes programs act, and that nobody decided about.
             person: Decides about such files; None if there is no one.
+            by_host: The user of this sandbox opens the network by host to each command.
         """
         self._make_policy = policy
         self._mode = mode
@@ -72,6 +75,7 @@ class Sandbox:
         self._find = find
         self._warn = warn
         self._person = person
+        self._by_host = by_host
         self._backend: Backend | None = None
         self._places: Places | None = None
         self._lock = threading.Lock()
@@ -179,6 +183,8 @@ class Sandbox:
             hidden=confinement.hidden,
             strict=not self._backend.guards_protected,
         )
+        if blocked == denials.NETWORK and self._by_host and self._backend.state == "bwrap":
+            blocked = denials.PAST_THE_PROXY
         return denials.sentence(blocked) if blocked else None
 
     def expect(self, path: Path) -> None:
@@ -253,9 +259,9 @@ class Sandbox:
         # Do the slow first preparation now, so that it does not delay the first command.
         with suppress(OSError):
             self._confine(backend, self._policy.roots[0])
-        return self._with_exposed(
-            Report(backend.state, self._policy.network, "; ".join(reasons), backend.program)
-        )
+        why, is_open = "; ".join(reasons), self._policy.network
+        report = Report(backend.state, is_open, why, backend.program, by_host=self._by_host)
+        return self._with_exposed(report)
 
     def _with_exposed(self, report: Report) -> Report:
         if self._backend is None or self._backend.guards_protected:
@@ -371,7 +377,9 @@ def _canaries(state_dir: Path, policy: "Policy") -> "Generator[Canaries]":
     from agent_cli.sandbox.bwrap import REPLACED  # noqa: PLC0415 - as above
     from agent_cli.sandbox.probe import Canaries  # noqa: PLC0415 - as above
 
-    name = f"sandbox-probe-{secrets.token_hex(8)}"
+    # It stays: a program that ends while the probe runs would leave one for each start.
+    secret = state_dir / "sandbox-probe"
+    name = f"{secret.name}-{secrets.token_hex(8)}"
     # The workspace may be the home directory or even "/", where writing is allowed; and
     # temporary folders are replaced in the sandbox.
     places = (
@@ -379,11 +387,9 @@ def _canaries(state_dir: Path, policy: "Policy") -> "Generator[Canaries]":
         for place in (state_dir.parent, policy.home.parent)
         if not policy.owns(place) and not any(map(place.is_relative_to, REPLACED))
     )
-    canaries = Canaries(next(places, Path("/")) / name, state_dir / name)
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    canaries = Canaries(next(places, Path("/")) / name, secret)
+    write_private(secret, b"secret\n")
     try:
-        canaries.secret.write_text("secret\n")
         yield canaries
     finally:
-        canaries.secret.unlink(missing_ok=True)
         canaries.outside.unlink(missing_ok=True)

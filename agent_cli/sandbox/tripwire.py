@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-from agent_cli.system.aside import new_folder
+from agent_cli.system.aside import new_folder, other_name
 from agent_cli.system.fixed_paths import DIRECTORY, directory_at
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.trees import remove_tree
@@ -76,19 +76,20 @@ class Tripwire:
             for path in paths
         ]
         self._is_harmless = is_harmless
+        self._left: list[str] = []
 
     def changed(self) -> "list[Changed]":
         """Return the paths that changed."""
         return [Changed(self, each.path) for each in self._before if self._has_changed(each)]
 
     def added(self) -> list[Path]:
-        """Return the new entries of the folders that may grow."""
+        """Return the new entries of the folders that may grow, but for those left beside others."""
         found: list[Path] = []
         for each in self._before:
             if each.may_grow and each.before.kind == "directory":
                 with suppress(OSError), directory_at(each.folder) as place:
                     found += _added(each.path, place, each.before)
-        return found
+        return [path for path in found if path.name not in self._left]
 
     def restore(self, aside: Path | None = None, *, only: Path | None = None) -> list[str]:
         """Restore the paths that changed, or *only* one; return a sentence about each.
@@ -132,12 +133,18 @@ class Tripwire:
             except OSError as error:
                 if not os.path.lexists(path):  # deleted with its folder
                     continue
-                yield f"{path} was changed, and could not be put back: {_reason(error)}"
+                yield (
+                    f"{path} was changed, and could not be put back: {_reason(error)}"
+                    f"{replaced.sentence}"
+                )
             else:
                 yield (
                     f"{path} was changed, and was put back: other programs act on its content"
                     f"{replaced.sentence}"
                 )
+            finally:
+                self._left += replaced.beside
+                replaced.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,22 +173,43 @@ class _Replaced:
     def __init__(self, aside: Path | None) -> None:
         self._aside = aside
         self._folder: Path | None = None
+        self.beside: list[str] = []
         self._count = 0
 
     @property
     def sentence(self) -> str:
         """Where it is, if it was kept."""
-        return f"; what was there is in {self._folder}" if self._folder else ""
+        where = [f"in {self._folder}"] if self._count else []
+        where += [f"beside it, as {name}" for name in self.beside]
+        return f"; what was there is {' and '.join(where)}" if where else ""
 
     def take(self, name: str, place: int) -> None:
-        """Move *name* in the open folder *place* away; delete it if that is not possible."""
-        with suppress(OSError):  # such as a folder on another disk
+        """Move *name* in the open folder *place* away; delete it if nothing is to be kept.
+
+        If it cannot leave its folder, as with a folder on another disk, it gets another name there.
+
+        Raises:
+            OSError: It cannot be moved.
+        """
+        with suppress(FileNotFoundError):
             os.stat(name, dir_fd=place, follow_symlinks=False)
-            if self._aside:
+            if not self._aside:
+                remove_tree(name, place=place)
+                return
+            try:
                 self._folder = self._folder or new_folder(self._aside)
+                os.rename(name, self._folder / f"{self._count + 1}-{name}", src_dir_fd=place)
                 self._count += 1
-                os.rename(name, self._folder / f"{self._count}-{name}", src_dir_fd=place)
-        remove_tree(name, place=place)
+            except OSError:
+                other = other_name(name)
+                os.rename(name, other, src_dir_fd=place, dst_dir_fd=place)
+                self.beside.append(other)
+
+    def close(self) -> None:
+        """Remove the folder that nothing could be moved to."""
+        if self._folder and not self._count:
+            with suppress(OSError):
+                self._folder.rmdir()
 
 
 def _reason(error: OSError) -> str:

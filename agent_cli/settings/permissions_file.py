@@ -6,8 +6,8 @@
     path = "/home/ada/shop"
     allow = ["bash(npm test *)"]
 
-"Always for this project" appends to the file, so that comments and order stay the same. Imported
-only if the file exists, or is about to be created.
+The path "*" stands for every project. "Always for this project" appends to the file, so that
+comments and order stay the same. Imported only if the file exists, or is about to be created.
 """
 
 import json
@@ -22,6 +22,7 @@ from agent_cli.system import paths
 from agent_cli.system.shapes import is_array, is_object
 
 _PROJECTS = "projects"
+_EVERY = "*"
 
 
 def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
@@ -41,20 +42,22 @@ def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
     return tuple(
         WrittenRule(kind, rule, f"{path}:{line}")
         for (project, kind, rule), line in zip(rules, lines, strict=True)
-        if project is None or os.path.realpath(project) == here
+        if project in (None, _EVERY) or os.path.realpath(project) == here
     )
 
 
-def add_project_rules(path: Path, workspace: Path, allow: Sequence[str]) -> None:
-    """Allow calls in *workspace* from now on; the file is created if it is missing.
+def add_project_rules(path: Path, workspace: Path | None, allow: Sequence[str]) -> None:
+    """Allow calls in *workspace* from now on, or in every one; a missing file is created.
 
     Raises:
         SettingsError: The file cannot be written, or is invalid.
     """
     if path.exists():
-        read_rules(path, workspace)  # Do not append to a file that could not be read again.
+        # Do not append to a file that could not be read again.
+        read_rules(path, workspace or Path("/"))
     listed = ", ".join(map(_toml_text, allow))
-    block = f"[[{_PROJECTS}]]\npath = {_toml_text(os.path.realpath(workspace))}\nallow = [{listed}]"
+    place = os.path.realpath(workspace) if workspace else _EVERY
+    block = f"[[{_PROJECTS}]]\npath = {_toml_text(place)}\nallow = [{listed}]"
     try:
         paths.private_dir(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

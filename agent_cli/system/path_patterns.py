@@ -1,8 +1,9 @@
 """Patterns for paths, as `.gitignore` means them, matched in a time that no pattern can stretch.
 
 The library's expressions try each way to spread the text over the stars of a name, so that
-`*a*a*a*a*a*b` takes seconds. Only the last star of a name has a choice: an earlier one may
-stop at the first place where the text behind it fits, and never needs to look back.
+`*a*a*a*a*a*b` takes seconds, and over the `**` of a path. Only the last star of a name, and the
+last `**`, has a choice: an earlier one may stop at the first place where the text behind it fits,
+and never needs to look back.
 """
 
 import re
@@ -14,6 +15,9 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 _STAR = "[^/]*"
 _ONE = "[^/]"
 _NO_SLASH = "(?!/)"
+# What the library writes for `**`, and what takes as few folders as possible.
+_FOLDERS = {"(?:.+/)?": "(?:[^/]+/)*?", "(?:/.+)?": "(?:/[^/]+)*?"}
+_ANY_FOLDERS = re.compile(f"({'|'.join(map(re.escape, _FOLDERS))})")
 _CLASSES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 
 
@@ -29,7 +33,9 @@ def path_patterns(lines: Iterable[str]) -> GitIgnoreSpec:
         # By its name: the library does not say whether its expressions are of text or bytes.
         found: re.Pattern[str] | None = getattr(each, "regex", None)
         if found is not None:  # else it is a comment or a blank line
-            each.regex = re.compile("".join(_atomic(found.pattern)))
+            names = "".join(_atomic(found.pattern))
+            # A name may hold a newline, which a dot of the library does not match.
+            each.regex = re.compile("".join(_in_one_pass(names)), re.DOTALL)
     return GitIgnoreSpec(patterns)
 
 
@@ -48,6 +54,16 @@ def _atomic(regex: str) -> Iterator[str]:
             yield f"(?>{_STAR}?{text})"
         else:
             yield _STAR + text
+
+
+def _in_one_pass(regex: str) -> Iterator[str]:
+    """Yield *regex* with each `**` but the last, and the names behind it, as one atom."""
+    first, *behind = _ANY_FOLDERS.split(regex)
+    yield first
+    for at in range(0, len(behind), 2):
+        folders, names = behind[at], behind[at + 1]
+        is_last = at + 2 == len(behind)
+        yield folders + names if is_last else f"(?>{_FOLDERS[folders]}{names}(?=/))"
 
 
 def _within_name(found: re.Match[str]) -> str:

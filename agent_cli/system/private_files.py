@@ -31,12 +31,31 @@ def write_private(path: Path, data: bytes) -> None:
     Raises:
         OSError: It is not written, or may not outlive a power failure.
     """
+    private_dir(path.parent)
+    replace_content(path, data, mode=0o600)
+
+
+def replace_content(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Replace the content of *path* by *data* as `write_private` does, in a folder that exists.
+
+    Args:
+        path: The file.
+        data: Its new content.
+        mode: Its mode; None: the one that it has, or what the umask leaves of 0644 if it is new.
+
+    Raises:
+        OSError: It is not written, or may not outlive a power failure.
+    """
     # Random, because a file written under a shared name may get the data of another writer.
-    draft = private_dir(path.parent) / f".{path.name}.{os.urandom(8).hex()}"
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
+    if mode is None and path.exists():
+        mode = path.stat().st_mode & 0o777
     try:
-        with os.fdopen(os.open(draft, _NEW, 0o600), "wb") as file:
+        with os.fdopen(os.open(draft, _NEW, 0o644 if mode is None else 0o600), "wb") as file:
             file.write(data)
             file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         draft.replace(path)
     except BaseException:

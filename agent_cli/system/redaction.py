@@ -16,6 +16,11 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "
 # Shorter values ("1", "true", "local") would redact ordinary words everywhere.
 _SECRET_CHARS_MIN = 8
 
+# Keys that their first letters name, whatever stands around them; those letters stay.
+_NAMED_KEYS = re.compile(
+    r"\b((?:sk|rk)_(?:live|test)_|gh[opsru]_|hf_|npm_)[A-Za-z0-9]{16,}"
+    r"|\b(github_pat_|glpat-|xox[abeprs]-|sk-proj-|AIza)[\w-]{16,}"
+)
 _SHAPES = (
     r"sk-ant-[\w-]{6,}",
     r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}",
@@ -24,7 +29,8 @@ _SHAPES = (
     r"(?<=Signature=)[0-9a-f]{64}",
     r"(?<=bearer )[\w.~+/=-]{6,}",
     r"(?<=://)[^\s/@]+(?=@)",
-    r"(?<=[?&])((?:[\w-]*(?:key|token|secret|password|signature))=)[^\s&#\"']+",
+    r"(?<=[?&])(code=)[\w.~%+/-]{16,}",  # of a login; shorter ones are numbers and names
+    r"(?<=[?&#])((?:[\w-]*(?:key|token|secret|password|signature|auth))=)[^\s&#\"']+",
     r"((?:api[_-]?key|auth[_-]?token|access[_-]?token|token|secret|password)"
     r"[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]{6,}",
 )
@@ -55,6 +61,7 @@ class Redactor:
         """Return *text* with its secrets redacted."""
         if self._known:
             text = self._known.sub(MASK, text)
+        text = without_named_keys(text)
         for shape in self._shapes:
             text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
         return text
@@ -80,6 +87,11 @@ class Redactor:
             hidden = previous.startswith("-") and is_secret_name(previous.lstrip("-"))
             shown.append(MASK if hidden else self.text(argument))
         return tuple(shown)
+
+
+def without_named_keys(text: str) -> str:
+    """Return *text* with keys masked that can be nothing else: sk_live_***, ghp_***."""
+    return _NAMED_KEYS.sub(lambda key: f"{key[1] or key[2]}{MASK}", text)
 
 
 def secrets_in(environment: Mapping[str, str]) -> Iterator[str]:

@@ -185,6 +185,10 @@ def test_unvouched_read_only_hint_of_a_tool_gives_no_permission(
         ("yolo", {"ask": ["web_fetch(domain:docs.example.org)"]}, Ask),
         ("yolo", {"deny": ["WebFetch(domain:DOCS.example.org)"]}, Deny),
         ("yolo", {"deny": ["WebFetch"]}, Deny),
+        ("ask", {"allow": ["network(*.example.org)"]}, Allow),
+        ("ask", {"allow": ["network(example.org)"]}, Ask),
+        ("yolo", {"ask": ["network(docs.example.org)"]}, Ask),
+        ("yolo", {"deny": ["network(*.example.org)"]}, Deny),
     ],
 )
 def test_page_of_the_web_is_asked_about_by_its_server(

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -151,6 +152,17 @@ def test_folder_of_hooks_is_read_from_a_configuration(config: str, named: str) -
     assert hooks_path(config) == named
 
 
+def test_folder_of_templates_that_the_configuration_names_is_protected(tmp_path: Path) -> None:
+    """Threat 11: git copies hooks from it into new repositories."""
+    folder = tmp_path / "ws" / ".git"
+    folder.mkdir(parents=True)
+    (folder / "HEAD").touch()
+    (folder / "config").write_text("[init]\n\ttemplateDir = tools/template\n")
+    (tmp_path / "ws" / "tools" / "template").mkdir(parents=True)
+
+    assert git_folders(tmp_path / "ws").named == (tmp_path / "ws" / "tools" / "template",)
+
+
 @pytest.mark.parametrize("name", [".", "..", "/", "~/hooks", ".git", "/etc/hooks", "../x"])
 def test_only_hooks_inside_the_working_tree_are_protected(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "ws" / ".git"
@@ -176,6 +188,11 @@ NAMED = """
     helper = "!f() { sh 'tools/helper.sh'; }; f"
 [alias]
     lint = !tools/lint.sh && echo x
+    deep = "!cd tools/sub && ./deep.sh"
+[gpg]
+    program = "tools/my gpg"
+[difftool "t"]
+    cmd = \\"tools/a tool\\" $LOCAL
 [remote "origin"]
     url = docs/not-a-program
 """
@@ -185,10 +202,11 @@ NAMED = """
 def test_command_cannot_change_files_that_the_configuration_of_git_names(state: State) -> None:
     """Threat 11: git reads or runs each of them with the user's next command."""
     tools = [f"tools/{name}" for name in ("monitor.sh", "pdf.py", "helper.sh", "lint.sh", "deep")]
+    tools += ["tools/sub/deep.sh", "tools/my gpg", "tools/a tool"]
     names = ["extra.inc", ".git/inside.inc", "code.sh", *tools]
     with world(state) as place:
         root = place.root
-        (root / "tools").mkdir()
+        (root / "tools" / "sub").mkdir(parents=True)
         with (root / ".git" / "config").open("a") as file:
             file.write(NAMED)
         for name in (*names, "docs-not"):
@@ -197,7 +215,7 @@ def test_command_cannot_change_files_that_the_configuration_of_git_names(state: 
         before = {name: (root / name).read_text() for name in names}
 
         place.run(
-            f"for each in {' '.join(names)} conditional.inc; do echo evil >$each; done;"
+            f'for each in {shlex.join(names)} conditional.inc; do echo evil >"$each"; done;'
             " echo more >docs-not; mkdir docs; echo free >docs/not-a-program"
         )
 

@@ -7,9 +7,10 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,20 @@ async def bash(place: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[B
     made = Bash(place)
     yield made
     made.workspace.close()
+
+
+class Network:
+    """A network by host; each command is said to have reached one, however it ends."""
+
+    prefix: Sequence[str] = ("/usr/bin/env",)
+    mount = (Path("/usr"), "/run/agent-cli")
+    variables: Mapping[str, str] = {"HTTPS_PROXY": "there"}
+
+    def open(self, _command: str, _standing_still: object) -> "Network":
+        return self
+
+    def close(self) -> Sequence[str]:
+        return ["network: reached pypi.org"]
 
 
 class Vanishing:
@@ -232,6 +247,34 @@ async def test_command_can_print_after_sigterm_at_its_timeout(bash: Bash) -> Non
     assert "was at 42" in result.text
 
 
+async def test_each_end_of_a_command_names_the_hosts_it_reached(bash: Bash) -> None:
+    """Also one at the limit, and one by the user: what it sent by then is on record."""
+    bash.workspace.shared.network = Network()
+
+    done = await bash("echo $HTTPS_PROXY")
+    late = await bash("sleep 62.5", timeout=0.2)
+    shown: list[str] = []
+    params = check_input(bash.tool, {"command": "echo up; sleep 63.5"})
+    context = ToolContext(update=lambda partial: shown.append(partial.text))
+    stopping = asyncio.ensure_future(bash.tool.execute("1", params, bash.cancel, context))
+    await until(lambda: shown)
+    bash.cancel.cancel()
+    with pytest.raises(ToolError) as stop:
+        await stopping
+
+    assert done.text.startswith("there\n[exit 0")
+    assert [each.text.splitlines()[-1] for each in (done, late)] == [*Network().close()] * 2
+    assert str(stop.value).splitlines()[-1] == "network: reached pypi.org"
+
+
+async def test_command_runs_without_a_network_where_a_rule_hides_what_opens_it(bash: Bash) -> None:
+    hidden = Network()
+    hidden.prefix = (str(bash.place.root / ".env"),)
+    bash.workspace.shared.network = hidden
+
+    assert (await bash("echo ${HTTPS_PROXY-none}")).text.startswith("none\n[exit 0")
+
+
 async def test_command_that_ignores_sigterm_is_killed_at_its_timeout(bash: Bash) -> None:
     started = time.monotonic()
 
@@ -362,26 +405,47 @@ async def test_number_of_processes_of_a_command_is_limited(bash: Bash) -> None:
     assert (await bash("ulimit -u")).text.startswith("4096\n")
 
 
+async def test_variables_of_a_hook_reach_the_command_and_not_the_shell_around_it(
+    place: World,
+) -> None:
+    """`OPTIND=x` would end a /bin/sh that exports it."""
+    text = 'printf "%s|" "$A"; ulimit -u; exit 7'
+    line = await line_in(place, text, exports=("A=b  c$x", "OPTIND=x", "IFS=/"))
+
+    code, output = await ended(line)
+
+    assert (code, output.text()) == (7, "b  c$x|4096\n")
+
+
 async def test_command_that_floods_its_output_is_killed(place: World) -> None:
     """Threat 14: memory and disk use are bounded; nothing is read during the kill."""
-    bash = shutil.which("bash")
-    assert bash is not None
-    confinement = await place.sandbox.confine(place.root)
-    assert confinement is not None
-    line = CommandLine(
-        "yes", Path(bash), place.root, command_environment(), confinement, (), 3_000_000
-    )
-    output = OutputBuffer(SessionResources().open_spill)
+    line = await line_in(place, "yes", output_bytes_max=3_000_000)
 
+    code, output = await ended(line)
+
+    assert code == 137
+    assert 3_000_000 < output.total_bytes <= 3_000_000 + READ_BYTES_MAX
+
+
+async def line_in(place: World, text: str, **given: Any) -> CommandLine:
+    """Return the line that runs *text* in the sandbox of *place*."""
+    bash = shutil.which("bash")
+    confinement = await place.sandbox.confine(place.root)
+    assert bash is not None
+    assert confinement is not None
+    return CommandLine(text, Path(bash), place.root, command_environment(), confinement, **given)
+
+
+async def ended(line: CommandLine) -> tuple[int, OutputBuffer]:
+    """Run *line*; return its exit code and output."""
+    output = OutputBuffer(SessionResources().open_spill)
     launcher = Launcher()
     command = await start(launcher, line, output)
     code = await command.wait()
     await command.drain()
     command.close()
     launcher.close()
-
-    assert code == 137
-    assert 3_000_000 < output.total_bytes <= 3_000_000 + READ_BYTES_MAX
+    return code, output
 
 
 async def test_python_modules_in_the_workspace_are_not_imported(bash: Bash) -> None:

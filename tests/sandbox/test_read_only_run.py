@@ -31,10 +31,12 @@ class Runs:
         self.workspace = Workspace(place.root)
         self._tool = bash_tool(self.workspace, place.sandbox)
 
-    async def __call__(self, command: str, **given: float) -> ToolResult | None:
+    async def __call__(
+        self, command: str, context: ToolContext | None = None, **given: float
+    ) -> ToolResult | None:
         params = check_input(self._tool, {"command": command, **given})
         assert self._tool.attempt
-        return await self._tool.attempt("1", params, CancelToken(), ToolContext())
+        return await self._tool.attempt("1", params, CancelToken(), context or ToolContext())
 
     async def execute(self, command: str) -> ToolResult | str:
         params = check_input(self._tool, {"command": command})
@@ -91,6 +93,33 @@ async def test_command_that_wants_more_than_to_look_changes_nothing_and_has_no_r
 
     assert await runs(command) is None
     assert await asyncio.to_thread(tree, runs.place.base) == before
+
+
+async def test_root_below_tmp_is_seen_and_not_changed(runs: Runs) -> None:
+    """Bubblewrap makes its mount point in /tmp, which is read-only only after that."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="agent-cli-root-") as root:
+        Path(root, "note").write_text("below /tmp\n")
+        runs.place.sandbox.open_dir(Path(root))
+
+        seen = await runs(f"cat {root}/note")
+
+        assert seen and seen.text.startswith("below /tmp\n")
+        for command in (f"touch {root}/made; true", "touch /tmp/made; true"):
+            assert await runs(command) is None
+        assert [each.name for each in Path(root).iterdir()] == ["note"]
+
+
+async def test_output_of_a_run_is_shown_before_its_end(runs: Runs) -> None:
+    """The command ends once its first line was shown."""
+    shown = runs.place.root / "shown"
+
+    def show(partial: ToolResult) -> None:
+        shown.write_text(partial.text)
+
+    looks = "echo one; until [ -e shown ]; do sleep 0.05; done"
+    result = await runs(looks, ToolContext(update=show))
+
+    assert result and shown.read_text() == "one\n"
 
 
 async def test_command_that_only_looks_has_its_result(runs: Runs) -> None:
@@ -213,3 +242,75 @@ def test_too_many_personal_files_allow_no_read_only_run(
     (tmp_path / "app").mkdir()
 
     assert personal_files(tmp_path, [tmp_path / "app"]) is None
+
+
+@pytest.fixture
+def crowded(runs: Runs) -> Path:
+    """A home with thirty personal files and folders, and three things that stay visible."""
+    home = runs.place.home
+    for number in range(15):
+        (home / f"letter{number}").write_text("CANARY-SECRET\n")
+        (home / f"project{number}").mkdir()
+        (home / f"project{number}" / "letter").write_text("CANARY-SECRET\n")
+    (home / ".inputrc").write_text("visible\n")
+    (home / "linked").symlink_to("letter3")
+    (home / ".cargo").mkdir()
+    (home / ".cargo" / "config").write_text("visible too\n")
+    return home
+
+
+ONLY_BWRAP = pytest.mark.parametrize("runs", ["bwrap"], indirect=True)
+
+
+@ONLY_BWRAP
+async def test_many_personal_files_are_hidden_by_few_mounts(runs: Runs, crowded: Path) -> None:
+    """Bubblewrap reads the table of mounts for each: 85 masks took 50 ms. Names stay listed."""
+    names = sorted(each.name for each in crowded.iterdir())
+
+    listed = await runs(f"ls -A1 {crowded}; cat {crowded}/.inputrc {crowded}/.cargo/config")
+    confinement = await runs.place.sandbox.confine_read_only(runs.place.root)
+
+    assert listed is not None
+    assert confinement is not None
+    shown = listed.text.splitlines()
+    assert [name for name in shown if name in names] == sorted(names)
+    assert {"visible", "visible too"} <= set(shown)
+    assert sum(str(crowded) in word for word in confinement.prefix) < 30
+    confinement.release()
+
+
+@ONLY_BWRAP
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat {home}/letter1",
+        "cat {home}/linked",
+        "cat {home}/project1/letter",
+        "ls {home}/project1",
+        "cat {home}/.ssh/id_ed25519",
+        "touch {home}/made",
+        "chmod 700 {home}/project1 && ls {home}/project1",
+        "mv {home}/letter1 {home}/letter2",
+        "touch {home}/.cargo/made",
+    ],
+)
+async def test_nothing_hidden_by_one_mount_can_be_read_or_changed(
+    runs: Runs, crowded: Path, command: str
+) -> None:
+    before = tree(crowded)
+
+    result = await runs(command.format(home=crowded))
+
+    assert result is None
+    assert tree(crowded) == before
+
+
+@ONLY_BWRAP
+async def test_a_file_made_after_the_first_run_is_hidden_too(runs: Runs, crowded: Path) -> None:
+    """The copy of the folder's names follows the folder."""
+    assert await runs("true") is not None
+    (crowded / "letter1").unlink()
+    (crowded / "new").write_text("CANARY-SECRET\n")
+
+    assert await runs(f"cat {crowded}/new") is None
+    assert await runs(f"test -e {crowded}/new && ! test -e {crowded}/letter1") is not None

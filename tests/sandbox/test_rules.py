@@ -1,5 +1,6 @@
 """The sandbox's rules for one command, computed from the workspace on disk."""
 
+import errno
 import os
 import shutil
 import socket
@@ -383,6 +384,37 @@ def test_tripwire_loses_nothing_that_it_replaces(root: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["a", "aside", "tree"]
 
 
+def test_tripwire_keeps_what_it_cannot_move_to_another_disk(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's change was deleted, with a sentence that named an empty folder."""
+    (root / "tree").mkdir()
+    for name in ("a", "tree/b"):
+        (root / name).write_text("old")
+    wire = Tripwire([root / "a", root / "tree"])
+    (root / "a").write_text("a user's")
+    long = "l" * 255
+    (root / "tree" / long).write_text("another program's")
+    rename = os.rename
+
+    def on_two_disks(source: str, target: str | Path, **folders: int) -> None:
+        if "aside" in str(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", on_two_disks)
+
+    told = wire.restore(root / "aside")
+
+    [beside], [within] = root.glob("a.moved-*"), root.glob("tree/l*.moved-*")
+    assert (beside.read_text(), within.read_text()) == ("a user's", "another program's")
+    assert [line.partition("; ")[2] for line in told] == [
+        f"what was there is beside it, as {name}" for name in (beside.name, within.name)
+    ]
+    assert [(root / "a").read_text(), (root / "tree" / "b").read_text()] == ["old"] * 2
+    assert [*(root / "aside").iterdir()] == []
+
+
 def test_tripwire_reports_nothing_that_was_deleted_with_its_folder(root: Path) -> None:
     (root / "a").mkdir()
     (root / "a" / ".git").write_text("gitdir: elsewhere")
@@ -445,6 +477,8 @@ def test_tripwire_leaves_a_file_alone_that_it_could_not_read(root: Path) -> None
         ("curl: (6) Could not resolve host: example.com", "network"),
         ("Error: getaddrinfo EAI_AGAIN registry.npmjs.org", "network"),
         ("connect: Network is unreachable", "network"),
+        ("curl: (7) Failed to connect to ::1 port 9 after 0 ms: Couldn't connect to server", "net"),
+        ("ConnectionRefusedError: [Errno 111] Connect call failed ('127.0.0.1', 9)", "network"),
         ("cat: .env: Permission denied", "secrets"),
         ("error: could not write config file .git/config: Device or resource busy", "git's"),
         ("bwrap: Can't mkdir /x: Read-only", "did not start (Can't mkdir /x: Read-only)"),
@@ -489,6 +523,10 @@ def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> Non
         ),
         ("curl: (7) Failed to connect to localhost port 8080: Permission denied", "network"),
         ("reading .env\nError: connect EACCES 127.0.0.1:5432", "network"),
+        ("open .env\nPermissionError: [Errno 13] Permission denied", "network"),
+        ("urllib.error.URLError: <urlopen error [Errno 13] Permission denied>", "network"),
+        ("localhost[0: 127.0.0.1]: errno=Permission denied", "network"),
+        ("PermissionError: [Errno 13] Permission denied: '.env'", "a file that may hold secrets"),
         ("cat: .env: Permission denied", "a file that may hold secrets"),
         ("loaded .env\ntouch: /etc/x: Permission denied", "perhaps: a file outside"),
     ],

@@ -50,6 +50,8 @@ def test_sandbox_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
     assert "does not prevent" in report.sentence
     assert "no namespaces here" in report.sentence
     assert "every command that may change something asks" in report.sentence
+    left = [path.name for path in (tmp_path / "state" / "agent-cli").iterdir()]
+    assert left == ["sandbox-probe"], "no file for each start, even if it is killed meanwhile"
 
 
 def test_working_sandbox_is_remembered_until_the_next_boot() -> None:
@@ -99,6 +101,8 @@ def test_report_names_the_sandbox_and_its_limits() -> None:
     assert Report("bwrap", program=Path("/x")).sentence == "bubblewrap (/x), no network"
     assert Report("bwrap", program=Path("/x")).summary == "bubblewrap, no network"
     assert Report("bwrap", network=True).sentence == "bubblewrap, network allowed"
+    assert Report("bwrap", by_host=True).sentence == "bubblewrap, network by host"
+    assert "no network: by host takes bubblewrap" in Report("landlock", by_host=True).sentence
     assert "Landlock, no network, .env files" in Report("landlock", reason="no bwrap").sentence
     assert Report("landlock", reason="no bwrap").sentence.endswith("(no bwrap)")
     assert Report("off").sentence.startswith("off")

@@ -224,7 +224,7 @@ def machine() -> Generator[Machine]:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as path,
-        subprocess.Popen(["sleep", "60"], env={"SECRET": CANARY}) as process,
+        subprocess.Popen(["sleep", "3600"], env={"SECRET": CANARY}) as process,
     ):
         udp.bind(("127.0.0.1", 0))
         udp.setblocking(False)

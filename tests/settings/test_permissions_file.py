@@ -59,6 +59,15 @@ def test_added_project_rules_keep_the_rest_of_the_file(tmp_path: Path) -> None:
     assert read_rules(FILE, tmp_path / "inner") == ()
 
 
+def test_rules_for_every_project_hold_in_each(tmp_path: Path) -> None:
+    """Beside those of one project, whatever order they were added in."""
+    add_project_rules(FILE, tmp_path, ["edit(*)"])
+    add_project_rules(FILE, None, ["network(pypi.org)"])
+
+    assert [rule.text for rule in read_rules(FILE, tmp_path)] == ["edit(*)", "network(pypi.org)"]
+    assert [rule.text for rule in read_rules(FILE, Path("/"))] == ["network(pypi.org)"]
+
+
 def test_no_rule_is_added_to_an_invalid_permissions_file(tmp_path: Path) -> None:
     """The rule would look stored but never apply."""
     FILE.write_text("allow = [")

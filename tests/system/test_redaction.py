@@ -12,15 +12,23 @@ from agent_cli.system.redaction import Redactor, is_secret_name
         ("Authorization: Bearer abc.def-123=", "Authorization: Bearer ***"),
         ("https://user:pass@host/x", "https://***@host/x"),
         ("http://h/?a=1&access_token=abc&b=2", "http://h/?a=1&access_token=***&b=2"),
+        ("http://h/?auth=abc#id_token=abc", "http://h/?auth=***#id_token=***"),
+        ("let x=1;e.key=t", "let x=1;e.key=t"),
+        ("http://h/cb?code=4/0AX4XfWh-abc_def12&s=1", "http://h/cb?code=***&s=1"),
+        ("http://h/?code=404&code=invalid_grant", "http://h/?code=404&code=invalid_grant"),
         ('{"api_key": "abcdefgh"}', '{"api_key": "***"}'),
         ("password=hunter22 next", "password=*** next"),
         ("max_tokens=32000 tokens: 123456", "max_tokens=32000 tokens: 123456"),
         ("the bearer of news, a token of love", "the bearer of news, a token of love"),
         ("mail me@example.com", "mail me@example.com"),
+        (f"T=sk_live_{'Z8k3' * 6} x", "T=sk_live_*** x"),
+        (f"ghp_{'Ab12' * 9}", "ghp_***"),
+        (f"xoxb-{'12-ab' * 5},AIza{'Sy_-D4' * 6}", "xoxb-***,AIza***"),
+        ("npm_config_user ghp_short disk_live_0123456789abcdef0", ""),
     ],
 )
 def test_secrets_are_recognised_by_their_shape(text: str, shown: str) -> None:
-    assert Redactor().text(text) == shown
+    assert Redactor().text(text) == (shown or text)
 
 
 def test_secrets_of_the_environment_are_masked_by_value() -> None:

@@ -76,7 +76,7 @@ def bash_tool(
             return None
         async with cancel.scope():
             return await read_only_result(
-                workspace, sandbox, params.command, params.timeout, new_output
+                workspace, sandbox, params.command, params.timeout, new_output, on_update
             )
 
     return Tool(

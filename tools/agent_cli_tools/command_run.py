@@ -248,6 +248,8 @@ class CommandRun:
         return moved(job, elapsed_s, ends_with_run=ends_with_run)
 
     async def _confinement(self) -> Confinement | None:
+        if self._sandbox is None:
+            return None
         try:
             confinement = await self._sandbox.confine(self._workspace.root)
             return confinement and self._with_network(confinement)

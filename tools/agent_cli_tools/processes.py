@@ -36,7 +36,8 @@ class RunningCommand:
     """A started command: a process group that ends with this process, however that is killed.
 
     Attributes:
-        put_back: After closing, a sentence about each protected file that was restored.
+        put_back: After closing, a sentence about each protected file that was restored, and about
+            the hosts that it reached or did not; for a job, also about what it changed.
         ended_with_it: After its end, the names of processes that the sandbox ended with it.
         has_begun: After its end, whether the sandbox was built, so that the command ran.
         decide: Decides whether it goes on with what it deletes or overwrites; None: it does not.

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.sandbox import Sandbox
 from agent_cli.sandbox.denials import is_refused
-from agent_cli_tools.command_answers import Ended, finished
-from agent_cli_tools.command_start import start_command
+from agent_cli_tools.command_answers import Ended, finished, so_far
+from agent_cli_tools.command_start import PacedUpdates, start_command
 from agent_cli_tools.output import SPILL_BYTES_MAX, OutputBuffer
 from agent_cli_tools.workspace import Workspace
 
@@ -39,6 +39,7 @@ async def read_only_result(
     text: str,
     timeout_s: float,
     new_output: Callable[[], OutputBuffer],
+    on_update: ToolContext,
 ) -> ToolResult | None:
     """Run the script *text* read-only; return its result, or None if it wanted more or took long.
 
@@ -47,7 +48,7 @@ async def read_only_result(
     """
     for _ in range(2):
         with suppress(_NotBegun):
-            return await _once(workspace, sandbox, text, timeout_s, new_output())
+            return await _once(workspace, sandbox, text, timeout_s, new_output(), on_update)
     return None
 
 
@@ -56,7 +57,12 @@ class _NotBegun(Exception):
 
 
 async def _once(
-    workspace: Workspace, sandbox: Sandbox, text: str, timeout_s: float, output: OutputBuffer
+    workspace: Workspace,
+    sandbox: Sandbox,
+    text: str,
+    timeout_s: float,
+    output: OutputBuffer,
+    on_update: ToolContext,
 ) -> ToolResult | None:
     try:
         confinement = await sandbox.confine_read_only(workspace.root)
@@ -64,8 +70,15 @@ async def _once(
         return None  # what prevents this one is said when the command itself runs
     if confinement is None:
         return None
-    command = await start_command(workspace, text, confinement, output, variables=_WITHOUT_CACHES)
+    updates = PacedUpdates(lambda: on_update(so_far(output)))
     began_s = time.monotonic()
+    try:
+        command = await start_command(
+            workspace, text, confinement, output, updates.due, _WITHOUT_CACHES
+        )
+    except BaseException:
+        updates.stop()
+        raise
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(timeout_s, LIMIT_S)):
@@ -74,6 +87,7 @@ async def _once(
             await command.drain()
         left = command.others()
     finally:
+        updates.stop()
         await command.stop()
     if not command.has_begun:
         raise _NotBegun

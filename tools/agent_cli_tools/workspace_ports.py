@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
+    from agent_cli.sandbox.confinement import WayOut
     from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import Loss
 
@@ -42,6 +43,20 @@ class LeftRunning(Protocol):
 
     def close(self) -> None:
         """End it if it still runs, and free its resources."""
+        ...
+
+
+class CommandNetwork(Protocol):
+    """Port to the network that commands in the sandbox reach by host."""
+
+    def open(
+        self, command: str, standing_still: Callable[[], AbstractContextManager[None]], /
+    ) -> "WayOut":
+        """Return the way out of *command*, whose time limits do not run in *standing_still*.
+
+        Raises:
+            OSError: It cannot be made.
+        """
         ...
 
 

@@ -35,6 +35,7 @@ from agent_cli.providers.anthropic.models import (
 )
 from agent_cli.providers.failures import without_password
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.sandbox.report import Report
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
 from agent_cli.system.programs import find_program
@@ -75,11 +76,14 @@ async def examine(startup: StartupContext) -> int:
     return 1 if report.has_failures else 0
 
 
-def _undo(startup: StartupContext) -> Check:
+def _undo(startup: StartupContext, sandbox: Report) -> Check:
     """Return what of a command's changes `/undo` can take back."""
     if startup.loaded.settings.undo.commands == "off":
         return Check("undo", None, 'tools only: undo.commands is "off"')
+    program = [str(sandbox.program)] if sandbox.program else []
     reason = why_unwatched()
+    if not reason and may_gain_rights(program, restricts_itself=sandbox.state == "landlock"):
+        reason = "without a sandbox, sudo would fail in a command whose changes are recorded"
     return Check("undo", None, f"tools only: {reason}" if reason else "tools and commands")
 
 

@@ -1,11 +1,12 @@
 """Irreversible commands, which need a person's approval each time, in every mode."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path, PurePath
 from types import MappingProxyType
 
-from agent_cli.policies.shell.readings import Reading, base_name
+from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
 from agent_cli.policies.shell.verbs import listed_effect
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
@@ -49,7 +50,9 @@ _GIT_LOSSES = tuple(
         ("update-ref", "-d"),
         ("worktree", _FORCE),
         ("read-tree", "--reset"),
+        ("gc", r"--prune=(?:now|all)"),
         ("checkout-index", _FORCE),
+        ("submodule", _FORCE),
     )
 )
 _EVERY_FILE = "deletes every file of a folder"
@@ -61,6 +64,26 @@ _TESTS_OF_FIND = frozenset(
         *("-lname", "-inum", "-samefile", "-xtype"),
     }
 )
+# They run a command for the names that they read.
+_RUN_FOR_EACH = frozenset({"xargs", "parallel"})
+# The options of `fd` that run a command, that have a value, and that choose files by name.
+_FD_RUNS = re.compile(r"-[HIuasLp0-9]*[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
+_FD_VALUE = re.compile(
+    r"-[tdEcjSo]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color)"
+)
+_FD_NAMES = re.compile(r"-[HIuasLp]*e.*|--extension.*")
+_FD_ALL = re.compile(r"[.^$*]*|\.\*")
+_INTERPRETER = re.compile(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
+# In a script of one line: it deletes, and takes every name of a folder.
+_SCRIPT_DELETES = re.compile(
+    r"\b(?:unlink(?:Sync)?|remove|rm(?:Sync)?|rmtree|remove_tree|rm_r?f|rmdir|delete)\b"
+)
+_SCRIPT_LISTS = re.compile(
+    r"\b(?:listdir|scandir|iterdir|walk|readdir(?:Sync)?|opendir)\b"
+    r"|(?:glob|Dir\[|<)[\s(]*[\"']?(?:\S*/)?\*(?:\.\*|\*)?[\"'>)\]]"
+)
+_REMOVER_IN_TEXT = re.compile(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
+_FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A pattern that every visible name matches, or every name with a dot, quoted in part or not.
 _EVERY_NAME = re.compile(r"(?:.*/)?[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 # A mode without the owner's right to read.
@@ -78,8 +101,46 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     """Return descriptions of what *readings* would destroy or publish."""
     commands = [(base_name(each[0]), each[1:]) for each in readings if each and each[0]]
     moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
-    found = (_destruction(name, words, root, moved=moved) for name, words in commands)
+    found = [_destruction(name, words, root, moved=moved) for name, words in commands]
+    reads = any(name == "read" for name, _ in commands)
+    if not any(found) and any(
+        (name in _RUN_FOR_EACH and _REMOVERS.intersection(words))
+        or (name in _REMOVERS and reads and None in words)
+        for name, words in commands
+    ):
+        narrow = (
+            name in _FIND_BY_CONTENT or (name == "find" and _is_narrow(words))
+            for name, words in commands
+        )
+        if not any(narrow):
+            found.append("deletes every file that a command lists")
     return list(filter(None, dict.fromkeys(found)))
+
+
+def _is_narrow(arguments: Sequence[str | None]) -> bool:
+    """Return whether `find` with *arguments* acts only on files that pass a test of their name.
+
+    A test that is negated, or that every name passes, narrows nothing; nor does one on the other
+    side of an "or".
+    """
+    words = [word or "" for word in arguments]
+    ways = [words] if "(" in words or "\\(" in words else list(_alternatives(words))
+    return all(any(map(_narrows, way, way[1:], ("", *way))) for way in ways)
+
+
+def _alternatives(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the parts of *words* between "or" that do something."""
+    ends = [at for at, word in enumerate(words) if word in ("-o", "-or", ",")]
+    for begin, end in pairwise((0, *ends, len(words))):
+        way = words[begin:end]
+        if {"-delete", "-exec", "-execdir", "-print", "-print0"}.intersection(way) or not ends:
+            yield way
+
+
+def _narrows(test: str, value: str, before: str) -> bool:
+    """Return whether *test* with its *value*, behind the word *before*, leaves names out."""
+    is_test = test in _TESTS_OF_FIND and before not in ("!", "-not")
+    return is_test and (test == "-empty" or not _EVERY_NAME.fullmatch(value))
 
 
 def _leaves(arguments: Reading, root: PurePath) -> bool:
@@ -93,14 +154,21 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
 
 def emptied_folders(commands: Iterable[Sequence[str]]) -> list[str]:
     """Return descriptions of commands, given as written, that delete every file of a folder."""
-    found = (
+    scripts = [*commands]
+    found = [
         f"rm {target} deletes every file of a folder"
-        for words in commands
+        for words in scripts
         for at, word in enumerate(words)
         if base_name(word) in ("rm", "unlink", "shred")
         for target in words[at + 1 :]
         if _EVERY_NAME.fullmatch(target)
-    )
+    ]
+    found += [
+        f"{word} {_EVERY_FILE}"
+        for words in scripts
+        for at, word in enumerate(words)
+        if base_name(word) in ("fd", "fdfind") and _fd_removes_all(words[at + 1 :])
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -111,7 +179,9 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
     if name == "find" and "-delete" in words:
         return _deletion(arguments, root)
     if name == "find" and _starts_removal(words):
-        return None if _TESTS_OF_FIND.intersection(words) else _EVERY_FILE
+        return None if _is_narrow(words) else _EVERY_FILE
+    if _INTERPRETER.fullmatch(name) and any(map(_deletes_what_it_lists, words)):
+        return _EVERY_FILE
     if name in _CHANGES:
         return _CHANGES[name](words)
     for loss in _LOSSES.get(name, ()):
@@ -119,7 +189,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
             does = listed_effect(name, words)
             return f"{does or ' '.join((name, *loss))}, which cannot be undone"
     if name == "git":
-        return _git_loss(words)
+        return _git_loss(words, root)
     if name in _DISK or name.startswith("mkfs"):
         return f"{name} permanently overwrites disks or files"
     if name == "dd" and any(word.startswith("of=/dev/") for word in words):
@@ -146,12 +216,38 @@ def _deletion(arguments: Reading, root: PurePath) -> str | None:
     # Mostly `find . -name '*.pyc' -delete`, which only deletes files of harmless names.
     if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
         return "deletes files in folders that are unclear or outside the workspace"
-    return None if _TESTS_OF_FIND.intersection(filter(None, arguments)) else _EVERY_FILE
+    return None if _is_narrow(arguments) else _EVERY_FILE
 
 
 def _starts_removal(words: Sequence[str]) -> bool:
     starts = (at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir"))
-    return any(base_name(word) in _REMOVERS for at in starts for word in words[at + 1 : at + 2])
+    return any(_removes(words[at + 1 :]) for at in starts)
+
+
+def _removes(command: Sequence[str]) -> bool:
+    """Return whether *command* deletes what it is given, as a program or in a shell's script."""
+    name = base_name(command[0]) if command else ""
+    return name in _REMOVERS or (name in SHELLS and any(map(_REMOVER_IN_TEXT.search, command[1:])))
+
+
+def _fd_removes_all(words: Sequence[str]) -> bool:
+    """Return whether `fd` with *words* deletes what it finds, and finds everything."""
+    words = [word.strip("\"'") for word in words]
+    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
+    at, found = next(runs, (0, None))
+    if found is None or not _removes([*filter(None, found.groups()), *words[at + 1 :]]):
+        return False
+    own = words[:at]
+    names = (
+        word
+        for before, word in zip(("", *own), own, strict=False)
+        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
+    )
+    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
+
+
+def _deletes_what_it_lists(script: str) -> bool:
+    return bool(_SCRIPT_DELETES.search(script) and _SCRIPT_LISTS.search(script))
 
 
 def _chmod(words: Sequence[str]) -> str | None:
@@ -199,7 +295,20 @@ def _only_unstages(words: Sequence[str]) -> bool:
     return staged and not any(re.fullmatch(r"-\w*W\w*|--w\w*", word) for word in options)
 
 
-def _git_loss(words: Sequence[str]) -> str | None:
+def _checks_files_out(words: Sequence[str], root: PurePath) -> bool:
+    """Return whether `git checkout` with *words* overwrites files instead of changing branches."""
+    if any(re.match(r"-[bBt]|--orphan|--track", word) for word in words):
+        return False
+    named = [word for word in words if not word.startswith("-")]
+    return (
+        "--" in words[:-1]
+        or len(named) > 1
+        or any(re.match(r"--(?:pathspec-from|ours|theirs)", word) for word in words)
+        or any(Path(root, name).exists() for name in named)
+    )
+
+
+def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
     for subcommand, argument in _GIT_LOSSES:
         if subcommand not in words:
             continue
@@ -212,6 +321,10 @@ def _git_loss(words: Sequence[str]) -> str | None:
         return "git branch deletes commits that are in no other branch"
     if "restore" in words and not _only_unstages(words[words.index("restore") + 1 :]):
         return "git restore discards changes that are not committed"
+    if "checkout" in words and _checks_files_out(words[words.index("checkout") + 1 :], root):
+        return "git checkout of files discards changes that are not committed"
+    if "rm" in words and forced and "--cached" not in words:
+        return "git rm --force discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
     if "clean" in words and (forced or "clean.requireForce=false" in words):

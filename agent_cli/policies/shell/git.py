@@ -1,4 +1,7 @@
-"""The read-only forms of git. Even these run programs that the configuration names."""
+"""The read-only forms of git, and those that take what all sessions in a folder have changed.
+
+Even the read-only ones run programs that the configuration names.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,6 +10,7 @@ from types import MappingProxyType
 
 from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.repository import is_same_repository
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.records import dataclass
@@ -102,6 +106,42 @@ _SECRET_CONFIG = re.compile(
 )
 # Parts of formats and sort keys that make git verify signatures with another program.
 _VERIFIES = re.compile(r"%G|%\(\*?signature|^(?:--sort=)?[-*]*signature(?::.*)?$")
+
+_WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+# Subcommands that change HEAD, the index or files of the working tree, whoever made them.
+_TAKES_ALL = frozenset(
+    {
+        *("checkout", "switch", "stash", "reset", "restore", "clean", "read-tree", "rebase"),
+        *("merge", "pull", "cherry-pick", "revert", "am", "bisect"),
+    }
+)
+_ONLY_SHOWS = frozenset({"list", "show", "log"})
+_ADDS_ALL = re.compile(r"-\w*[Au]\w*|--all|--update|--no-ignore-removal|\.?/?|:/?|\*")
+_COMMITS_ALL = re.compile(r"-(?![mFCct])[a-zA-Z]*a\w*|--all")
+
+
+def taking_all(script: str) -> str:
+    """Return the first git command in *script* that takes all that is not committed, or "".
+
+    Such a command stages, stores or discards the changes of others in the same folder as well.
+    """
+    for reading in readings(script):
+        if not reading or base_name(reading[0] or "") != "git":
+            continue
+        words = [word or "" for word in reading[1:]]
+        while words and words[0].startswith("-"):
+            del words[: 2 if words[0] in _WITH_VALUE else 1]
+        if words and _takes_all(words[0], words[1:]):
+            return " ".join(["git", *filter(None, words)])
+    return ""
+
+
+def _takes_all(name: str, rest: Sequence[str]) -> bool:
+    if name == "add":
+        return any(map(_ADDS_ALL.fullmatch, rest))
+    if name == "commit":
+        return any(map(_COMMITS_ALL.fullmatch, rest))
+    return name in _TAKES_ALL and not (rest and rest[0] in _ONLY_SHOWS)
 
 
 def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:

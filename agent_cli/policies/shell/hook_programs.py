@@ -35,6 +35,8 @@ _KEEP_TO_THEMSELVES = frozenset(
         *("canberra-gtk-play", "pw-play", "wall", "xdg-open"),
     }
 )
+# Options with which one of them does.
+_READS_MORE = {"curl": re.compile(r"-\w*K.*|--conf.*"), "sort": re.compile(r"--comp.*")}
 _INTERPRETERS = SHELLS | {
     *("python", "python3", "node", "ruby", "perl", "php", "lua", "osascript", "source", "."),
 }
@@ -83,7 +85,8 @@ def _is_own(words: Reading) -> bool:
     if name in _INTERPRETERS:
         return _is_script(words[1:], of_shell=name in SHELLS)
     if name in _KEEP_TO_THEMSELVES:
-        return True
+        reads_more = _READS_MORE.get(name)
+        return not (reads_more and any(map(reads_more.match, filter(None, words))))
     return _is_path(head)
 
 

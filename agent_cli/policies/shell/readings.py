@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
@@ -69,13 +70,17 @@ _EVALUATES = frozenset(
         *("unset", "mapfile", "readarray", "wait", "getopts", "((", "[["),
     }
 )
-_CALLS_BACK = frozenset({"mapfile", "readarray", "hash"})
+_CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
+# Variables whose value bash runs, and those that name a file that it runs.
+_RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
+_START_FILES = frozenset({"BASH_ENV", "ENV"})
+_NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
 _SUBSTITUTES = re.compile(r"\$\(|`")
 _PLAIN_WORD = re.compile(r"(?!-)[^=]*")
 _VERSIONED = re.compile(r"-?\d[\d.]*$")
 # Shell builtins that print or compare; listing them would hide the rest.
 _SHOW_NOTHING = frozenset(
-    {"echo", "printf", "cd", "true", "false", ":", "test", "exit", "set", "pwd"}
+    {"echo", "printf", "cd", "true", "false", ":", "test", "[", "[[", "exit", "set", "pwd"}
 )
 _NAME = re.compile(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
@@ -104,6 +109,9 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
         yield from _pieces(_QUOTES.sub("", script))
     for words in _commands(tree):
         yield from _unwrapped(words, depth)
+    for node in descendants(tree):
+        if node.type == "variable_assignment":
+            yield from _run_later(node, depth)
 
 
 def seen_commands(script: str) -> list[str]:
@@ -115,11 +123,20 @@ def seen_commands(script: str) -> list[str]:
 
 
 def written_commands(script: str, depth: int = 0) -> Iterator[Sequence[str]]:
-    """Yield the words of each command as they are written, those of quoted scripts too."""
-    for node in descendants(syntax_tree(script)):
+    """Yield the words of each command as they are written, those of quoted scripts too.
+
+    The variable of a loop stands for the words that it takes.
+    """
+    nodes = descendants(syntax_tree(script))
+    loops: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.type == "for_statement":
+            name, *taken = (source(child) for child in node.named_children[:-1])
+            loops |= dict.fromkeys((f"${name}", f"${{{name}}}"), taken)
         if node.type != "command":
             continue
-        words = [source(child) for child in node.children if child.type not in _NOT_WORDS]
+        written = (source(child) for child in node.children if child.type not in _NOT_WORDS)
+        words = list(chain.from_iterable(loops.get(each.strip('"'), [each]) for each in written))
         yield words
         for word in words if depth < _DEPTH_MAX else ():
             inner = likely_word(word)
@@ -242,6 +259,8 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         for word in words[1:]:
             if word and _SUBSTITUTES.search(word):
                 yield from readings(word, depth + 1)
+    if head == "enable" and any(re.match(r"-\w*f", word or "-f") for word in words[1:]):
+        yield UNSEEN  # a builtin from a library
     if head in _CALLS_BACK:
         yield from _called_back(words, depth)
     if head is None or not (base_name(head) in STARTERS or _is_shell(head)):
@@ -268,10 +287,29 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         yield from _text_run(words, starters, depth)
 
 
+def _run_later(assignment: "Node", depth: int) -> Iterator[Reading]:
+    """Yield what bash runs of a variable's value: a prompt, a subscript, a file for its start."""
+    name, _, written = source(assignment).partition("=")
+    name = name.removesuffix("+")
+    value = likely_word(written)
+    if any(each.type == "process_substitution" for each in descendants(assignment)):
+        value = None
+    if name in _START_FILES and value and value.startswith(_STDIN):
+        value = None
+    if value is None and (name in _START_FILES or name in _RUN_VALUES):
+        yield UNSEEN
+    elif value and (name in _RUN_VALUES or _SUBSTITUTES.search(value)):
+        yield from readings(value, depth + 1)
+
+
 def _called_back(words: Reading, depth: int) -> Iterator[Reading]:
-    """Yield what `mapfile -C` evaluates, and the program that `hash -p` puts behind a name."""
+    """Yield what `mapfile -C` evaluates, and what `hash -p`, `alias`, `bind` put behind a name."""
     option = "p" if words[0] == "hash" else "C"
     for at, word in enumerate(words):
+        if word and (mark := _NAMES_COMMANDS.get(words[0] or "")):
+            if named := word.partition(mark)[2]:
+                yield from readings(named.strip("\"' "), depth + 1)
+            continue
         if not word or not re.match(rf"-\w*{option}", word):
             continue
         text = word.partition(option)[2] or (words[at + 1] if at + 1 < len(words) else None)

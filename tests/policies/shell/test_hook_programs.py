@@ -50,6 +50,8 @@ UNCERTAIN = (
     "xargs make",
     "find . -exec make {} +",
     "awk -f x",
+    "curl -sK hook.curl",
+    "jq . | sort --compress-program=./x",
     "just && echo done",
     "if true; then make; fi",
     "f() { make; }; f",

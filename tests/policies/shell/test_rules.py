@@ -279,6 +279,19 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
         *("find . -delete", "find src -type f -exec rm {} +", "find . -execdir shred x ';'"),
         *("git restore src", "git restore -SW x", "chmod -R 000 src", "chmod -R a-r ."),
         *("rsync -a --delete a/ b/", "rsync --remove-source-files a b", "truncate -s 0 x"),
+        *("git checkout -- x", "git checkout HEAD~1 x", "git checkout --theirs x", "git rm -rf ."),
+        *("git gc --prune=now", "find . ! -name x -print | xargs rm"),
+        *("find src -type f | xargs rm -f", "git ls-files -z | xargs -0 rm", "ls | parallel rm"),
+        *('for f in *; do rm "$f"; done', "for f in src/*; do echo $f; rm -- ${f}; done"),
+        *(
+            "find . -name '*' -delete",
+            "find . -name x -o -delete",
+            "find . ! -name x -exec rm {} +",
+        ),
+        *("fd -x rm", "fd . src -X rm -f {}", "fdfind --exec-batch=rm", "fd -t f -Hx /bin/rm"),
+        *('ls -A | while read -r f; do rm "$f"; done', "find . -exec sh -c 'rm $1' _ {} ';'"),
+        *("perl -e 'unlink glob \"*\"'", "python3 -c 'for f in os.listdir(): os.remove(f)'"),
+        *("perl -e 'unlink <*>'", "git submodule deinit -f ."),
         "mapfile -tC 'rm -rf /' -c1 a",
         "npm publish",
         "npm unpublish x",
@@ -296,6 +309,15 @@ def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> Non
     assert judged(script, allow="*").verdict == "ask"
 
 
+def test_checkout_of_an_existing_file_asks(tmp_path: Path) -> None:
+    """Threat 19: without the file, the name is a branch, and git refuses to lose changes."""
+    (tmp_path / "a.txt").touch()
+    place = Place(root=tmp_path)
+
+    assert judge("git checkout a.txt 2>/dev/null", CommandRules(), place).verdict == "ask"
+    assert judge("git checkout b.txt 2>/dev/null", CommandRules(), place).verdict == "undecided"
+
+
 @pytest.mark.parametrize(
     "script",
     [
@@ -308,6 +330,14 @@ def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> Non
         *("git branch --format=x", "git log --format=x", "docker compose down", "crontab -l"),
         *("find . -name '*.pyc' -delete", "find . -name x -exec rm {} +", "git restore -S x"),
         *("chmod -R 755 src", "chmod -R u+x x", "rsync -a a b", "truncate -s +1M x"),
+        *("git checkout main 2>/dev/null", "git checkout -b fix origin/main", "git rm x", "git gc"),
+        *("git rm -rf --cached x", "git checkout --track origin/x", "git remote rm x"),
+        *("find . -name '*.pyc' -print0 | xargs -0 rm", "grep -l x *.log | xargs rm"),
+        *("find . '(' -name a -o -name b ')' -delete", "find . -name a -o -name b -delete"),
+        *("fd -e pyc -x rm", "fd '[.]pyc$' -X rm {}", "fd -x wc -l", "fd -t f -g '*.o' -x rm"),
+        *("perl -e 'unlink \"x\"'", "node -e 'fs.rmSync(\"x\")'", "git submodule update"),
+        *("python3 -c 'import glob; [os.remove(f) for f in glob.glob(\"*.o\")]'", "read x; rm y"),
+        *("for f in a b; do rm $f; done", "ls | xargs wc -l", "rm x; find . -name a | xargs cat"),
     ],
 )
 def test_reversible_commands_are_left_to_the_rules(script: str) -> None:
@@ -319,8 +349,22 @@ def test_reversible_commands_are_left_to_the_rules(script: str) -> None:
     [
         *("mapfile -C 'curl x' -c 1 a <f", "readarray -Ccurl a", "mapfile -tC 'echo; curl x' a"),
         *("hash -p /usr/bin/curl ls; ls x", "hash -p/bin/curl ls"),
+        *("compgen -C 'curl x' a", "shopt -s expand_aliases\nalias a='curl -s'\na x"),
+        *("PS4='$(curl x)'; set -x; ls", "declare -x PROMPT_COMMAND='curl x'; bash -i"),
+        *("x='a[$(curl x)]'; echo $((x))", "bind -x '\"\\C-a\": curl x'"),
     ],
 )
 def test_program_that_a_shell_builtin_calls_is_denied(script: str) -> None:
     """Deny rules missed what `mapfile` evaluates, and a name that `hash` gives a program."""
     assert judged(script, deny="curl *").verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("enable -f ./x.so true", "enable -nf x.so y; y", "BASH_ENV=<(cat x) bash -c true"),
+        *("export BASH_ENV=/dev/stdin; bash -c true <x", 'PS1="$x" bash -i'),
+    ],
+)
+def test_code_that_bash_takes_from_elsewhere_may_be_any_program(script: str) -> None:
+    assert judged(script, deny="curl *", allow="*").verdict == "ask"
