@@ -14,8 +14,8 @@ def in_usd(microdollars: int) -> float:
 
 
 def in_microdollars(usd: float) -> int:
-    """Return an amount in micro-dollars, rounded to a whole number."""
-    return round(usd * _PER_DOLLAR)
+    """Return an amount in whole micro-dollars; 0, which is no limit to many, for 0 only."""
+    return round(usd * _PER_DOLLAR) or int(usd > 0)
 
 
 def dollars(microdollars: int, *, decimals: int | None = None) -> str:

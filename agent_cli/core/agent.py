@@ -143,7 +143,7 @@ class Agent(AgentQueues):
         self.conversation.publish = self.publish
         self._activity = Activity()
         self._listeners = Listeners()
-        self._slot = RunSlot()
+        self._slot = RunSlot(self._take_back)
         self._prompt_model: Model | None = None
 
     @property
@@ -173,7 +173,7 @@ class Agent(AgentQueues):
         A listener that subscribes twice is called twice; each function ends one subscription.
 
         Raises:
-            AgentCliError: It is a coroutine function, which nothing would run.
+            AgentCliError: It is a coroutine or generator function, which nothing would run.
         """
         return self._listeners.add(listener)
 
@@ -201,14 +201,14 @@ class Agent(AgentQueues):
         if isinstance(message, str):
             message = UserMessage.of(message, images)
         prompt = checked_incoming(message)
-        with self._claimed() as cancel:
+        with self._slot.claimed() as cancel:
             self.conversation.require_ready_for(prompt)
             self._ask_with(model)
             return await self._run([prompt], cancel)
 
     async def trigger(self, *, visible: bool = True) -> RunResult:
         """Run a prompt that the user did not type (a schedule, a notification)."""
-        with self._claimed() as cancel:
+        with self._slot.claimed() as cancel:
             self._ask_with(None)
             self.conversation.begin(model=self._config.model, visible=visible)
             return await self._run((), cancel)
@@ -220,7 +220,7 @@ class Agent(AgentQueues):
             AgentBusy: A run is going on.
             NothingToContinue: The conversation ends with an answer and nothing is queued.
         """
-        with self._claimed() as cancel:
+        with self._slot.claimed() as cancel:
             self.conversation.require_ready_for(None)
             self._ask_with(self._prompt_model)
             if not (queued := self._steering.take()):
@@ -244,7 +244,7 @@ class Agent(AgentQueues):
     async def _decide(
         self, tool_call_id: str, decision: CallDecision, reason: str = "", *, edited: Json = None
     ) -> RunResult:
-        with self._claimed() as cancel:
+        with self._slot.claimed() as cancel:
             self._ask_with(self._prompt_model)
             decided = self.conversation.decide_call(tool_call_id, decision, reason, edited=edited)
             if not decided or self.conversation.questions():
@@ -252,15 +252,6 @@ class Agent(AgentQueues):
                 return RunResult((), None, 0, waiting)
             self.conversation.set_state("running")
             return await self._run((), cancel)
-
-    @contextmanager
-    def _claimed(self) -> Generator[CancelToken]:
-        """Be busy for the body: with a run, or with a change of the conversation."""
-        with self._slot.claimed() as cancel:
-            try:
-                yield cancel
-            finally:
-                self._take_back()
 
     def _ask_with(self, model: Model | None) -> None:
         """Set the model of the prompt.
@@ -273,9 +264,13 @@ class Agent(AgentQueues):
         self._prompt_model = model
 
     async def _run(self, prompts: Sequence[Incoming], cancel: CancelToken) -> RunResult:
-        run = Run(self.conversation, self._current_config, self.publish, cancel)
+        def publish(event: Event) -> None:
+            if self._slot.is_held_by(cancel):  # what an ended run left behind is not heard
+                self.publish(event)
+
+        run = Run(self.conversation, self._current_config, publish, cancel)
         with for_session(self._current_config().session_id):
-            return await run.run(prompts)
+            return await self._slot.run(run.run(prompts))
 
     def abort(self) -> None:
         """Stop the run, if any: close the stream, cancel the tools, answer open calls."""
@@ -304,7 +299,7 @@ class Agent(AgentQueues):
 
     def adopt(self, conversation: Conversation, *, model: Model | None = None) -> None:
         """Continue *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
-        with self._claimed():
+        with self._slot.claimed():
             self._adopt(conversation, model)
 
     def _adopt(self, conversation: Conversation, model: Model | None = None) -> None:
@@ -325,7 +320,7 @@ class Agent(AgentQueues):
             AgentBusy: A run is going on.
             ConversationError: It cannot be sent, or a tool result answers no open call.
         """
-        with self._claimed():
+        with self._slot.claimed():
             append(self.conversation, message)
             self._report_repairs()
 
@@ -335,7 +330,7 @@ class Agent(AgentQueues):
 
     def reset(self, *, all: bool = False) -> None:
         """Clear messages, queues and error; with *all* also the system prompt, tools and model."""
-        with self._claimed():
+        with self._slot.claimed():
             self._adopt(conversation_of((), user_id=self._config.user_id))
             self.clear_all_queues()
             self._activity.error = None

@@ -76,6 +76,11 @@ class ApprovingApplication(AgentApplication, Protocol):
     """A program whose tool calls need a person's decision."""
 
     @property
+    def contacts(self) -> Mapping[str, str]:
+        """The hosts that commands asked for, and why each was refused; "" if it was reached."""
+        ...
+
+    @property
     def permissions(self) -> PermissionsPort:
         """The permission policy."""
         ...

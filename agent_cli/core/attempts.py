@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import ToolOutput
@@ -49,17 +50,20 @@ async def _result(
     """Return the result of the attempt, if it has one and is still permitted once it may start."""
     if tool.attempt is None:
         return None
-    config = turn.config
-    context = ToolContext(
-        call.tool_call_id, call.name, config.user_id, CallState(config.state), config.services
-    )
+    config, id = turn.config, call.tool_call_id
+    state = CallState(config.state)
+
+    def update(partial: ToolResult) -> None:
+        turn.emit(ToolAttemptUpdate(id, call.name, partial))
+
+    context = ToolContext(id, call.name, config.user_id, state, config.services, update)
     try:
         params = check_input(tool, call.input)
         async with waits.turn(call, tool, *declared_paths(tool, params)):
             if not asked.holds():  # the user chose a stricter mode meanwhile
                 return None
-            turn.emit(ToolAttemptStart(call.tool_call_id, call.name))
-            return await tool.attempt(call.tool_call_id, params, turn.cancel, context)
+            turn.emit(ToolAttemptStart(id, call.name))
+            return await tool.attempt(id, params, turn.cancel, context)
     except WaitedTooLong as error:
         return ToolResult.error(str(error))
     except ToolError:

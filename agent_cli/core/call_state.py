@@ -37,14 +37,11 @@ class CallState(MutableMapping[str, Json]):
         return value
 
     def __setitem__(self, name: str, value: Json) -> None:
-        """Write *value*.
-
-        Raises:
-            ToolError: Another call changed the same key since this one read it.
-        """
+        """Write *value*; raises `ToolError` if another call changed it since this one read it."""
         now: _Value = self._shared.get(name) if name in self._shared else _ABSENT
         merged = _merged(self._seen.get(name, now), value, now, name)
-        assert not isinstance(merged, _Absent)
+        if isinstance(merged, _Absent):
+            raise _changed(name)  # deleted meanwhile, and *value* is what was read
         self._shared[name] = merged
         self._seen[name] = deepcopy(merged)
 
@@ -61,16 +58,16 @@ class CallState(MutableMapping[str, Json]):
         del self._shared[name]
         self._seen[name] = _ABSENT
 
+    def clear(self) -> None:
+        """Delete every value as `del` does; the mixin's way reads each one just before."""
+        for name in tuple(self._shared):
+            del self[name]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._shared)
 
     def __len__(self) -> int:
         return len(self._shared)
-
-
-def _is_number(value: _Value) -> bool:
-    """Return whether *value* may be a counter: when two calls raise it by one, one must fail."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _merged(seen: _Value, written: _Value, now: _Value, path: str) -> _Value:
@@ -98,7 +95,9 @@ def _merged(seen: _Value, written: _Value, now: _Value, path: str) -> _Value:
         start = len(kept)
         if same_json(written[:start], kept) and same_json(now[:start], kept):
             return [*now, *written[start:]]
-    if same_json(now, written) and not _is_number(written):
+    # A number may be a counter: when two calls raise it by one, one must fail.
+    is_number = isinstance(written, int | float) and not isinstance(written, bool)
+    if same_json(now, written) and not is_number:
         return now
     raise _changed(path)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from agent_cli.contracts.errors import ConversationError
+from agent_cli.contracts.found_tools import definition_in
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -12,11 +13,17 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block
-from agent_cli.core.api_messages import not_blank
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 _OF_REPLIES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
+_WITH_SOURCE = frozenset({"image", "document"})
+_HELD_IN = {"base64": "data", "text": "data", "url": "url", "file": "file_id", "content": "content"}
+"""The field of each kind of source that must hold something; one of another kind has a type."""
+_OF_USERS = frozenset({"text", "image", "document", "search_result", "container_upload"})
 _NOT_IN = {"assistant": frozenset({"tool_result"}), "toolResult": _OF_REPLIES}
+_BLANK_LETTERS = " \u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+_UNKNOWN_OR_PRIVATE = frozenset({"Cn", "Co"})
+"""Categories that are not printable to Python, but may be to a terminal: the newest emoji."""
 
 
 def checked_incoming(message: object) -> Incoming:
@@ -65,10 +72,20 @@ def checked_imported(message: object) -> Message:
 def check_content(message: UserMessage) -> None:
     """Raise `ConversationError` if the content of *message* cannot be sent."""
     _check_blocks(message.content)
-    if kinds := sorted(_kinds(message.content) & _OF_REPLIES):
+    undefined = [block for block in message.content if not definition_in(block)]
+    if kinds := sorted(_kinds(undefined) - _OF_USERS):
         raise ConversationError(f"a user's message cannot hold {', '.join(kinds)} blocks")
-    if not not_blank(message.content):
+    if not any(b["type"] != "text" or _shows(str(b["text"])) for b in message.content):
         raise ConversationError("there is nothing to send: a message needs text or an image")
+
+
+def _shows(text: str) -> bool:
+    """Return whether *text* holds a character that a reader sees."""
+    if any(c.isprintable() and c not in _BLANK_LETTERS for c in text):
+        return True
+    from unicodedata import category  # noqa: PLC0415  # hardly ever needed
+
+    return any(category(c) in _UNKNOWN_OR_PRIVATE for c in text)
 
 
 def _kinds(content: Iterable[Block]) -> set[str]:
@@ -85,5 +102,8 @@ def _check_blocks(content: object) -> None:
 def _is_block(block: object) -> bool:
     if not is_object(block) or not isinstance(block.get("type"), str):
         return False
+    if block["type"] in _WITH_SOURCE:
+        source = block.get("source")
+        return is_object(source) and bool(source.get(_HELD_IN.get(str(source.get("type")), "type")))
     needed = {"text": "text", "tool_use": "name"}.get(block["type"])
     return needed is None or isinstance(block.get(needed), str)

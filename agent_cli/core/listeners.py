@@ -2,13 +2,19 @@
 
 from asyncio import CancelledError
 from collections.abc import Callable
-from inspect import iscoroutine, iscoroutinefunction
+from inspect import (
+    isasyncgenfunction,
+    iscoroutine,
+    iscoroutinefunction,
+    isgeneratorfunction,
+)
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, EventSink
 from agent_cli.system.logger import logger, traceback_of
 
 _log = logger(__name__)
+_RUN_LATER = (iscoroutinefunction, isasyncgenfunction, isgeneratorfunction)
 
 
 class Listeners:
@@ -21,9 +27,10 @@ class Listeners:
         """Add *listener*, again if it is there; return a function that removes what was added.
 
         Raises:
-            AgentCliError: It is a coroutine function, which nothing would run.
+            AgentCliError: It is a coroutine or generator function, which nothing would run.
         """
-        if iscoroutinefunction(listener) or iscoroutinefunction(type(listener).__call__):
+        called = (listener, type(listener).__call__)
+        if any(runs_later(each) for runs_later in _RUN_LATER for each in called):
             raise AgentCliError(
                 "a listener must be a plain function: to work longer, put the event into an"
                 " asyncio.Queue that a task of yours reads"
@@ -42,7 +49,8 @@ class Listeners:
     def tell(self, event: Event) -> BaseException | None:
         """Call every listener with *event*; return what is to end the program, if one raised it.
 
-        Any other error is logged: a broken renderer must not stop the agent's work or its record.
+        An error is logged: a broken renderer must not stop the agent's work or its record. What is
+        no `Exception`, such as KeyboardInterrupt or a test framework's failure, ends the program.
         """
         ending: BaseException | None = None
         for listener in tuple(self._listeners.values()):
@@ -52,8 +60,8 @@ class Listeners:
                 if iscoroutine(returned):
                     returned.close()
                     raise TypeError("a listener returned a coroutine, which nothing runs")
-            except (KeyboardInterrupt, SystemExit) as error:
-                ending = error
             except (Exception, CancelledError, GeneratorExit) as error:
                 _log.error("listener failed", event_type=event.type, exception=traceback_of(error))
+            except BaseException as error:
+                ending = error
         return ending

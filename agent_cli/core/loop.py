@@ -53,7 +53,7 @@ class Run:
             stop_reason, error = self._tally.ended_by(ending)
             give_up(self._new_turn(self._config()), prompts, self._tally.turns, ending)
         except BaseException as bug:
-            stopped = isinstance(bug, CancelledError | GeneratorExit)
+            stopped = isinstance(bug, CancelledError | GeneratorExit) or self._cancel.cancelled
             stop_reason, error = ("aborted", None) if stopped else ("error", repr(bug))
             give_up(self._new_turn(self._config()), prompts, self._tally.turns, bug)
             raise

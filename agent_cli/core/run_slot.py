@@ -1,51 +1,75 @@
 """Whether an agent is busy, known in one place.
 
-    idle ── claim ──> busy ── release ──> idle
-
 A run, or a change of the conversation, claims the slot before anything of it is published or
 recorded, and releases it when the last listener has seen its last event. Whoever comes in between,
-a listener included, is refused or stops it through its token. Any thread may ask.
+a listener included, is refused or stops it through its token. Any thread may ask. A run whose event
+loop was closed under it never goes on: whoever asks next ends it first.
 """
 
 import asyncio
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentBusy
+from agent_cli.core.run_result import RunResult
+from agent_cli.system.batches import unwind
 
 
 class RunSlot:
     """Holds one run or change at a time, and its cancel token."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_release: Callable[[], object] = lambda: None) -> None:
+        self._before_release = before_release
         self._lock = threading.Lock()
+        self._run: tuple[asyncio.AbstractEventLoop, Coroutine[Any, Any, object]] | None = None
         self._token: CancelToken | None = None
         self._interruption: BaseException | None = None
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     @contextmanager
     def claimed(self) -> Generator[CancelToken]:
-        """Hold the slot for the body, with a new token.
-
-        Raises:
-            AgentBusy: It is held.
-        """
+        """Hold the slot for the body, with a new token; raises `AgentBusy` if it is held."""
+        self._end_what_stands_still()
         token = CancelToken()
         with self._lock:
-            self.require_free()
+            self._refuse_if_held()
             self._token = token
         try:
             yield token
         finally:
-            self._release()
+            self._release(token)
 
-    def _release(self) -> None:
+    async def run(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Await *run*, which the holder of the slot stands for."""
+        self._run = (asyncio.get_running_loop(), run)
+        return await run
+
+    def is_held_by(self, token: CancelToken) -> bool:
+        """Return whether the holder is the one that got *token*."""
+        return self._token is token
+
+    def _end_what_stands_still(self) -> None:
+        """End a run whose event loop was closed."""
+        with self._lock:
+            token, run = self._token, self._run
+            if not (token and run and run[0].is_closed()):
+                return
+            self._run = None
+        token.cancelled = True  # it has no event loop to be told in
+        unwind(run[1])
+        self._release(token)
+
+    def _release(self, token: CancelToken) -> None:
+        if not self.is_held_by(token):
+            return  # it was ended from elsewhere, and its own end comes late
+        self._before_release()
         with self._lock:
             waiters, self._waiters = self._waiters, []
             interruption, self._interruption = self._interruption, None
-            self._token = None
+            self._token = self._run = None
         for loop, released in waiters:
             with suppress(RuntimeError):  # its loop was closed
                 loop.call_soon_threadsafe(released.set)
@@ -54,30 +78,33 @@ class RunSlot:
 
     def require_free(self) -> None:
         """Raise `AgentBusy` if the slot is held."""
+        self._end_what_stands_still()
+        self._refuse_if_held()
+
+    def _refuse_if_held(self) -> None:
         if self._token:
             raise AgentBusy("a run is going on: use steer() or follow_up(), or abort() it first")
 
     def cancel(self) -> None:
         """Set the holder's token, if there is a holder."""
+        self._end_what_stands_still()
         if token := self._token:
             token.cancel()
 
     def interrupt(self, interruption: BaseException) -> None:
         """Cancel the holder and raise *interruption* when it has ended; at once without one."""
         with self._lock:
-            token = self._token
-            if token:
-                self._interruption = interruption
+            token, self._interruption = self._token, interruption if self._token else None
         if token is None:
             raise interruption
         token.cancel()
 
     async def wait(self) -> None:
         """Return when the slot is free."""
+        self._end_what_stands_still()
+        released = asyncio.Event()  # one for each wait, because it is bound to one event loop
         with self._lock:
             if self._token is None:
                 return
-            # An event for each wait, because an event is bound to one event loop.
-            waiter = (asyncio.get_running_loop(), asyncio.Event())
-            self._waiters.append(waiter)
-        await waiter[1].wait()
+            self._waiters.append((asyncio.get_running_loop(), released))
+        await released.wait()

@@ -8,6 +8,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink, MessageEnd, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
@@ -43,11 +44,12 @@ class Turn:
             raise AgentCliError("no model is set: give the agent one")
         return self.config.model
 
-    def tell_model(self, text: str, *, author: str = PROGRAM) -> None:
+    def tell_model(self, text: str, *, author: str = PROGRAM, blocks: Sequence[Block] = ()) -> None:
         """Append a message that the user did not type to the conversation; no call may be open.
 
-        *author* names the part of the program, or the plugin, that says it.
+        *author* names the part of the program, or the plugin, that says it. The
+        *blocks* follow the text.
         """
-        recorded = self.conversation.add_user(UserMessage.of(text, author=author))
+        recorded = self.conversation.add_user(UserMessage.of(text, blocks, author=author))
         self.emit(MessageStart(recorded))
         self.emit(MessageEnd(recorded))

@@ -10,6 +10,7 @@ from agent_cli.app.checks.access import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.options import Network
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
@@ -66,7 +67,8 @@ class SessionOptions:
         permission_mode: "ask" by default; a question that nobody answers is a denial.
         allow, ask, deny: Permission rules ("read", "bash(npm test *)"), added to the user's.
         sandbox: Whether commands run in the sandbox: "auto", "required" or "off".
-        network: Whether commands in the sandbox reach the network.
+        network: Whether commands in the sandbox reach the network; "hosts": only what `network`
+            rules allow or a person does.
         tools: Tools beside the built-in ones, for subagents too; see `tool`.
         agents: Subagents beside the built-in ones and the user's; they win over those.
         hooks: Lifecycle hooks beside those of the settings; they run for subagents too.
@@ -96,7 +98,7 @@ class SessionOptions:
     ask: Sequence[str] = ()
     deny: Sequence[str] = ()
     sandbox: SandboxMode | None = None
-    network: bool | None = None
+    network: Network | None = None
     tools: Sequence[Tool] = ()
     agents: Sequence[AgentDefinition] = ()
     hooks: Sequence[Hook] = ()

@@ -5,12 +5,13 @@ Secrets are redacted here only: the record itself must replay exactly.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.money import in_usd

@@ -54,6 +54,7 @@ class History:
         self.damage = damage
         self._codec = codec
         self._ids: set[str] = set()  # of prompts and entries
+        self._without_end: dict[str, str] = {}  # the reply of each entry whose reply has not ended
 
     @classmethod
     def of_log(cls, log: Log, path: Path, codec: Codec) -> "History":
@@ -99,13 +100,17 @@ class History:
                 self._prompt(record["prompt"]).state = record["state"]
             case "dropped":
                 prompt = self._prompt(record["prompt"])
-                prompt.output = [out for out in prompt.output if out.id not in record["outputs"]]
-                self._count_ids()
+                left = [out for out in prompt.output if out.id not in record["outputs"]]
+                rest = [
+                    replace(each, output=left) if each is prompt else each for each in self.prompts
+                ]
+                self._count_ids(rest)
+                prompt.output = left
             case "rewound":
                 first = self.prompts.index(self._prompt(record["prompt"]))
+                self._count_ids(self.prompts[:first])
                 self.taken_back = usage_of(self.prompts[first:], self.taken_back)
                 del self.prompts[first:]
-                self._count_ids()
             case _:
                 pass
         if usage is not None:
@@ -122,7 +127,8 @@ class History:
             self._check(output)
             self._ids.add(output.id)
             outputs.insert(index, output)
-        elif outputs[index].id == output.id:
+        elif _identity(outputs[index]) == _identity(output):
+            _require_kept([output], self.prompts)
             outputs[index] = output
         else:
             raise LookupError(output.id)
@@ -133,7 +139,16 @@ class History:
             case CompactionOutput(first_kept_id=str(kept)) | TrimOutput(first_kept_id=kept):
                 if kept not in self._ids:
                     raise LookupError(kept)
-            case UserOutput() | BlockOutput() | ReplyOutput():
+                if kept in self._without_end:  # only then all is looked at: there are many trims
+                    _require_kept([output], self.prompts)
+            case BlockOutput(reply_id=reply_id):
+                self._know(output.id)
+                self._without_end[output.id] = reply_id
+            case ReplyOutput(reply_id=ended):
+                self._know(output.id)
+                still = self._without_end.items()
+                self._without_end = {id: reply for id, reply in still if reply != ended}
+            case UserOutput():
                 self._know(output.id)
             case _:
                 pass  # a tool may give its side outputs the same id twice
@@ -143,9 +158,10 @@ class History:
             raise LookupError(id)
         self._ids.add(id)
 
-    def _count_ids(self) -> None:
-        found = {output.id for output in entries(self.prompts)}
-        self._ids = found | {prompt.id for prompt in self.prompts}
+    def _count_ids(self, prompts: Sequence[Prompt]) -> None:
+        """Know the ids of *prompts* alone; raise `LookupError` if a cut of theirs keeps another."""
+        _require_kept(entries(prompts), prompts)
+        self._ids = {output.id for output in entries(prompts)} | {prompt.id for prompt in prompts}
 
     def _prompt(self, prompt_id: str) -> Prompt:
         # From the end: nearly all records concern the last prompt.
@@ -153,6 +169,25 @@ class History:
             if prompt.id == prompt_id:
                 return prompt
         raise LookupError(prompt_id)
+
+
+def _require_kept(outputs: Iterable[Output], prompts: Sequence[Prompt]) -> None:
+    """Raise `LookupError` if a cut among *outputs* begins at an entry that *prompts* do not hold.
+
+    Entries of a reply without an end do not count: `repairs` drops them.
+    """
+    cuts = [output for output in outputs if isinstance(output, CompactionOutput | TrimOutput)]
+    begins = {cut.first_kept_id for cut in cuts} - {None}
+    if begins:
+        found = {output.id for output in entries(prompts)}.difference(*map(_orphans, prompts))
+        if begins - found:
+            raise LookupError(begins - found)
+
+
+def _identity(output: Output) -> tuple[str, str, str]:
+    """Return what stays when a record replaces an entry."""
+    reply_id = output.reply_id if isinstance(output, BlockOutput | ReplyOutput) else ""
+    return output.id, output.kind, reply_id
 
 
 def read_mended(path: Path, codec: Codec) -> History:

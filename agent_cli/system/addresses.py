@@ -18,6 +18,11 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
+# Names that no public server has: RFC 2606, 6761, 6762, 8375, and what routers and clouds use.
+_INTERNAL: Final = (
+    ".localhost", ".local", ".internal", ".home.arpa", ".lan", ".corp", ".home", ".test"
+)  # fmt: skip
+
 
 async def resolve(host: str) -> Sequence[str]:
     """Return the addresses of *host*; none if it cannot be resolved: the request then fails too."""
@@ -38,6 +43,17 @@ def are_inside(addresses: Sequence[str]) -> bool:
         for address in map(ipaddress.ip_address, addresses)
         for each in _reached(address)
     )
+
+
+def is_internal_host(host: str) -> bool:
+    """Return whether the lowercase *host* is an internal address or a name of internal servers."""
+    try:
+        return are_inside([str(ipaddress.ip_address(host))])
+    except ValueError:
+        # Systems read 0x7f.1 and 2130706433 as addresses; no name of the internet ends so.
+        last = host.rpartition(".")[2]
+        is_number = last.isdecimal() or last.startswith("0x")
+        return is_number or "." not in host or host.endswith(_INTERNAL)
 
 
 def are_of_this_machine(addresses: Sequence[str]) -> bool:

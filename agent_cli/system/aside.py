@@ -10,6 +10,7 @@ from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.trees import remove_tree
 
 _KEPT_S = 30 * 24 * 3600.0
+_NAME_MAX = 60  # characters of up to four bytes, of the 255 bytes of a name
 
 
 def move_aside(path: Path, folder: Path) -> Path:
@@ -34,10 +35,15 @@ def move_aside(path: Path, folder: Path) -> Path:
 
 
 def _renamed(path: Path) -> Path:
-    new = f"{path.name}.moved-{os.urandom(4).hex()}"
+    new = other_name(path.name)
     with directory_at(path.parent) as parent:
         os.rename(path.name, new, src_dir_fd=parent, dst_dir_fd=parent)
     return path.with_name(new)
+
+
+def other_name(name: str) -> str:
+    """Return a name for a file *name* that stays in its folder, and that no program looks for."""
+    return f"{name[:_NAME_MAX]}.moved-{os.urandom(4).hex()}"
 
 
 def forget_old(folder: Path) -> None:

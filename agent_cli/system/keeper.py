@@ -83,14 +83,14 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int, lock: in
         lock: The descriptor of `held_lock`.
     """
     link = socket.socket(fileno=link_descriptor)
-    left, left_writing = os.pipe()
-    os.set_blocking(left, False)
-    start = partial(_spawn if order["nested"] else _forked, order, output, left_writing)
-    watch = _watch_over(order, left, link)
     try:
+        left, left_writing = os.pipe()
+        os.set_blocking(left, False)
+        start = partial(_spawn if order["nested"] else _forked, order, output, left_writing)
+        watch = _watch_over(order, left, link)
         child = watch.start(start) if watch else start()
-    except OSError as error:
-        _tell(link, {"failed": str(error)})
+    except Exception as error:  # nobody else would learn of it: this process has no stderr
+        _tell(link, {"failed": str(error) or type(error).__name__})
         return
     for descriptor in (output, left_writing):
         os.close(descriptor)

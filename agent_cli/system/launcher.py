@@ -43,6 +43,7 @@ from agent_cli.system.orphans import kill_children
 HEADER_BYTES = 8
 _HAS_ORDER = b"+"
 _WORD_BYTES_MAX = 1024
+_WITH_MODULES = ("restriction", "watched")
 
 
 class _Spare:
@@ -52,7 +53,9 @@ class _Spare:
         locks: The locks of its command, which are held until all its processes have ended.
     """
 
-    def __init__(self, control: socket.socket, others: Iterable[int] = ()) -> None:
+    def __init__(
+        self, control: socket.socket, others: Iterable[int] = (), watcher: str = ""
+    ) -> None:
         self.link, its_link = socket.socketpair()
         self.locks: list[int] = []
         self.pid = os.fork()
@@ -61,7 +64,7 @@ class _Spare:
                 self.link.close()
                 for lock in others:
                     os.close(lock)
-                _stand_by(control, its_link)
+                _stand_by(control, its_link, watcher)
             finally:
                 os._exit(0)
         its_link.close()
@@ -115,16 +118,22 @@ def _successor(word: bytes, control: socket.socket, locks: Iterable[int]) -> _Sp
     if not word.startswith(_HAS_ORDER):
         control.close()  # the session starts another launcher if it has more orders
         return None
-    for module in word.removeprefix(_HAS_ORDER).decode().split():
+    restriction, watched = word.removeprefix(_HAS_ORDER).decode().split(",")
+    for module in filter(None, (restriction, watched)):
         import_module(module)  # once, not in each keeper
-    return _Spare(control, locks)
+    return _Spare(control, locks, watched)
 
 
-def _stand_by(control: socket.socket, launcher: socket.socket) -> None:
-    """Take the next order and keep its command; return if the session or the launcher ends."""
+def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> None:
+    """Take the next order and keep its command; return if the session or the launcher ends.
+
+    *watcher* is the module that watched the last command; "" for none.
+    """
     signals = child_signals()  # replaces the launcher's pipe
     adopt_orphans()
     rehearse()
+    if watcher:
+        import_module(watcher).rehearse()
     poll = select.poll()
     poll.register(launcher, select.POLLIN)
     poll.register(control, select.POLLIN)
@@ -133,10 +142,10 @@ def _stand_by(control: socket.socket, launcher: socket.socket) -> None:
     order, descriptors = _received(control)
     if order is None:
         return
-    wanted = [each["module"] for each in (order["restriction"], order["watched"]) if each]
     lock = held_lock(order)
     with launcher, contextlib.suppress(OSError):  # it may have been killed
-        word = _HAS_ORDER + " ".join(wanted).encode()
+        wanted = [order[each]["module"] if order[each] else "" for each in _WITH_MODULES]
+        word = _HAS_ORDER + ",".join(wanted).encode()
         socket.send_fds(launcher, [word], [lock] if lock >= 0 else [])
     control.close()
     link, output = descriptors

@@ -130,9 +130,9 @@ def _program(module: str, *arguments: str) -> list[str]:
 class KeeperLink:
     """The connection to a command's keeper; closing or dropping it ends all processes.
 
-    Messages: {"pid"} or {"failed"} first, {"asks"} while a call of the command stands still for
-    `answer`, {"status", "left"} when the command has ended, {"over"}
-    when all its processes have ended: in the same message, or after the link was closed.
+    Messages: {"pid"} or {"failed"}; {"asks"} while a call of the command stands still for `answer`,
+    which may overtake "pid"; {"status", "left"} when the command has ended, {"over"} when all its
+    processes have ended: in the same message, or after the link was closed.
     """
 
     socket: socket.socket
@@ -157,6 +157,19 @@ class KeeperLink:
                 self.take(await loop.sock_recv(self.socket, _RECEIVED_BYTES))
             except ConnectionError:
                 self.take(b"")
+
+    async def pid(self) -> int:
+        """Return the process id of the command, once it has started.
+
+        Raises:
+            OSError: It could not be started.
+        """
+        await self.until(lambda: bool(self.found("pid") or self.found("failed")))
+        if failed := self.found("failed"):
+            raise OSError(failed["failed"])
+        if (started := self.found("pid")) is None:
+            raise OSError("the program that starts it was killed")
+        return int(started["pid"])
 
     def receive_now(self) -> None:
         """Receive the messages that have arrived, without waiting."""

@@ -84,7 +84,8 @@ def for_session(session_id: str | None) -> Generator[None]:
     try:
         yield
     finally:
-        _session_id.reset(before)
+        with suppress(ValueError):  # the body is thrown away from elsewhere, with its context
+            _session_id.reset(before)
 
 
 # structlog's own bound_contextvars would import structlog before the first record.

@@ -2,11 +2,11 @@
 
     python -c ... PARENT_PID COMMAND [ARGUMENT...]
 
-It stays in the caller's session and process group, unlike other commands: so the terminal's keys
-and job control reach it as without a keeper. When the caller ends, however it is killed, on
-SIGTERM, or when the terminal is closed, the program and what it started are hung up, and killed if
-that does not end them. Those that have left the session live on, as the server of a terminal
-multiplexer should; and so does everything that the program leaves when it has ended by itself.
+Unlike other commands, the program stays in the caller's session and process group, so that the
+terminal's keys and job control reach it. The program and the processes it started are hung up when
+the caller ends, however it is killed, on SIGTERM, and when the terminal is closed; processes that
+do not end are killed. Two kinds of processes live on: those that have left the session, such as the
+server of a terminal multiplexer, and those that the program leaves when it ends by itself.
 
 Started by `launching.on_terminal`. Imports little: see `launcher`.
 """
@@ -91,12 +91,12 @@ def _watch_parent(parent: int, poll: select.poll) -> int | None:
 
 
 def _hang_up(child: int, *, has_ended: bool) -> None:
-    """End *child* and what it started in this session."""
+    """End *child* and the processes it started in this session."""
     kill_at_s = time.monotonic() + _GRACE_S
     _signal(child, signal.SIGHUP, signal.SIGCONT)
     while True:
         if _IS_LINUX or not has_ended:
-            has_ended = status(child) is not None  # and reap those that became ours
+            has_ended = status(child) is not None  # and reap adopted processes
         if has_ended and not _started(child):
             return
         if time.monotonic() > kill_at_s + _KILL_LIMIT_S:

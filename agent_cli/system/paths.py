@@ -38,8 +38,13 @@ def state_dir() -> Path:
 
 def shared_instructions_file() -> Path:
     """Return the user's AGENTS.md, shared by agents of all vendors."""
+    return xdg_config_dir() / "AGENTS.md"
+
+
+def xdg_config_dir() -> Path:
+    """Return the folder in which many programs keep their settings, also on macOS."""
     chosen = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (chosen if chosen.is_absolute() else Path.home() / ".config") / "AGENTS.md"
+    return chosen if chosen.is_absolute() else Path.home() / ".config"
 
 
 def shared_skills_dir() -> Path:

@@ -8,13 +8,17 @@ from typing import Final
 _FILES_MAX: Final = 100_000
 # What tools keep there is no result of a change that anybody made.
 _LEFT_OUT: Final = frozenset({".git", ".hg", "node_modules", ".venv", "__pycache__"})
+_CACHE_MARK: Final = "CACHEDIR.TAG"  # in .pytest_cache, .mypy_cache, .ruff_cache, target, ...
 
 
-def tree_state(root: Path, files_max: int = _FILES_MAX) -> str:
+def tree_state(root: Path, files_max: int = _FILES_MAX, *, since_ns: int | None = None) -> str:
     """Return a digest of the names, sizes, times and modes of the files below *root*.
 
+    Folders that say that they are caches are left out.
+
     Returns:
-        "" if there are more than *files_max*, or a folder cannot be read: then it is unknown.
+        "" if there are more than *files_max*, a folder cannot be read, or a file was changed at
+        *since_ns* or later, in nanoseconds since the epoch.
     """
     digest = sha256()
     left = files_max
@@ -24,6 +28,8 @@ def tree_state(root: Path, files_max: int = _FILES_MAX) -> str:
         try:
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
+            if any(entry.name == _CACHE_MARK for entry in entries):
+                continue
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name not in _LEFT_OUT:
@@ -31,6 +37,8 @@ def tree_state(root: Path, files_max: int = _FILES_MAX) -> str:
                     continue
                 left -= 1
                 facts = entry.stat(follow_symlinks=False)
+                if since_ns is not None and facts.st_mtime_ns >= since_ns:
+                    return ""
                 line = f"{entry.path}\0{facts.st_size} {facts.st_mtime_ns} {facts.st_mode}\n"
                 digest.update(line.encode(errors="surrogateescape"))
         except OSError:

@@ -5,6 +5,7 @@ Blocking; call it in a thread.
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
 
 _LINE_BYTES_MAX: Final = 1_048_576  # as git
+_REMOTE_URL: Final = re.compile(r'\[remote "[^"\n]*"\][^[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.
@@ -72,6 +74,46 @@ def counterpart_of(folder: Path) -> Path | None:
     if not is_known or common.name != ".git":
         return None
     return common.parent / folder.relative_to(top)
+
+
+def is_clone_of(folder: Path, other: Path) -> bool:
+    """Return whether *folder* is the same folder in a clone of the repository of *other*.
+
+    It is if the one is a remote of the other, or if both have a remote in common. Reads files only.
+    """
+    (place, names), (other_place, other_names) = _names_of(folder), _names_of(other)
+    return place == other_place and not names.isdisjoint(other_names)
+
+
+def _names_of(folder: Path) -> tuple[Path, frozenset[str]]:
+    """Return where *folder* is in its repository, and the addresses of that and of its remotes."""
+    top = next((each for each in (folder, *folder.parents) if exists(each / ".git")), folder)
+    names = {_address(str(top), top)}
+    with suppress(OSError):
+        own = top / ".git"
+        if not is_dir(own):
+            own = real_path(top / first_line(own).removeprefix("gitdir: "))
+        common = (
+            real_path(own / first_line(own / "commondir")) if exists(own / "commondir") else own
+        )
+        names.add(_address(str(common), top))
+        text = os.fsdecode(start_of(common / "config", _LINE_BYTES_MAX))
+        names |= {_address(url.strip('"'), top) for url in _REMOTE_URL.findall(text)}
+    return folder.relative_to(top), frozenset(names)
+
+
+def _address(url: str, top: Path) -> str:
+    """Return what the spellings of an address in the repository at *top* have in common."""
+    scheme, mark, rest = url.partition("://")
+    if not mark and (":" not in url or "/" in url.partition(":")[0]):
+        scheme, rest = "file", url
+    elif not mark:
+        rest = url.replace(":", "/", 1)  # as ssh: user@host:path
+    if scheme == "file":
+        return str(real_path(top / rest)).removesuffix(".git").rstrip("/")
+    host, _, path = rest.partition("/")
+    host = host.rpartition("@")[2].partition(":")[0]
+    return f"{host}/{path.strip('/').removesuffix('.git')}".lower()
 
 
 def first_line(file: Path) -> str:

@@ -8,10 +8,12 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
+from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentEvent,
     AgentStart,
+    ApprovalRequested,
     Event,
     PromptOutput,
     ToolCall,
@@ -117,6 +119,10 @@ class AgentTelemetry:
                 self._runs.begin(conversation_id, name)
             case AgentEnd():
                 self._runs.end(conversation_id, event)
+            case ToolAttemptStart(tool_call_id=call_id):
+                self._tools.attempted(conversation_id, call_id)
+            case ApprovalRequested(call=call):
+                self._tools.asked(conversation_id, call.id)
             case ToolExecutionStart():
                 self._tools.begin(conversation_id, event)
             case ToolExecutionEnd():

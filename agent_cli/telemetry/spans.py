@@ -239,6 +239,15 @@ class ToolSpans:
         """Open no span yet; *recorder* records them."""
         self._recorder = recorder
         self._open: dict[tuple[str, str], _OpenCall] = {}
+        self._attempted_ns: dict[tuple[str, str], int] = {}
+
+    def attempted(self, conversation_id: str, call_id: str) -> None:
+        """Note that the work of a call begins with an attempt, before its span."""
+        self._attempted_ns[conversation_id, call_id] = time.time_ns()
+
+    def asked(self, conversation_id: str, call_id: str) -> None:
+        """Forget an attempt without a result: the time until the answer is the person's."""
+        self._attempted_ns.pop((conversation_id, call_id), None)
 
     def begin(self, conversation_id: str, event: ToolExecutionStart) -> None:
         """Open the span of a call."""
@@ -254,12 +263,18 @@ class ToolSpans:
             attributes["mcp.method.name"] = "tools/call"
         if content := self._recorder.content:
             attributes["gen_ai.tool.call.arguments"] = content.json(event.args)
+        key, now_ns = (conversation_id, event.tool_call_id), time.time_ns()
+        since_ns = self._attempted_ns.pop(key, now_ns)
         span = self._recorder.tracer.start_span(
-            f"execute_tool {name}", get_current(), SpanKind.INTERNAL, attributes
+            f"execute_tool {name}",
+            get_current(),
+            SpanKind.INTERNAL,
+            attributes,
+            start_time=since_ns,
         )
         token = attach(set_span_in_context(span))
-        key = conversation_id, event.tool_call_id
-        self._open[key] = _OpenCall(span, token, time.monotonic())
+        worked_s = max(now_ns - since_ns, 0) / 1e9
+        self._open[key] = _OpenCall(span, token, time.monotonic() - worked_s)
 
     def end(self, conversation_id: str, event: ToolExecutionEnd) -> None:
         """Close the span of a call."""

@@ -7,7 +7,12 @@ from functools import partial
 
 import pytest
 
-from agent_cli.contracts.events import ApprovalRequested, Event, ToolAttemptStart, ToolCall
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
+from agent_cli.contracts.events import (
+    ApprovalRequested,
+    Event,
+    ToolCall,
+)
 from agent_cli.contracts.options import ApprovalOrder
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.loop_config import LoopConfig
@@ -123,6 +128,34 @@ async def test_nothing_is_attempted_once_a_stricter_mode_is_chosen() -> None:
     await agent.prompt("go")
 
     assert (shell.ran, asked(events)) == ([], ["t1"])
+
+
+@pytest.mark.parametrize("is_enough", [True, False])
+async def test_output_of_an_attempt_is_shown_while_it_runs(is_enough: bool) -> None:
+    """Before the call's start, so it has an event of its own: a person may still be asked."""
+    shell = Shell()
+    partial = ToolResult.of("half")
+
+    async def attempt(
+        _id: str, _params: object, _cancel: object, context: ToolContext
+    ) -> ToolResult | None:
+        context(partial)
+        return ToolResult.of("looked") if is_enough else None
+
+    first, _ = shell.tools()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell")),
+        says("done"),
+        tools=[replace(first, attempt=attempt)],
+        options=shell.options(),
+    )
+
+    await agent.prompt("go")
+
+    check_run(events)
+    told = [event for event in events if isinstance(event, ToolAttemptUpdate)]
+    assert told == [ToolAttemptUpdate("t1", "shell", partial)]
+    assert asked(events) == ([] if is_enough else ["t1"])
 
 
 async def test_run_stopped_during_an_attempt_leaves_no_call_open() -> None:

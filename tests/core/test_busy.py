@@ -1,6 +1,8 @@
 """Whether an agent is busy; and that a run ends, whatever a listener does and when."""
 
 import asyncio
+import gc
+import itertools
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -9,7 +11,7 @@ import pytest
 
 from agent_cli import AgentContext, agent_loop
 from agent_cli.contracts.errors import AgentBusy, ConversationError, ModelError, NoStreamFunction
-from agent_cli.contracts.events import Event
+from agent_cli.contracts.events import AgentEnd, Event
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.tooling import Approval
 from agent_cli.core.agent import Agent
@@ -93,6 +95,10 @@ def _change(agent: Agent) -> None:
     agent.steer("by the way")
 
 
+class Failed(BaseException):
+    """A failure that is no `Exception`, as test frameworks raise it."""
+
+
 ACTIONS: dict[str, Callable[[Agent], None]] = {
     "abort": Agent.abort,
     "change": _change,
@@ -101,6 +107,7 @@ ACTIONS: dict[str, Callable[[Agent], None]] = {
     "StopIteration": _raise(StopIteration()),
     "GeneratorExit": _raise(GeneratorExit()),
     "KeyboardInterrupt": _raise(KeyboardInterrupt()),
+    "BaseException": _raise(Failed()),
 }
 
 
@@ -117,7 +124,7 @@ async def run_once(start: Start, action: Callable[[Agent], None], at: int) -> in
     try:
         outcome = await start.call(agent)
         await asyncio.sleep(0)  # a cancellation at the last event arrives here
-    except (asyncio.CancelledError, KeyboardInterrupt) as error:
+    except (asyncio.CancelledError, KeyboardInterrupt, Failed) as error:
         outcome = error
 
     where = f"event {at}: {events[min(at, len(events) - 1)].type}"
@@ -126,7 +133,7 @@ async def run_once(start: Start, action: Callable[[Agent], None], at: int) -> in
     check_run(events[begun:])
     assert [event.type for event in events].count("agent_start") == 1, where
     assert not agent.state.is_streaming, where
-    if isinstance(outcome, KeyboardInterrupt):
+    if isinstance(outcome, KeyboardInterrupt | Failed):
         assert events[-1].type == "agent_end", where
     await asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)
     model.script[:] = [says("fine")] * 4
@@ -286,3 +293,48 @@ def test_state_has_no_reply_of_an_idle_agent() -> None:
     agent.append_message(AssistantMessage(({"type": "text", "text": "hi"},)))
 
     assert not agent.state.is_streaming
+
+
+@pytest.mark.parametrize("stands_in", ["model", "tool"])
+@pytest.mark.parametrize("comes", ["prompt", "abort", "wait_for_idle", "reset"])
+def test_a_run_whose_event_loop_was_closed_is_over(stands_in: str, comes: str) -> None:
+    """It was called busy for ever, and `abort()` failed: nothing could be done with the agent."""
+    gate = Gate()
+
+    async def hang(*_: object) -> str:
+        await gate.pass_through()
+        return "never"
+
+    uses = calls(tool_use("hang", {}, "t1"), tool_use("hang", {}, "t2"))
+    model = ScriptedModel([gate] if stands_in == "model" else uses)
+    agent, events = listening(Agent(config(model, tools=[tool("hang", hang)])))
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> asyncio.Task[RunResult]:
+        task = asyncio.ensure_future(agent.prompt("go"))
+        await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+        return task
+
+    task = loop.run_until_complete(begin())
+    loop.close()
+    ways: dict[str, Callable[[], object]] = {
+        "prompt": lambda: None,
+        "abort": agent.abort,
+        "wait_for_idle": lambda: asyncio.run(asyncio.wait_for(agent.wait_for_idle(), LIMIT_S)),
+        "reset": agent.reset,
+    }
+    ways[comes]()
+    model.script[:] = [says("fine")] * 3
+    result = asyncio.run(agent.prompt("again"))
+    del task
+    gc.collect()  # what the loop left behind is thrown away, and touches nothing
+    second = asyncio.run(agent.prompt("more"))
+
+    ends = [at for at, event in enumerate(events, 1) if event.type == "agent_end"]
+    for begun, end in zip([0, *ends], ends, strict=False):
+        check_run([*itertools.dropwhile(lambda e: e.type != "agent_start", events[begun:end])])
+    ended = [event for event in events if isinstance(event, AgentEnd)]
+    assert [each.stop_reason for each in ended] == ["aborted", "end_turn", "end_turn"]
+    assert (result.stop_reason, second.stop_reason) == ("end_turn", "end_turn")
+    assert not agent.state.is_streaming
+    assert not agent.conversation.open_calls()

@@ -160,6 +160,29 @@ def test_deleting_what_another_call_changed_is_an_error() -> None:
     assert shared == {}
 
 
+def test_clearing_what_another_call_changed_is_an_error() -> None:
+    shared: dict[str, Json] = {"k": 1}
+    first, second = CallState(shared), CallState(shared)
+    assert (first["k"], second["k"]) == (1, 1)
+    first["k"] = 2
+
+    with pytest.raises(ToolError, match="'k' was changed by another call"):
+        second.clear()
+
+    assert shared == {"k": 2}
+
+
+def test_writing_back_what_another_call_deleted_is_an_error() -> None:
+    """It failed with an AssertionError, of which the model read nothing."""
+    shared: dict[str, Json] = {"k": 1}
+    first, second = CallState(shared), CallState(shared)
+    assert (first["k"], second["k"]) == (1, 1)
+    del first["k"]
+
+    with pytest.raises(ToolError, match="'k' was changed by another call"):
+        second["k"] = 1
+
+
 def test_call_state_reads_lists_and_deletes_like_a_mapping() -> None:
     """A deleted key is missing afterwards."""
     shared: dict[str, Json] = {"a": 1, "b": 2}

@@ -1,7 +1,7 @@
 """Every way into a conversation refuses the same messages, and loses nothing."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,9 @@ UNSENDABLE: list[tuple[Any, str]] = [
     (UserMessage(()), NOTHING),
     (UserMessage.of("\t"), NOTHING),
     (UserMessage((text_block(" "), text_block(""))), NOTHING),
+    ("\u200b\u00a0\ufeff", NOTHING),
+    (UserMessage((text_block("\u2063\U000e0041"), text_block("\u3164\u2800\x00"))), NOTHING),
+    (UserMessage(({"type": "strange"}, text_block("hi"))), "cannot hold strange blocks"),
     (UserMessage("text"), "must be a tuple of blocks"),  # type: ignore[arg-type]
     (UserMessage(({"text": "x"},)), "must be a tuple of blocks"),
     (UserMessage(({"type": "text", "text": 1},)), "must be a tuple of blocks"),
@@ -58,6 +61,18 @@ async def test_no_way_in_takes_a_message_that_cannot_be_sent(
     [
         (UserMessage(()), NOTHING),
         (UserMessage(({"type": "tool_result", "tool_use_id": "t1"},)), "cannot hold tool_result"),
+        (UserMessage(({"type": "image"},)), "tuple of blocks"),
+        (UserMessage(({"type": "image", "source": {}},)), "tuple of blocks"),
+        (UserMessage(({"type": "image", "source": {"type": ""}},)), "tuple of blocks"),
+        (UserMessage(({"type": "image", "source": {"type": "base64"}},)), "tuple of blocks"),
+        (
+            UserMessage(({"type": "image", "source": {"type": "url", "url": ""}},)),
+            "tuple of blocks",
+        ),
+        (
+            UserMessage(({"type": "document", "source": {"type": "text", "data": ""}},)),
+            "tuple of blocks",
+        ),
     ],
 )
 def test_no_history_takes_a_users_message_that_cannot_be_sent(
@@ -72,6 +87,16 @@ def test_no_history_takes_a_users_message_that_cannot_be_sent(
         agent.replace_messages([UserMessage.of("hi"), message])
 
     assert agent.conversation.prompts == []
+
+
+@pytest.mark.parametrize("text", ["\u200b.", "\U0001fae8", "\U0001fae9", "\ue000", "́", "🇩🇪", "لا"])
+async def test_text_that_shows_something_is_sent(text: str) -> None:
+    """Characters that this Python does not know are shown: terminals are newer."""
+    agent, model, _ = scripted_agent(says("ok"))
+
+    await agent.prompt(text)
+
+    assert users(model.requests[-1].messages) == [text]
 
 
 async def test_steer_and_follow_up_take_text() -> None:
@@ -113,8 +138,20 @@ class AsyncListener:
 async def listen(event: Event) -> None: ...
 
 
+async def listen_in_parts(event: Event) -> AsyncIterator[None]:
+    yield
+
+
+def listen_later(event: Event) -> Iterator[None]:
+    yield
+
+
 @pytest.mark.parametrize(
-    "listener", [listen, AsyncListener(), functools.partial(listen), AsyncListener().__call__]
+    "listener",
+    [
+        *(listen, AsyncListener(), functools.partial(listen), AsyncListener().__call__),
+        *(listen_in_parts, listen_later),
+    ],
 )
 async def test_a_coroutine_function_is_refused_as_a_listener(
     listener: Callable[[Event], Any],

@@ -43,7 +43,11 @@ def test_an_error_is_logged_and_the_next_listener_called(
     assert [entry["event"] for entry in logged] == ["listener failed"]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+class Failed(BaseException):
+    """As test frameworks raise it."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), Failed()])
 def test_what_ends_the_program_is_returned_once_all_were_called(error: BaseException) -> None:
     listeners, seen = Listeners(), list[Event]()
     listeners.add(_raising(error))

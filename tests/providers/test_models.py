@@ -80,6 +80,7 @@ def test_known_model_has_the_facts_of_the_table() -> None:
         efforts=frozenset({"low", "medium", "high", "xhigh", "max"}),
         binds_thinking=True,
         takes_task_budget=True,
+        takes_system_messages=True,
         output_tokens_per_s=500,
     )
 

@@ -13,7 +13,7 @@ from agent_cli.hooks.claude_transcript import TranscriptCopy
 from agent_cli.policies.estimate import estimate_parts
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.codec import Codec, output_to_json
-from agent_cli.session_store.export import export
+from agent_cli.session_store.export import export, trajectory
 from agent_cli.session_store.search import search
 from agent_cli.session_store.transcript import transcript
 from tests.fakes import says

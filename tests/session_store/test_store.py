@@ -276,6 +276,89 @@ async def test_record_of_a_wrong_shape_is_damage_to_all_that_read_it(
     )
 
 
+CUT_AT_THE_ANSWER: Final[JsonObject] = {
+    "kind": "output",
+    "index": 2,
+    "output": {"kind": "trim", "id": "x", "at_ms": 1, "first_kept_id": "a", "removed_messages": 1},
+}
+A_TEXT: Final[JsonObject] = {"kind": "text", "id": "a", "at_ms": 1, "reply_id": "r"} | {
+    "block": {"type": "text", "text": "and more"}
+}
+ANSWER: Final[JsonObject] = {"kind": "output", "index": 2, "output": A_TEXT}
+END: Final[JsonObject] = {
+    "kind": "output",
+    "index": 3,
+    "output": {
+        "kind": "reply",
+        "id": "e",
+        "at_ms": 1,
+        "reply_id": "r",
+        "model": "m",
+        "stop_reason": "end_turn",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [ANSWER, END, CUT_AT_THE_ANSWER, {"kind": "dropped", "outputs": ["a"]}],
+        [ANSWER, END, CUT_AT_THE_ANSWER, {"kind": "dropped", "outputs": ["e"]}],
+        [ANSWER, CUT_AT_THE_ANSWER],
+        [
+            *(ANSWER, END, CUT_AT_THE_ANSWER),
+            {**CUT_AT_THE_ANSWER, "index": 2, "replaced": True}
+            | {"output": {**CUT_AT_THE_ANSWER["output"], "first_kept_id": "nothing"}},
+        ],
+        [
+            *(ANSWER, END, CUT_AT_THE_ANSWER),
+            {**END, "index": 4, "replaced": True, "output": {**END["output"], "reply_id": "s"}},
+        ],
+    ],
+    ids=["dropped", "its end dropped", "without an end", "another cut", "another reply"],
+)
+def test_record_that_removes_what_a_cut_keeps_is_damage(
+    store: SessionStore, records: list[JsonObject]
+) -> None:
+    """S2-01: resume() raised, or the next request did: a context began at an entry not there."""
+    session = short_session(store, "fix the bug")
+    [prompt] = store.read(session.id).prompts
+    log, before = LogFile.open(session.path)
+    log.append([{**record, "prompt": prompt.id} for record in records], sync=False)
+    log.close()
+    line = len(before.records) + len(records)
+
+    read = store.read(session.id)
+    copy, forked = store.fork(session.id)
+    copy.close()
+
+    assert read.damage is not None
+    assert (read.damage.number, [each.line for each in verify(session.path)]) == (line, [line])
+    assert faults(forked) == []
+    with pytest.raises(SessionError, match=f"line {line} is not valid"):
+        store.resume(session.id)
+
+
+def test_rewinding_what_a_cut_keeps_is_damage(store: SessionStore) -> None:
+    """S2-01: the cut stands in an earlier prompt, as no program writes it."""
+    session = short_session(store, "fix the bug")
+    log, before = LogFile.open(session.path)
+    [first] = store.read(session.id).prompts
+    assert first.input is not None
+    [begun] = [each for each in before.records if each["kind"] == "prompt"]
+    later = {**begun, "id": "later", "input": {**begun["input"], "id": "a"}}
+    del later["prev"]
+    cut = {**CUT_AT_THE_ANSWER, "prompt": first.id}
+    log.append([later, cut, {"kind": "rewound", "prompt": "later"}], sync=False)
+    log.close()
+
+    read = store.read(session.id)
+
+    assert read.damage is not None
+    assert read.damage.number == len(before.records) + 3
+    assert len(read.prompts) == 2
+
+
 def _edited(
     records: Sequence[JsonObject], how: str, here: int, dice: random.Random
 ) -> list[JsonObject]:

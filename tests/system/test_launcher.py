@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.launching import KeeperLink, Launcher, Order
+from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched
 from tests.waiting import is_alive, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
@@ -121,6 +122,15 @@ def test_command_that_cannot_start_is_reported(launcher: Launcher, tmp_path: Pat
     link.end(LIMIT_S)
     with pytest.raises(ValueError, match="null byte"):
         launcher.launch(bash("a\0b", tmp_path))
+
+
+def test_bug_before_a_command_starts_is_reported(launcher: Launcher, tmp_path: Path) -> None:
+    """Without a word, the session would read only that the keeper has ended."""
+    no_watch = Watched(module="json", folder=str(tmp_path), roots=[], copy_bytes_max=0, header={})
+    _, link = output_of(launcher, replace(bash("true", tmp_path), watched=no_watch))
+
+    assert "CommandWatch" in str(heard(link, "failed")["failed"])
+    link.end(LIMIT_S)
 
 
 def test_files_are_opened_under_the_given_descriptor_numbers(
@@ -251,6 +261,36 @@ def test_unspared_background_process_of_a_command_is_killed(
     assert link.end(LIMIT_S)
 
     wait_until(lambda: not is_alive(left))
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ('{"asks": {}}|{"pid": 5}', "5"),
+        ('{"asks": {}}|{"failed": "no such file"}', "no such file"),
+        ('{"asks": {}}', "the program that starts it was killed"),
+    ],
+)
+async def test_question_of_a_command_may_overtake_the_report_of_its_start(
+    messages: str, expected: str
+) -> None:
+    """Another thread of the keeper asks; the start once counted as failed, and the command died."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    link = KeeperLink(ours)
+    with ours, theirs:
+        for message in messages.split("|"):
+            theirs.sendall(f"{message}\n".encode())
+            link.receive_now()
+        theirs.close()
+
+        try:
+            found = str(await link.pid())
+        except OSError as error:
+            found = str(error)
+
+    assert found == expected
+    assert link.found("asks") == {"asks": {}}
 
 
 FEW_FILES = """

@@ -13,7 +13,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import ModelRequest, Retrying
 from agent_cli.contracts.timeline import Usage
-from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolContext, Verdict
+from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.telemetry.runs import current_run
@@ -47,6 +47,40 @@ def counted(recording: Recording) -> dict[str, float]:
     """Return the count of each decision."""
     points = recording.points(DECISIONS)
     return {labels["agent_cli.permission.decision"]: number for labels, number in points}
+
+
+@pytest.mark.parametrize("has_result", [True, False])
+async def test_attempt_belongs_to_the_span_of_its_call_but_not_the_wait_for_a_person(
+    has_result: bool,
+) -> None:
+    """Without a result a person is asked, and the call begins after the answer."""
+    recording = Recording()
+    inside_ns: list[int] = []
+
+    async def attempt(*_call: object) -> ToolResult | None:
+        inside_ns.append(time.time_ns())
+        return ToolResult.of("a tree") if has_result else None
+
+    look = replace(tool("look", returns("a tree")), attempt=attempt)
+    failed: list[str] = []
+
+    def verdict(call: ToolCall, *_more: object) -> Verdict:
+        return Ask("why", attempt_failed=None if failed else partial(failed.append, call.id))
+
+    config = LoopConfig(authorize_tool=verdict)
+    agent = recording.agent(
+        calls(tool_use("look", id="t1")), says("done"), tools=[look], options=config
+    )
+
+    await agent.prompt("go")
+    answered_ns = time.time_ns()
+    if not has_result:
+        await agent.approve("t1")
+
+    [span] = [each for each in recording.spans if each.name == "execute_tool look"]
+    assert span.start_time
+    assert (span.start_time <= inside_ns[0]) == has_result
+    assert (span.start_time >= answered_ns) == (not has_result)
 
 
 async def test_prompt_that_waits_for_approvals_is_one_span() -> None:

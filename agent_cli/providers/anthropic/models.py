@@ -47,6 +47,7 @@ class ModelFacts(_Strict):
     efforts: frozenset[str]
     binds_thinking: bool = False
     task_budget: bool = False
+    system_messages: bool = False
     prices: tuple[PriceTier, ...] = ()
     cache: CacheMultiples = CacheMultiples()
 
@@ -86,6 +87,7 @@ def model_by_id(model_id: str) -> Model:
         efforts=facts.efforts,
         binds_thinking=facts.binds_thinking,
         takes_task_budget=facts.task_budget,
+        takes_system_messages=facts.system_messages,
         output_tokens_per_s=model_table().output_tokens_per_s,
     )
 
@@ -121,6 +123,7 @@ def with_known_facts(model: Model) -> Model:
         efforts=known.efforts,
         binds_thinking=known.binds_thinking,
         takes_task_budget=known.takes_task_budget,
+        takes_system_messages=known.takes_system_messages,
     )
 
 

@@ -20,6 +20,7 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
+from agent_cli.providers.anthropic.accepted_history import FALLBACK
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
@@ -88,17 +89,29 @@ class ReplyBuilder:
         return self.ended and self._end.get("stop_reason") is not None
 
     def reply(self) -> Reply:
-        """Return the complete reply."""
+        """Return the complete reply.
+
+        If a model declined and another answered, the calls before the change are left out: the API
+        accepts no result for them.
+        """
         model = str(self._message.get("model") or self._model_id)
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        change = max((at for at, each in enumerate(blocks) if each["type"] == FALLBACK), default=-1)
+        serving = self._fallback()
         return Reply(
             id=str(self._message.get("id") or f"msg_{uuid4().hex}"),
-            model=model,
-            content=tuple(self._blocks[index] for index in sorted(self._blocks)),
+            model=str(serving.get("model")) if serving else model,
+            content=tuple(
+                block
+                for at, block in enumerate(blocks)
+                if at > change or not str(block["type"]).endswith("tool_use")
+            ),
             stop_reason=str(self._end["stop_reason"]),
             usage=self._usage_of(model),
             request_id=self._request_id,
             stop_details=self._end.get("stop_details"),
             cache_miss=_cache_miss(self._message.get("diagnostics")),
+            declined=self._model_id if serving else "",
         )
 
     def _start_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
@@ -159,21 +172,43 @@ class ReplyBuilder:
         self._usage.update({name: value for name, value in given.items() if value is not None})
 
     def _usage_of(self, model: str) -> Usage:
-        written = _count(self._usage, "cache_creation_input_tokens")
-        given = self._usage.get("cache_creation")
-        split = given if isinstance(given, dict) else {}
-        hour = _count(split, "ephemeral_1h_input_tokens")
-        # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
-        short = max(written - hour, _count(split, "ephemeral_5m_input_tokens"))
-        tokens = Usage(
-            input_tokens=_count(self._usage, "input_tokens"),
-            output_tokens=_count(self._usage, "output_tokens"),
-            cache_read_tokens=_count(self._usage, "cache_read_input_tokens"),
-            cache_write_5m_tokens=short,
-            cache_write_1h_tokens=hour,
-        )
-        cost = self._price(model, tokens)
-        return tokens + Usage(cost_microdollars=cost)
+        """Return the tokens of the model that answered, with the cost of all that were asked."""
+        serving = self._fallback()
+        if serving is None:
+            tokens = _tokens(self._usage)
+            return tokens + Usage(cost_microdollars=self._price(model, tokens))
+        costs = [
+            self._price(str(each.get("model") or self._model_id), _tokens(each))
+            for each in self._iterations()
+        ]
+        known = [cost for cost in costs if cost is not None]
+        cost = sum(known) if len(known) == len(costs) else None
+        return _tokens(serving) + Usage(cost_microdollars=cost)
+
+    def _iterations(self) -> list[Mapping[str, Json]]:
+        given = self._usage.get("iterations")
+        return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+
+    def _fallback(self) -> Mapping[str, Json] | None:
+        """Return the usage of the model that answered in place of one that declined; None."""
+        served = (each for each in self._iterations() if each.get("type") == "fallback_message")
+        return next(served, None)
+
+
+def _tokens(given: Mapping[str, Json]) -> Usage:
+    written = _count(given, "cache_creation_input_tokens")
+    parts = given.get("cache_creation")
+    split = parts if isinstance(parts, dict) else {}
+    hour = _count(split, "ephemeral_1h_input_tokens")
+    # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
+    short = max(written - hour, _count(split, "ephemeral_5m_input_tokens"))
+    return Usage(
+        input_tokens=_count(given, "input_tokens"),
+        output_tokens=_count(given, "output_tokens"),
+        cache_read_tokens=_count(given, "cache_read_input_tokens"),
+        cache_write_5m_tokens=short,
+        cache_write_1h_tokens=hour,
+    )
 
 
 def _cache_miss(diagnostics: Json) -> str:

@@ -49,6 +49,16 @@ def effort_level(model: Model | None, level: ThinkingLevel | None) -> str:
     return effort if model and effort in with_known_facts(model).efforts else ""
 
 
+def level_for(model: Model, level: ThinkingLevel | None) -> ThinkingLevel | None:
+    """Return *level* if *model* can be asked for it, else None, which means the model's default."""
+    known = with_known_facts(model)
+    if level is None or not known.thinking:
+        return level
+    if level == "off":
+        return level if known.thinking & {"disabled", "between_tools"} else None
+    return level if not known.efforts or EFFORTS[level] in known.efforts else None
+
+
 def _adaptive(*, compat: bool) -> dict[str, Json]:
     if compat:
         return {"type": "adaptive"}

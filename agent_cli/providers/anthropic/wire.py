@@ -7,14 +7,18 @@ signed thinking depend on it.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.api_messages import to_api
-from agent_cli.providers.anthropic.accepted_history import accepted
+from agent_cli.providers.anthropic.accepted_history import accepted, has_fallback
 from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
+    INLINE_TOOLS,
+    SERVER_FALLBACK,
     TASK_BUDGETS,
     THINKING_BINDING,
     TOOL_REFERENCES,
@@ -63,9 +67,10 @@ def parameters(
     """
     betas = usable(request.model, platform, compat=compat, refused=refused)
     messages, tools = with_found(
-        to_api(accepted(request.messages, compat=compat)),
+        to_api(accepted(request.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)),
         request.tools,
         by_reference=TOOL_REFERENCES in betas,
+        by_addition=INLINE_TOOLS in betas,
     )
     messages = without_oldest(messages, image_chars_max)
     if not compat:
@@ -83,7 +88,9 @@ def parameters(
     used = {
         THINKING_BINDING: THINKING_BINDING in betas and _drops_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _has_budget(sent, request.task_budget),
+        SERVER_FALLBACK: SERVER_FALLBACK in betas and _has_fallbacks(sent, request, platform),
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _is_diagnosed(sent, request),
+        INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
@@ -166,6 +173,30 @@ def _has_budget(sent: dict[str, Json], total: int | None) -> bool:
     effort = configured if isinstance(configured, dict) else {}
     sent["output_config"] = {**effort, "task_budget": {"type": "tokens", "total": total}}
     return True
+
+
+def _has_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Platform) -> bool:
+    """Name the models to ask if the request's declines; return False without any, now or before."""
+    if request.fallbacks:
+        entries: list[Json] = [
+            {
+                "model": platform.model_id(model.id),
+                **({} if asked <= (most := model.max_output_tokens) else {"max_tokens": most}),
+            }
+            for model in request.fallbacks
+            for asked in (min(request.max_tokens, request.model.max_output_tokens),)
+        ]
+        sent["fallbacks"] = entries
+    return bool(request.fallbacks) or has_fallback(request.messages)
+
+
+def _may_gain_tools(messages: Sequence[Block], tools: Sequence[ToolSpec]) -> bool:
+    """Return whether *tools* are added, now or later.
+
+    A server is to refuse the feature with the first request, before it caches anything.
+    """
+    announced = any(tool.name == CALL_FOUND for tool in tools)
+    return announced or any(message["role"] == "system" for message in messages)
 
 
 def _is_diagnosed(sent: dict[str, Json], request: ModelRequest) -> bool:

@@ -41,6 +41,7 @@ BODY_FIELDS = (
     "model",
     "cache_control",
     "diagnostics",
+    "fallbacks",
     "metadata",
     "output_config",
     "stream",
