@@ -19,7 +19,10 @@ BUILT_IN: Final = ("explore", "plan", "general")
 
 @dataclass(frozen=True, slots=True)
 class AgentFolder:
-    """A directory of definitions; with *inside*, links that lead out of that are refused."""
+    """A directory of definitions; with *inside*, links that lead out of that are refused.
+
+    *filling* returns a prompt with the folder of its plugin and the values of the plugin's user.
+    """
 
     path: Path
     inside: Path | None = None
@@ -123,7 +126,7 @@ class AgentCatalogue:
             return None
         if agent.unknown:
             self._warn(f"agent {path}: unknown fields are ignored: {', '.join(agent.unknown)}")
-        return agent
+        return replace(agent, prompt=folder.filling(agent.prompt))
 
 
 @cache

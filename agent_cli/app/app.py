@@ -175,7 +175,7 @@ class App:
 
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:
         """Expand *prompt* if it begins with a command defined by a prompt file."""
-        written = await written_out(prompt, self._command_files.commands())
+        written = await written_out(prompt, self._command_files.commands)
         return written.text, self.find_model(written.model) if written.model else None
 
     def use_documents(self, documents: "Documents") -> None:

@@ -158,7 +158,10 @@ def help_text() -> str:
 def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
     """Return our words for another agent's option; None if *word* is none, or one of ours."""
     name, is_glued, value = word.partition("=")
-    if (name if name.startswith("--") else name[:2]) in {*OPTIONS, *SHORT_OPTIONS}:
+    if word[:2] == "-c" and _is_setting(word[2:] or "".join(words[:1])):
+        # Codex's meaning of the letter; as ours, the setting would be sent as a prompt.
+        name = "--config"
+    elif (name if name.startswith("--") else name[:2]) in {*OPTIONS, *SHORT_OPTIONS}:
         return None
     from agent_cli.contracts.foreign_names import foreign_words  # noqa: PLC0415 - seldom needed
 

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from agent_cli.contracts.tooling import Tool
     from agent_cli.sandbox import Report
 
+# One row of a usual screen; `/tools` lists all of them. Tools of plugins are always named.
+_TOOLS_MAX: Final = 6
+_OWN_TOOLS: Final = {*CLAUDE_NAMES, "recall"}
+
 
 def overview_lines(
     tools: Sequence["Tool"], servers: Sequence["ServerState"], sandbox: "Report | None"

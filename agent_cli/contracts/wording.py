@@ -32,6 +32,16 @@ def one_line(text: str, chars_max: int = ONE_LINE_CHARS_MAX) -> str:
     return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
 
 
+def without_fence(text: str, tag: str) -> str:
+    """Return *text* in which nothing opens or closes an element *tag*, in which it is put.
+
+    So a text that a stranger wrote cannot end its own fence, nor open one for another source.
+    """
+    import re  # noqa: PLC0415 - not on the way to the prompt
+
+    return re.sub(rf"<(?=[\s/\\]*{tag}\b)", "&lt;", text, flags=re.IGNORECASE)
+
+
 def seconds(elapsed_s: float) -> str:
     """Return a duration for display: `0.3 s`, `12 s`, `3 min 5 s`."""
     return f"{elapsed_s:.1f} s" if elapsed_s < 10 else whole_seconds(round(elapsed_s))

@@ -216,7 +216,7 @@ class Ledger:
         least = min(wanted, LEAST_REPLY_TOKENS)
 
         def cost(reply_tokens: int) -> int:
-            return self._priced(request.model.id, with_reply(prompt, reply_tokens))
+            return self._priced(request, with_reply(prompt, reply_tokens))
 
         while (tokens := most_tokens(cost, account.left(), wanted)) < easy:
             if not is_counted:
@@ -274,18 +274,25 @@ class Ledger:
         prompt = told if known.prompt_tokens else self._bound.usage(request)
         tokens = max(generated, known.output_tokens)
         certain = self._price(request.model.id, told)
-        most = self._price(request.model.id, with_reply(prompt, tokens))
-        return None if certain is None or most is None else (certain, max(most, certain))
+        costs = [self._price(each.id, with_reply(prompt, tokens)) for each in _models(request)]
+        priced = [cost for cost in costs if cost is not None]
+        if certain is None or len(priced) < len(costs):
+            return None
+        return certain, max(sum(priced), certain)
 
-    def _priced(self, model_id: str, usage: Usage) -> int:
-        priced = self._price(model_id, usage)
-        if priced is None:
-            raise LimitReached(
-                f"no price is known for {model_id}, so max_cost cannot be held: choose another"
-                " model, give its price in the setting prices, or set no limit",
-                limit="max_cost",
-            )
-        return priced
+    def _priced(self, request: ModelRequest, usage: Usage) -> int:
+        """Return the cost of *usage* by each model that the server may ask for one reply."""
+        total = 0
+        for model in _models(request):
+            priced = self._price(model.id, usage)
+            if priced is None:
+                raise LimitReached(
+                    f"no price is known for {model.id}, so max_cost cannot be held: choose another"
+                    " model, give its price in the setting prices, or set no limit",
+                    limit="max_cost",
+                )
+            total += priced
+        return total
 
     def _cost(self, request: ModelRequest, usage: Usage) -> int | None:
         """Return the cost of *usage*; a server may report a model name without a price."""
@@ -299,7 +306,9 @@ class Ledger:
             if self._estimate and reply.usage.prompt_tokens > self._estimate:
                 self.account.root.miscounted = True
             self._estimate = 0
-            self._bound.note(reserved.request, reply.usage.prompt_tokens)
+            # Another model's count is no bound for the one that declined.
+            tokens = 0 if reply.declined else reply.usage.prompt_tokens
+            self._bound.note(reserved.request, tokens)
             self._unrecorded.append(reserved)
 
     def _open_prompt(self) -> None:

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple, Protocol
 
 ENTER: Final = "\r"
 """Among the keys of a question: an empty line is an answer too."""
+ASIDE: Final = "/btw "
+"""A line that begins so asks the model beside a question, and never answers that."""
 _WORDS: Final = {"yes": "y", "no": "n"}
 
 
@@ -17,6 +19,7 @@ class Choice(NamedTuple):
         is_checkbox: Whether it only checks a row of a list that is then shown again.
         key: The digit or letter before the label, which is one of `lines`; "" for none.
         beside: A hint behind the label.
+        note: What must be read with the label, but is no part of the answer.
         shortcut: A key that takes it at once, as it is written in hints; it may only show more.
         news: Returns a hint that takes the place of `beside` while the list is shown, or "".
     """
@@ -26,8 +29,18 @@ class Choice(NamedTuple):
     is_checkbox: bool = False
     key: str = ""
     beside: str = ""
+    note: str = ""
     shortcut: str = ""
     news: Callable[[], str] = str
+
+    @property
+    def words(self) -> str:
+        """The label with its note."""
+        return f"{self.label} · {self.note}" if self.note else self.label
+
+    def numbered(self, number: int) -> "Choice":
+        """Return this answer with *number* before it, which selects it too."""
+        return self._replace(key=str(number), lines=(*self.lines, str(number)))
 
 
 def chosen(line: str, choices: Iterable[Choice]) -> Choice | None:
@@ -37,9 +50,9 @@ def chosen(line: str, choices: Iterable[Choice]) -> Choice | None:
 
 
 def is_slip(line: str) -> bool:
-    """Return whether *line* is too short to be a sentence: one character, or a number."""
+    """Return whether *line* is no sentence: one character, a number, or a question aside."""
     typed = line.strip()
-    return len(typed) == 1 or typed.isdecimal()
+    return len(typed) == 1 or typed.isdecimal() or typed.startswith(ASIDE)
 
 
 def not_an_answer(line: str) -> str:

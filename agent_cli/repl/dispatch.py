@@ -28,7 +28,7 @@ from agent_cli.system.launching import KeeperLink, Launcher, Order, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.terminal.writer import OutputLines
+from agent_cli.terminal.writer import Lines, OutputLines
 
 
 class LineDispatcher:

@@ -1,6 +1,7 @@
 """Hidden prompts, begun by a plugin: they run without being shown."""
 
 from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.core.agent import Agent
 
 _SHOWN = (
@@ -9,6 +10,8 @@ _SHOWN = (
     | events.MessageEnd
     | events.PromptOutput
     | events.ToolCallsAnnounced
+    | ToolAttemptStart
+    | ToolAttemptUpdate
     | events.ToolExecutionStart
     | events.ToolExecutionUpdate
     | events.ToolExecutionEnd

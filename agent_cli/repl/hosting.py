@@ -1,9 +1,10 @@
 """Host the program behind the prompt: build it in a thread, enter it, and leave it at the end."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from agent_cli.system.background import in_background
 from agent_cli.system.importing import without_collections

@@ -20,7 +20,9 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.declining import STOPPED
 from agent_cli.repl.approval.ask import Approvals
+from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor
+from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.dialogue import Choice, Questions, chosen
 from agent_cli.repl.mcp.foreign_words import said
 from agent_cli.terminal.sanitize import reveal
@@ -49,6 +51,7 @@ class ModelQuestions:
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
         editor: Editor | None = None,
         approvals: Callable[[str], Approvals] | None = None,
+        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Ask nothing yet.
 
@@ -61,6 +64,7 @@ class ModelQuestions:
             asking: Entered while a question is open.
             editor: Lets the user edit the plan, if the terminal can be given to an editor.
             approvals: Returns the approval dialog for calls of the named agent.
+            draw: Shows rows where there is a screen; by default they are lines.
         """
         self._questions = questions
         self._lines = lines
@@ -70,6 +74,7 @@ class ModelQuestions:
         self._asking = asking
         self._editor = editor
         self._approvals = approvals
+        self._draw = draw or partial(write_rows, writer=lines)
 
     @property
     def can_ask(self) -> bool:
@@ -77,7 +82,7 @@ class ModelQuestions:
         return self._questions.can_ask
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+        self, questions: Sequence[UserQuestion], *, who: str = "The model"
     ) -> Sequence[str] | None:
         """Return an answer to each question of *who*; None when the user closed one of them."""
         answers: list[str] = []
@@ -86,7 +91,7 @@ class ModelQuestions:
                 for number, question in enumerate(questions, 1):
                     if answers:
                         self._lines.aside("")
-                    of = f" ({number} of {len(questions)})" if len(questions) > 1 else ""
+                    of = f"{number} of {len(questions)}" if len(questions) > 1 else ""
                     answers.append(await self._answer(question, who, of))
         except (KeyboardInterrupt, EOFError):
             self._lines.aside("not answered", "dim")
@@ -121,8 +126,9 @@ class ModelQuestions:
 
     async def _answer(self, question: UserQuestion, who: str, of: str) -> str:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
-        about = f", {header}" if header else ""
-        self._show([f"{who} asks you{of}{about}:", *said(question.question)])
+        about = " · ".join(filter(None, (header, of)))
+        self._draw([Row(f"{who} asks you", "title", beside=about)])
+        self._show(said(question.question))
         offered = _offered(question.options)
         if question.multi_select:
             return await self._several(offered)
@@ -137,14 +143,13 @@ class ModelQuestions:
         picked: list[OptionPort] = []
         while True:
             rows = {
-                Choice(
-                    f"{'[x]' if option in picked else '[ ]'} {choice.label}",
-                    choice.lines,
+                choice._replace(
+                    label=f"{'[x]' if option in picked else '[ ]'} {choice.label}",
                     is_checkbox=True,
                 ): option
                 for choice, option in offered.items()
             }
-            named = ", ".join(_label(option, is_short=True) for option in picked)
+            named = ", ".join(map(_label, picked))
             done = Choice(f"Done: {named}" if picked else "None of these", ("done", "none"))
             listed = [done, *rows] if picked else [*rows, done]
             answer = await self._select("answers? ", listed, _SEVERAL)
@@ -169,18 +174,20 @@ class ModelQuestions:
 
     async def _decided(self, plan: str) -> PlanDecision:
         choices = [_AUTO_EDIT, _ASK, *([_EDIT] if self._editor else []), _NO]
-        self._show_plan("the plan:", plan)
+        numbered = [choice.numbered(number) for number, choice in enumerate(choices, 1)]
+        self._show_plan("The plan", plan)
         while True:
             answer = await self._select(
-                "go ahead? ", choices, "stay in plan mode and tell the model what to change"
+                "go ahead? ", numbered, "stay in plan mode and tell the model what to change"
             )
             if isinstance(answer, str):
                 return PlanRefused(answer.strip())
-            if answer == _AUTO_EDIT:
+            taken = choices[numbered.index(answer)]
+            if taken == _AUTO_EDIT:
                 return PlanApproved(plan, "auto-edit")
-            if answer == _ASK:
+            if taken == _ASK:
                 return PlanApproved(plan, "ask")
-            if answer == _NO:
+            if taken == _NO:
                 return PlanRefused()
             plan = await self._edited(plan)
 
@@ -195,11 +202,11 @@ class ModelQuestions:
         if not saved or saved == plan.strip():
             self._lines.notice("nothing was changed", "dim")
             return plan
-        self._show_plan("the plan as you edited it:", saved)
+        self._show_plan("The plan as you edited it", saved)
         return saved
 
     def _show_plan(self, title: str, plan: str) -> None:
-        self._lines.aside(f"{title}\n")
+        self._draw([Row(title, "title"), Row("")])
         self._lines.markdown(reveal(plan).strip())
         self._before_asking()
 
@@ -215,14 +222,15 @@ def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
     """
     labels = [" ".join(option.label.split()).casefold() for option in options]
     has_numbers = any(label.isdecimal() for label in labels)
-    return {
-        Choice(
-            _label(option) or str(place), (label,) if has_numbers else (str(place), label)
-        ): option
-        for place, (option, label) in enumerate(zip(options, labels, strict=True), 1)
-    }
+    offered: dict[Choice, OptionPort] = {}
+    for place, (option, label) in enumerate(zip(options, labels, strict=True), 1):
+        note = one_line(reveal(option.description or ""), _LABEL_CHARS_MAX)
+        choice = Choice(_label(option) or str(place), (label,), note=note)
+        if not has_numbers:
+            choice = choice._replace(lines=(str(place), label), key=str(place))
+        offered[choice] = option
+    return offered
 
 
-def _label(option: OptionPort, *, is_short: bool = False) -> str:
-    said_of = f": {option.description}" if option.description and not is_short else ""
-    return one_line(reveal(f"{option.label}{said_of}"), _LABEL_CHARS_MAX)
+def _label(option: OptionPort) -> str:
+    return one_line(reveal(option.label), _LABEL_CHARS_MAX)

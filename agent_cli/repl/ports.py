@@ -225,6 +225,14 @@ class Application(InteractiveApplication, Protocol):
         """The user's command for a line below the prompt, or None."""
         ...
 
+    async def ask_aside(self, question: str) -> str:
+        """Return the model's answer to a question that stays out of the conversation, as Markdown.
+
+        Raises:
+            AgentCliError: There is no conversation yet, or no answer.
+        """
+        ...
+
     def uncompact(self) -> None:
         """Restore the older messages that a summary or a message limit left out.
 

@@ -5,6 +5,7 @@ modules are named here for the type checker and imported by the loading thread.
 """
 
 import asyncio
+import fcntl
 import os
 import struct
 import sys

@@ -50,7 +50,7 @@ class Pages(Lines, Protocol):
         ...
 
 
-class OutputLines(Lines, Protocol):
+class OutputLines(Pages, Protocol):
     """A sink for the output of other programs too."""
 
     def foreign(self, text: str, style: Style = "plain") -> None:

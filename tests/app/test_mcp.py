@@ -249,6 +249,11 @@ async def test_server_that_connects_during_a_run_is_offered_in_the_next_run(
         [f"mcp__{name}__{tool}" for tool in ("raw", "reply")] for name in ("raw", "late")
     ]
     assert run.offered() == [ours, ours, [*theirs, *ours]]
+    assert run.declared() == [[*ours, CALL_FOUND]] * 3
+    assert [*added_by(run.agent.conversation.context())] == theirs
+    assert run.notices() == [
+        "MCP servers still starting after 0 s, used from a later prompt on: late"
+    ]
 
 
 async def test_server_instructions_follow_the_stable_prompt_marked_as_untrusted(

@@ -56,6 +56,38 @@ def test_agents_command_shows_one_agent_and_stops_another(columns: int) -> None:
     assert "Counted." in results
 
 
+def test_nothing_stands_between_the_question_of_an_agent_and_its_answers() -> None:
+    """Neither its row, nor the spinner, nor a step of the todo list: all of them only wait."""
+    todos = [{"content": "Count", "status": "in_progress", "active_form": "Counting"}]
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "count" in str(messages[0]):
+            made = call("bash", {"command": "touch made"})
+            return reply("Counted.") if len(messages) > 1 else reply(made)
+        if len(messages) == 1:
+            return reply(call("todo", {"todos": todos}))
+        if len(messages) == 3:
+            return reply(call("agent", {"description": "count", "prompt": "count"}))
+        return reply(call("bash", {"command": "touch other"})) if len(messages) == 5 else reply("-")
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        for title in ("Run touch made", "Run touch other"):
+            terminal.until(title)
+            terminal.until("❯ 1 Yes")
+            rows = terminal.text.split("\n")
+            question = next(at for at, row in enumerate(rows) if title in row)
+            between = rows[question + 1 : rows.index("allow?")]
+            assert all(row.startswith("    ") for row in between), between
+            terminal.send("y\r")
+            terminal.until("allow? Yes")
+
+
 @pytest.mark.parametrize("columns", [80, 32])
 def test_arrow_down_selects_one_of_eight_agents_and_escape_stops_that_one(columns: int) -> None:
     """It may work or wait for its turn; the model reads which agents were stopped."""

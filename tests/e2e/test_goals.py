@@ -122,3 +122,25 @@ def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
         "no goal",
     ]
     assert (empty.code, batch.code) == (2, 2)
+
+
+def test_cost_of_an_agent_counts_for_the_limit_of_the_goal() -> None:
+    """The session's own reply costs a cent; the agent's alone costs more than ten."""
+    dear = {"input_tokens": 20, "output_tokens": 20_000}
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "do the work" in str(messages[0]):
+            return reply("Tried.", usage=dear)
+        task = {"description": "work", "prompt": "do the work"}
+        return reply("Done.") if len(messages) > 1 else reply(tool_use("agent", task))
+
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli(
+            *("--permission-mode", "yolo"),
+            api=api,
+            script="/goal --check false --max-cost 0.1 x\n",
+        )
+
+    assert "the goal's $0.1 are spent" in run.stderr
+    assert len(api.requests) == 2

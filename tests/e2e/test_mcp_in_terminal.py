@@ -24,7 +24,10 @@ def answer(terminal: Terminal, question: str, keys: str) -> None:
 
 
 def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> None:
-    """The form has a default and gets an invalid value; a page, a prompt and a resource follow."""
+    """The form has a default and gets an invalid value; a page, a prompt and a resource follow.
+
+    A sentence typed at a server's question is no answer, and comes back with the prompt.
+    """
     full = {"command": sys.executable, "args": arguments_of(FULL_SERVER, "stdio")}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
     options = ("--mcp-config", "servers.json", "--permission-mode", "yolo")
@@ -50,6 +53,8 @@ def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> No
         answer(terminal, "full: send? (y/n/number)", "y\r")
         answer(terminal, "full: open it? (y/n)", "n\r")
         terminal.until("Asked.")
+        terminal.until(lambda: terminal.last_row == "you> you may like teal")
+        terminal.send("\x15")
         terminal.until_prompt()
         terminal.send("/mcp__full__greet\r")
         answer(terminal, "full: name>", "Anna\r")

@@ -52,7 +52,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
-from agent_cli.contracts.timeline import Block, Usage, text_block
+from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext
 from agent_cli.core.agent import Agent
@@ -104,7 +104,8 @@ class Permissions:
 
 def kept(id: str, title: str, *, waiting: bool = False) -> SessionInfo:
     """Return a session for the list."""
-    return SessionInfo(id, Path(id), 1_800_000_000_000, title, prompts=1, waiting=waiting)
+    now_ms = time.time_ns() // 1_000_000
+    return SessionInfo(id, Path(id), now_ms, title, prompts=1, waiting=waiting)
 
 
 class Styles:
@@ -315,10 +316,15 @@ class Goals:
 class Application:
     """The result of the composition root, as far as the front ends use it."""
 
+    async def receipts(self) -> Sequence[dict[str, Json]]:
+        return ()
+
     session_id = "s-1"
     held_microdollars = 0
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
+    refused_hosts: Sequence[str] = ()
+    contacts: Mapping[str, str] = {}
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
     prompts: Sequence[PromptCommand] = (
         Prompt("review"),
@@ -409,6 +415,11 @@ class Application:
             await asyncio.Event().wait()
         self.agent.conversation.publish(Compacted(4, 9_000, 1_000))
 
+    async def ask_aside(self, question: str) -> str:
+        if question == "forever":
+            await asyncio.Event().wait()
+        return f"You asked: *{question}*"
+
     def uncompact(self) -> None:
         if not self.agent.conversation.uncompact():
             raise AgentCliError("nothing is left out")
@@ -472,7 +483,7 @@ def bash_tool(permissions: Permissions) -> Tool:
 
     return Tool(
         name="bash",
-        label="Bash",
+        label="Run",
         description="Run a command",
         parameters={"type": "object", "required": ["command"]},
         execute=execute,

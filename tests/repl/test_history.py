@@ -28,6 +28,6 @@ def test_only_the_end_of_a_large_history_file_is_read(monkeypatch: pytest.Monkey
     path = Path("history")
     for prompt in ("the first", "x" * 500, "the last"):
         PrivateHistory(path, warn=pytest.fail).store_string(prompt)
-    monkeypatch.setattr(history, "_READ_BYTES_MAX", 300)
+    monkeypatch.setattr(draft, "_READ_BYTES_MAX", 300)
 
     assert stored(path) == ["the last"]

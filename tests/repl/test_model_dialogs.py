@@ -30,7 +30,7 @@ class Person:
     async def select(
         self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
     ) -> Choice | str:
-        self.seen += [choice.label for choice in choices]
+        self.seen += [choice.words for choice in choices]
         answer = self.answers.pop(0)
         if not isinstance(answer, str):
             raise answer
@@ -65,9 +65,9 @@ async def test_option_is_picked_by_number_or_label_and_other_text_is_the_answer(
 
         assert await dialogs.ask([DATABASE]) == [answer]
         assert person.seen == [
-            "the model asks you:",
+            "The model asks you",
             "  │ Which database?",
-            "SQLite: one file",
+            "SQLite · one file",
             "Postgres",
         ]
 
@@ -106,7 +106,7 @@ async def test_approved_plan_names_the_permission_mode_to_continue_in() -> None:
 
         assert isinstance(decision, PlanApproved)
         assert (decision.plan, decision.mode) == ("1. Do it", mode)
-        assert person.seen[:3] == ["the plan:", "", "1. Do it"]
+        assert person.seen[:3] == ["The plan", "", "1. Do it"]
         assert "Edit the plan" not in person.seen
 
 
@@ -197,14 +197,14 @@ async def test_multi_select_question_shows_its_header_and_the_picked_options() -
     await dialogs.ask([FEATURES])
 
     assert person.seen == [
-        "the model asks you, Features \\x1b[31m:",
+        "The model asks you · Features \\x1b[31m",
         "  │ Which features?",
-        "[ ] Login: with a password",
+        "[ ] Login · with a password",
         "[ ] Search",
         "[ ] Export",
         "None of these",
         "Done: Login",
-        "[x] Login: with a password",
+        "[x] Login · with a password",
         "[ ] Search",
         "[ ] Export",
     ]

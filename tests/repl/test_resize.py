@@ -15,7 +15,7 @@ from tests.repl.markdown.documents import mixed
 from tests.repl.markdown.painter import text_of
 from tests.repl.terminal import LIMIT_S, SCRIPTED, Terminal
 
-LIVE_PARTS = ("Bash sleep 600", "Bash sleep 601", "Ctrl-C", "you> a draft", "model-1 minimal")
+LIVE_PARTS = ("Run sleep 600", "Run sleep 601", "Ctrl-C", "you> a draft", "model-1 minimal")
 SIZES = ((60, 20), (100, 30), (40, 15), (120, 35), (80, 24))
 
 
@@ -130,7 +130,7 @@ def test_terminal_that_cuts_rows_is_repainted_in_place() -> None:
 def is_cut(screen: list[str], columns: int) -> bool:
     """Return whether the row of the long command was cut for this width."""
     return any(
-        columns - 8 < len(row) <= columns and re.search(r"Bash sleep 601.*… \d+ s$", row)
+        columns - 8 < len(row) <= columns and re.search(r"Run sleep 601.*… \d+ s$", row)
         for row in screen
     )
 

@@ -16,7 +16,7 @@ def test_batch_of_calls_runs_after_all_are_decided_in_one_list() -> None:
     assert "3 calls" in titles
     assert "2 calls" in titles
     assert [line for line in beside if "you said" in line] == [
-        "  not run: Bash touch two: you said: use git"
+        "  not run: Run touch two: you said: use git"
     ]
     assert out == "The tool said: exit code 0\n"
 
@@ -25,8 +25,8 @@ def test_declined_call_is_never_said_to_have_started() -> None:
     """A listener who hears that it started believes that it ran."""
     _, beside = converse("bash touch one ;; touch two", answers=("2", "n", "y"))
 
-    assert [line for line in beside if line.startswith("* ")] == ["* Bash touch one"]
-    assert "  not run: Bash touch two: you said no" in beside
+    assert [line for line in beside if line.startswith("* ")] == ["* Run touch one"]
+    assert "  not run: Run touch two: you said no" in beside
 
 
 def test_always_for_one_call_lets_matching_calls_of_the_batch_run() -> None:

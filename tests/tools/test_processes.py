@@ -229,3 +229,19 @@ def runs_in(link: Path, folder: Path) -> bool:
         return link.resolve() == folder
     except OSError:
         return False
+
+
+async def test_time_limit_stands_still_while_a_person_is_asked() -> None:
+    """Also one that begins meanwhile, and for as long as any question is open."""
+    limits, loop, ended = TimeLimits(), asyncio.get_running_loop(), asyncio.Event()
+
+    with limits.standing_still():
+        async with limits.within(0.02):
+            with limits.standing_still():
+                loop.call_later(0.05, ended.set)
+            await ended.wait()
+    with pytest.raises(TimeoutError):
+        async with limits.within(0.02):
+            with limits.standing_still():
+                pass
+            await asyncio.Event().wait()

@@ -32,6 +32,60 @@ _POLL_S = 0.02
 _LAYERS_ABOVE_NESTED = 3
 
 
+class TimeLimits:
+    """The time limits of one command, which stand still while a person is asked about it."""
+
+    def __init__(self) -> None:
+        self._running: list[asyncio.Timeout] = []
+        self._stood_s = 0.0
+        self._since_s = 0.0
+        self._left_s: dict[asyncio.Timeout, float] = {}
+        self._questions = 0
+
+    @contextlib.asynccontextmanager
+    async def within(self, limit_s: float) -> AsyncGenerator[None]:
+        """Raise TimeoutError if the body takes longer than *limit_s*, without the questions."""
+        async with asyncio.timeout(limit_s) as limit:
+            self._running.append(limit)
+            if self._questions:
+                self._stop(limit)
+            try:
+                yield
+            finally:
+                self._running.remove(limit)
+                self._left_s.pop(limit, None)
+
+    @property
+    def stood_still_s(self) -> float:
+        """The seconds for which they have stood still."""
+        return self._stood_s + (time.monotonic() - self._since_s if self._questions else 0.0)
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Generator[None]:
+        """Let no time limit run in the body."""
+        self._questions += 1
+        if self._questions == 1:
+            self._since_s = time.monotonic()
+            for limit in self._running:
+                self._stop(limit)
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            if self._questions == 0:
+                self._stood_s += time.monotonic() - self._since_s
+                now_s = asyncio.get_running_loop().time()
+                for limit, left_s in self._left_s.items():
+                    limit.reschedule(now_s + left_s)
+                self._left_s.clear()
+
+    def _stop(self, limit: asyncio.Timeout) -> None:
+        if not limit.expired():
+            now_s = asyncio.get_running_loop().time()
+            self._left_s[limit] = (limit.when() or now_s) - now_s
+            limit.reschedule(None)
+
+
 class RunningCommand:
     """A started command: a process group that ends with this process, however that is killed.
 
@@ -73,6 +127,11 @@ class RunningCommand:
     def outcome(self) -> str:
         """The exit code in words; "" while it runs, or when it was stopped."""
         return "" if self._exit_code is None else f"exit {self._exit_code}"
+
+    @property
+    def stood_still_s(self) -> float:
+        """The seconds for which it waited for the answer to a question."""
+        return self.limits.stood_still_s
 
     async def wait(self) -> int:
         """Wait for the exit code in shell convention (128 + N after signal N).
@@ -175,15 +234,11 @@ class RunningCommand:
 
     async def _decide(self) -> None:
         """Answer the question; the limits of time stand still meanwhile."""
-        question, loop = self._question(), asyncio.get_running_loop()
+        question = self._question()
         if question is None:
             return
-        left = [(limit, (limit.when() or loop.time()) - loop.time()) for limit in self._limits]
-        for limit, _left_s in left:
-            limit.reschedule(None)
-        goes_on = await self.decide(question) if self.decide else False
-        for limit, left_s in left:
-            limit.reschedule(loop.time() + left_s)
+        with self.limits.standing_still():
+            goes_on = await self.decide(question) if self.decide else False
         self._answered += 1
         if not goes_on:
             self.refused = question

@@ -43,7 +43,15 @@ class _Listed:
         how = f"{doing} · {passed}" if is_running else f"ended after {passed}"
         title = one_line(self.assignment.who, _TITLE_CHARS_MAX)
         call_id = self.assignment.tool_call_id
-        return AgentInfo(self.number, title, how, is_running, call_id, is_running and is_stopping)
+        return AgentInfo(
+            self.number,
+            title,
+            how,
+            is_running,
+            call_id,
+            is_stopping=is_running and is_stopping,
+            is_asking=is_running and bool(self.agent and self.agent.conversation.questions()),
+        )
 
 
 class AgentList:

@@ -20,7 +20,7 @@ _IN_WORDS: Final = {
 _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
 _EXPLAIN: Final = Choice("", ("explain",), shortcut="ctrl+e")
-_VIEW: Final = Choice("Show all of it", ("v", "view"), shortcut="ctrl+o")
+_VIEW: Final = Choice("Show all of it", ("v", "view"), key="v", shortcut="ctrl+o")
 
 
 def answers_to(
@@ -51,7 +51,9 @@ def answers_to(
     hints = ["" if one else f"{numbers[0]}–{numbers[-1]} opens one"]
     hints += ["ctrl+e explains"] if can_explain else []
     hint = " · ".join(filter(None, hints))
-    offered: dict[Choice, Action] = {Choice(yes, ("y", "yes"), beside=hint, news=news): "yes"}
+    offered: dict[Choice, Action] = {
+        Choice(yes, ("y", "yes"), key="y", beside=hint, news=news): "yes"
+    }
     offered |= _remembering(yes, rules, project_file)
     if edited:
         label = "Change it first" if edited == "input" else f"Change the {edited} first"
@@ -62,7 +64,7 @@ def answers_to(
         offered[_VIEW] = "view"
     if of:
         offered[Choice(f"Back to all {of}", ("b", "back"))] = "back"
-    no: Choice = Choice("No" if one else "None of them", ("n", "no"), key="" if one else "n")
+    no: Choice = Choice("No" if one else "None of them", ("n", "no"), key="n")
     offered[no] = "no"
     offered = _numbered(offered) if one else offered
     for number in () if one else numbers:
@@ -94,8 +96,9 @@ def _remembering(
     label = f"{yes}, and {listed} this session"
     offered: dict[Choice, Action] = {Choice(label, ("y session", "yes session")): "session"}
     if project_file:
-        label = f"{yes}, and {listed} in this project from now on (kept in {shown(project_file)})"
-        offered[Choice(label, ("y project", "yes project"))] = "project"
+        label = f"{yes}, and {listed} in this project from now on"
+        lines, note = ("y project", "yes project"), f"kept in {shown(project_file)}"
+        offered[Choice(label, lines, note=note)] = "project"
     return offered
 
 
@@ -106,6 +109,5 @@ def _listed(words: Iterable[str]) -> str:
 def _numbered(offered: Mapping[Choice, Action]) -> dict[Choice, Action]:
     """Return *offered* with a digit before each answer, which selects it too."""
     return {
-        choice._replace(key=str(number), lines=(*choice.lines, str(number))): each
-        for number, (choice, each) in enumerate(offered.items(), 1)
+        choice.numbered(number): each for number, (choice, each) in enumerate(offered.items(), 1)
     }

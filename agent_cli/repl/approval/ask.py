@@ -1,7 +1,7 @@
 """Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from agent_cli.repl.approval.call_rows import (
     rows_of_one,
     rows_of_parts,
     rows_of_several,
+    titled,
 )
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
@@ -131,7 +132,7 @@ class Approvals:
             if action == "view":
                 self._draw(rows_of_all(found))
             elif action == "explain":
-                self._draw([row for call in calls.values() for row in self._explained(call)])
+                self._draw([*self._explained(calls)])
             elif isinstance(action, int):
                 if decisions := await self._ask({action: calls[action]}, of=len(calls)):
                     return decisions
@@ -210,9 +211,11 @@ class Approvals:
             return ""
         return f"{mode} would not ask: Enter runs {'it' if len(calls) == 1 else 'them'}"
 
-    def _explained(self, call: ToolCall) -> list[Row]:
-        parts = self._permissions.explain(call)
-        return rows_of_parts(parts, self._facts_about(call)) if parts else []
+    def _explained(self, calls: _Calls) -> Iterator[Row]:
+        for number, call in calls.items():
+            if parts := self._permissions.explain(call):
+                title = "Part by part" if len(calls) == 1 else f"{number} · part by part"
+                yield from rows_of_parts(parts, title)
 
     def _facts_about(self, call: ToolCall) -> tuple[str, ...]:
         where = [f"in {shown(self._workspace)}"] if "command" in call.arguments else []

@@ -82,7 +82,7 @@ def _change(label: str, rows: Sequence[Row]) -> TitledCall:
 # Rows around a call: the question, its choices, and the rows around the prompt.
 _OTHER_ROWS: Final = 15
 _INDENT: Final = 2
-_MARGIN: Final = "   "
+_MARGIN: Final = "    "
 _PREVIEW_ROWS_MIN: Final = 6
 _COLUMNS_MAX: Final = 100
 _GAP: Final = "  "
@@ -148,14 +148,14 @@ def rows_of_all(calls: Mapping[int, ShownCall]) -> list[Row]:
     ]
 
 
-def rows_of_parts(parts: Sequence[ExplainedPart], facts: Sequence[str]) -> list[Row]:
-    """Return the explanation of a command: each part with what it does, and where it runs."""
+def rows_of_parts(parts: Sequence[ExplainedPart], title: str) -> list[Row]:
+    """Return the explanation of a command below *title*: each part with what it does."""
     width = min(shutil.get_terminal_size().columns - 1, _COLUMNS_MAX)
     texts = [f"{_STEP * part.depth}{reveal(part.text)}" for part in parts]
     column = min(max(map(cells, texts)), (width - len(_MARGIN)) // 2)
-    rows = [Row("Part by part", "title")]
+    rows = [Row(title, "title")]
     for part, text in zip(parts, texts, strict=True):
-        mark = " ! " if part.is_danger else _MARGIN
+        mark = f"!{_MARGIN[1:]}" if part.is_danger else _MARGIN
         style: Style = "warning" if part.is_danger else "dim"
         begin: tuple[tuple[str, Style], ...] = ((mark, "warning"), (text, "plain"))
         gap = " " * max(column - cells(text), 0) + _GAP
@@ -164,7 +164,7 @@ def rows_of_parts(parts: Sequence[ExplainedPart], facts: Sequence[str]) -> list[
             rows.append(Row.of([*begin, (gap, "plain"), (does, style)]))
             continue
         rows += [Row(f"{mark}{text}"), Row(f"{_MARGIN}{_STEP * (part.depth + 1)}{does}", style)]
-    return [*rows, *_facts([fact for fact in facts if fact.startswith(_SURROUNDINGS)])]
+    return rows
 
 
 def fitting(call: ShownCall) -> tuple[Row, ...]:
@@ -185,20 +185,24 @@ def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
     verbs = max(cells(call.titled.verb) for call in calls.values())
     sizes = max(cells(call.titled.beside) for call in calls.values())
     numbers = len(str(max(calls)))
-    begin = len(_MARGIN) + numbers + 1 + verbs + 1
+    begin = len("! ") + numbers + 1 + verbs + 1
     room = width - begin - (sizes + len(_GAP) if sizes else 0)
     beside = room - len(_GAP) - _EFFECT_CELLS
     has_room = beside >= _TARGET_CELLS_MIN
+    # A danger is never cut, so its reason leaves the row to the target.
+    wide = {n for n, call in calls.items() if call.is_danger and cells(call.reason) > _EFFECT_CELLS}
     targets = {
-        number: cut_middle(call.titled.brief, beside if has_room and call.reason else room)
-        for number, call in calls.items()
+        n: cut_middle(
+            call.titled.brief, beside if has_room and call.reason and n not in wide else room
+        )
+        for n, call in calls.items()
     }
-    column = max((cells(t) for n, t in targets.items() if calls[n].reason or sizes), default=0)
+    aligned = [n for n in calls if n not in wide and (calls[n].reason or sizes)]
+    column = max((cells(targets[n]) for n in aligned), default=0)
     for number, call in calls.items():
         mark: tuple[str, Style] = ("!", "warning") if call.is_danger else (" ", "plain")
         target = targets[number]
         parts: list[tuple[str, Style]] = [
-            (" ", "plain"),
             mark,
             (f" {number:>{numbers}} ", "dim"),
             (call.titled.verb, "label"),
@@ -211,14 +215,15 @@ def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
             parts.append((f"{gap}{call.titled.beside}", "dim"))
             used += len(gap) + cells(call.titled.beside)
         style: Style = "warning" if call.is_danger else "dim"
-        if call.reason and has_room:
-            place = begin + column + (len(_GAP) + sizes if sizes else 0)
-            gap = max(place - used, 0) * " " + _GAP
-            effect = cut_end(call.reason, width - used - len(gap))
-            parts.append((f"{gap}{effect}", style))
+        place = begin + column + (len(_GAP) + sizes if sizes else 0)
+        gap = max(place - used, 0) * " " + _GAP
+        room_for_it = width - used - len(gap)
+        is_beside = has_room and not (call.is_danger and cells(call.reason) > room_for_it)
+        if call.reason and is_beside:
+            parts.append((f"{gap}{cut_end(call.reason, room_for_it)}", style))
         yield Row.of(parts)
-        if call.reason and not has_room:
-            yield Row(f"{' ' * begin}{cut_end(call.reason, width - begin)}", style)
+        if call.reason and not is_beside:
+            yield Row(f"{' ' * begin}{call.reason}", style)
 
 
 def _facts(facts: Sequence[str]) -> list[Row]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
@@ -33,6 +33,7 @@ class Row(NamedTuple):
         beside: A few words at the end of a title.
         spans: Parts of `text` in styles of their own, as begins and ends.
         tokens: The kinds of the parts of source code, likewise.
+        gutter: The number of characters before a line of code, such as its number.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Row(NamedTuple):
     beside: str = ""
     spans: "tuple[tuple[int, int, Style], ...]" = ()
     tokens: Tokens = ()
+    gutter: int = 0
 
     @classmethod
     def of(cls, parts: "Iterable[tuple[str, Style]]") -> "Row":
@@ -59,11 +61,12 @@ class Row(NamedTuple):
             marks=tuple((start + cells, end + cells) for start, end in self.marks),
             spans=tuple((start + cells, end + cells, style) for start, end, style in self.spans),
             tokens=tuple((start + cells, end + cells, kind) for start, end, kind in self.tokens),
+            gutter=self.gutter + cells if self.gutter else 0,
         )
 
 
 BETWEEN: Final = Row("      ⋮", "dim")
-_STYLES: Final[dict[str, Style]] = {" ": "plain", "-": "removed", "+": "added"}
+_STYLES: Final[dict[str, Style]] = {" ": "plain", "−": "removed", "+": "added"}
 _Opcode: TypeAlias = tuple[str, int, int, int, int]
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -104,15 +107,28 @@ def _difference(before: str, after: str, language: str) -> Iterator[Row]:
             yield BETWEEN
         for kind, old_at, old_end, new_at, new_end in group:
             if kind == "equal":
-                yield from _rows(" ", new[new_at:new_end], skipped + new_at, new_tokens)
+                around = range(new_at, new_end)
+                if new_at == group[0][3]:
+                    around = _without_blank(around, new, 0)
+                if new_end == group[-1][4]:
+                    around = _without_blank(around, new, -1)
+                lines = new[around.start : around.stop]
+                yield from _rows(" ", lines, skipped + around.start, new_tokens)
             else:
                 gone, come = old[old_at:old_end], new[new_at:new_end]
                 marks = _marks(gone, come)
                 lost, won = [before for before, _ in marks], [after for _, after in marks]
-                yield from _rows("-", gone, skipped + old_at, old_tokens, lost)
+                yield from _rows("−", gone, skipped + old_at, old_tokens, lost)
                 yield from _rows("+", come, skipped + new_at, new_tokens, won)
     if before and after and before.endswith("\n") != after.endswith("\n"):
         yield Row("a newline at the end " + ("comes" if after.endswith("\n") else "goes"), "dim")
+
+
+def _without_blank(around: range, lines: Sequence[str], side: Literal[0, -1]) -> range:
+    """Return *around* without the blank lines at one side, which say nothing about a change."""
+    while around and not lines[around[side]].strip():
+        around = around[1:] if side == 0 else around[:-1]
+    return around
 
 
 def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[Sequence[_Opcode]]:
@@ -146,7 +162,7 @@ def _rows(
     mark: str, lines: Sequence[str], at: int, tokens: Sequence[Tokens], marks: Sequence[_Spans] = ()
 ) -> Iterator[Row]:
     for number, (line, spans) in enumerate(zip_longest(lines, marks), at + 1):
-        row = Row(f"{number:>5} {mark} {reveal(line)}", _STYLES[mark])
+        row = Row(f"{number:>5} {mark} {reveal(line)}", _STYLES[mark], gutter=len("12345 "))
         if reveal(line) == line:
             kinds = tokens[number - 1] if number <= len(tokens) else ()
             begin = Row("", marks=tuple(spans or ()), tokens=kinds).moved(len(row.text) - len(line))

@@ -18,7 +18,7 @@ from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 
 _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
-    "old": ("- ", "removed"),
+    "old": ("− ", "removed"),
     "new": ("+ ", "added"),
 }
 _TAIL_ROWS: Final = 3
@@ -48,7 +48,7 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
         return tuple(rows)
     tail = _whole_change(rows, len(rows) - _TAIL_ROWS)
     head = _whole_change(rows, max(rows_max - (len(rows) - tail) - 1, 1))
-    head -= head <= len(rows) and rows[head - 1] == BETWEEN
+    head = _without_lead(rows, head)
     left_out = rows[head:tail]
     if len(left_out) >= _FOLDED_ROWS_MIN:
         note = Row(f"      … {_amount(left_out)}", "warning")
@@ -56,6 +56,14 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
         return (*cut[:head], note, *cut[tail:])
     shares = _shares(heights, rows_max)
     return tuple(_cut(row, columns * share) for row, share in zip(rows, shares, strict=True))
+
+
+def _without_lead(rows: Sequence[Row], at: int) -> int:
+    """Return the end of the last change before *at*, if the lines behind it lead to the next."""
+    if at >= len(rows) or not any(map(_is_changed, rows[at:])):
+        return at
+    place = next((n for n in range(at - 1, -1, -1) if rows[n] == BETWEEN), 0)
+    return at if any(map(_is_changed, rows[place:at])) else place
 
 
 def _whole_change(rows: Sequence[Row], at: int) -> int:

@@ -19,7 +19,7 @@ _STOPPED_WHILE_RUNNING: Final = ("Stopped with the whole run.", "Stopped: the us
 # The words that open a sentence telling the model what to do next; the user needs none of it.
 _ADVICE: Final = re.compile(
     r"(?<=[.!?])\s+(?:Add|Ask|Call|Change|Check|Choose|Copy|Correct|Delete|Do|End|Find|Free|Give|Go"
-    r"|If it is|Let|Look|Make|Read|Start|Tell|Try|Use|Wait|With all|Write)\b.*",
+    r"|If it is|Let|Look|Make|Name|Read|Start|Tell|Try|Use|Wait|With all|Write)\b.*",
     re.DOTALL,
 )
 _NEVER_BEGAN: Final = re.compile(r"(Skipped|Not run): (?:the user (?=sent))?")

@@ -54,7 +54,8 @@ def _tail(context: Context, id: int) -> None:
     job = context.app.jobs.find(id)
     lines = clean(context.app.jobs.tail(id, _TAIL_BYTES)).rstrip("\n").splitlines()[-_TAIL_LINES:]
     head = f"job {job.id}, {job.state}: {reveal(job.command)}"
-    context.writer.aside("\n".join([head, *lines, f"all of it: {job.log}"]))
+    rows = [head, *lines, *map(reveal, job.notes), f"all of it: {job.log}"]
+    context.writer.aside("\n".join(rows))
 
 
 async def _stop(context: Context, named: str) -> None:

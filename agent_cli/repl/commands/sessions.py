@@ -178,6 +178,15 @@ async def _compact(context: Context, focus: str) -> None:
     await context.app.compact(focus)
 
 
+async def _btw(context: Context, question: str) -> None:
+    if not question:
+        raise UsageError("/btw needs a question: /btw QUESTION")
+    answer = await context.app.ask_aside(question)
+    context.writer.aside(f"btw: {one_line(reveal(question))}", "label")
+    context.writer.markdown(answer)
+    context.writer.aside("neither question nor answer is in the conversation", "dim")
+
+
 def _pin(context: Context, text: str) -> None:
     conversation = context.app.agent.conversation
     if text:
@@ -265,6 +274,17 @@ SESSION_COMMANDS: Final = (
         "send the model the messages that a summary replaced",
         _uncompact,
         during_a_run=False,
+    ),
+    Command(
+        "btw",
+        "ask a question beside the work; the conversation stays as it is",
+        _btw,
+        "QUESTION",
+        beside_a_run=True,
+        more=(
+            "The model answers from what it knows of the conversation, without tools, also while\n"
+            "it works. The conversation is read from the cache; /usage counts the answer."
+        ),
     ),
     Command(
         "pin",

@@ -150,6 +150,10 @@ def _permissions(context: Context, _argument: str) -> None:
     columns = [Column("verdict"), Column("rule"), Column("set in", style="dim")]
     rows = [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()]
     show(context, Table(columns, rows, empty="no rules"))
+    if contacts := context.app.contacts:
+        columns = [Column("host"), Column("commands of this session", style="dim")]
+        found = [(host, refusal or "reached") for host, refusal in contacts.items()]
+        show(context, Table(columns, found))
 
 
 def _theme(context: Context, name: str) -> Awaitable[None] | None:

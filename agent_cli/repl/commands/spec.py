@@ -11,7 +11,8 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.ports import Application
-from agent_cli.terminal.writer import Lines
+from agent_cli.system.records import dataclass
+from agent_cli.terminal.writer import Pages
 
 LISTED_MAX: Final = 10
 """Rows of a list with numbers."""
@@ -98,7 +99,7 @@ class Context:
     """
 
     app: Application
-    writer: Lines
+    writer: Pages
     questions: Dialogue
     leave: Callable[[], None]
     send: Callable[[OutgoingPrompt], None]

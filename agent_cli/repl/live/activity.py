@@ -4,12 +4,13 @@ It follows events as they happen, not as they are shown, because thinking may be
 held back.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import (
     StreamEvent,
@@ -22,6 +23,9 @@ from agent_cli.contracts.wording import one_line, short_count, whole_seconds
 from agent_cli.core.phase import Phase
 from agent_cli.repl.live.cells import row_width, shortened
 from agent_cli.terminal.sanitize import clean, reveal
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.agents import AgentInfo
 
 _PREPARING: Final = "preparing the request"
 _WAITING: Final = "waiting for the model"
@@ -47,6 +51,7 @@ class ActivityLine:
     Attributes:
         can_move: Returns whether the running command can be moved to the background.
         has_agents: Returns whether any agent works that can be selected.
+        agents: Returns the session's agents.
         hook: Returns the status message of a running lifecycle hook, or "".
     """
 
@@ -69,6 +74,7 @@ class ActivityLine:
         self._retry: events.Retry | None = None
         self.can_move: Callable[[], bool] = bool
         self.has_agents: Callable[[], bool] = bool
+        self.agents: Callable[[], Sequence[AgentInfo]] = tuple
         self.hook: Callable[[], str] = str
         self._running: dict[str, tuple[str, float]] = {}
         self._tokens = 0
@@ -86,9 +92,14 @@ class ActivityLine:
 
     @property
     def only_waits(self) -> bool:
-        """Whether nothing but a question of the running call is open."""
-        is_alone = len(self._running) <= 1 and self._command is None and not self.has_agents()
-        return self.is_running and is_alone and self._asks()
+        """Whether a question is open and nothing goes on meanwhile, neither calls nor agents."""
+        if self._command is not None or not self._asks():
+            return False
+        working = [agent for agent in self.agents() if agent.is_running]
+        asking = {agent.tool_call_id for agent in working if agent.is_asking}
+        others = self._running.keys() - asking
+        # Without an asking agent, the question may be that of the only call.
+        return all(agent.is_asking for agent in working) and len(others) <= (not asking)
 
     @contextmanager
     def command(self, line: str, *, unless: Callable[[], bool]) -> Generator[None]:
@@ -130,7 +141,7 @@ class ActivityLine:
                 self._retry, self._chars = event, 0
             case events.ToolCallsAnnounced():
                 self._do("checking the calls")
-            case events.ToolAttemptStart(tool_name=name):
+            case ToolAttemptStart(tool_name=name):
                 self._do(f"trying {one_line(name)} read-only")
             case events.ToolExecutionStart():
                 self._running[event.tool_call_id] = (event.tool_name, self._clock())

@@ -81,6 +81,7 @@ class OpenQuestion:
 
 _MARGIN_S: Final = 0.001
 _TOO_EARLY: Final = "too early: try again"
+_KEPT: Final = "kept for your next message"
 
 
 class Asking:
@@ -124,7 +125,9 @@ class Asking:
     @property
     def hint(self) -> str:
         """The hint behind the question until the next key, or ""."""
-        return _TOO_EARLY if self.question and self.is_open and self.question.too_early else ""
+        if not self.question or not self.is_open:
+            return ""
+        return _TOO_EARLY if self.question.too_early else _KEPT if self.question.has_kept else ""
 
     @property
     def choices(self) -> Choices | None:
@@ -159,6 +162,7 @@ class Asking:
     def put_aside(self) -> None:
         """Put text typed for the prompt aside if only keys are an answer."""
         if self.question and self.question.only_keys:
+            self.question.has_kept = bool(self._buffer.text.strip())
             self.question.draft = _joined(self._buffer.text, self.question.draft)
             self._buffer.reset()
 
@@ -281,7 +285,7 @@ class Asking:
             question.key_pressed()
             self._open_when_ripe()
         if question and question.open:
-            question.too_early = False
+            question.too_early = question.has_kept = False
 
     def _open_when_ripe(self) -> None:
         question = self.question

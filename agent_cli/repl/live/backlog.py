@@ -5,7 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.events import Event, MessageUpdate, ToolExecutionUpdate
+from agent_cli.contracts.attempt_events import ToolAttemptUpdate
+from agent_cli.contracts.events import (
+    Event,
+    MessageUpdate,
+    ToolExecutionUpdate,
+)
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.system.records import dataclass
 
@@ -151,7 +156,9 @@ def _size_of(item: Item) -> int:
     match item:
         case Rows(rows=rows):
             size = sum(map(len, rows))
-        case ToolExecutionUpdate(partial_result=partial):
+        case (
+            ToolExecutionUpdate(partial_result=partial) | ToolAttemptUpdate(partial_result=partial)
+        ):
             size = len(partial.text)
         case _:
             size = 1

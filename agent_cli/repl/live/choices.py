@@ -8,10 +8,24 @@ from agent_cli.repl.live.cells import fitting, row_width, shortened
 
 _MARK: Final = "❯ "
 _MARGIN: Final = " " * len(_MARK)
-_COLUMNS_MAX: Final = 72
+# Hints end at the first of these that leaves room for them.
+_HINT_COLUMNS: Final = (72, 98)
 _GAP: Final = "  "
 _MORE_ABOVE: Final = "↑ "
 _MORE_BELOW: Final = "↓ "
+
+
+class AnswerRow(NamedTuple):
+    """A row of the list: an answer or a part of one, and faint behind it a hint."""
+
+    is_marked: bool
+    label: str
+    hint: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole row."""
+        return f"{self.label}{self.hint}"
 
 
 class Choices:
@@ -37,6 +51,11 @@ class Choices:
         """
         self.all = choices
         self._listed = [choice for choice in choices if choice.label]
+        key = max((len(choice.key) + 1 for choice in self._listed if choice.key), default=0)
+        self._margin = _MARGIN + " " * key
+        noted = [choice for choice in self._listed if choice.note]
+        widths = (row_width(choice.label) for choice in noted)
+        self._notes_at = len(self._margin) + max(widths, default=0) + len(_GAP)
         self._text_label = text
         self._ctrl_c = ctrl_c
         self._text = ""
@@ -80,29 +99,32 @@ class Choices:
             return self._listed[self._place]
         return chosen(self._text, self.all) or self._text
 
-    def rows(self, columns: int, rows_max: int) -> list[tuple[bool, str]]:
-        """Return rows of at most *columns* cells, each with whether it is marked.
+    def rows(self, columns: int, rows_max: int) -> list[AnswerRow]:
+        """Return rows of at most *columns* cells.
 
         If not all fit, the rows around the mark are returned, with arrows towards the others.
         """
-        rows: list[tuple[bool, str]] = []
+        rows: list[AnswerRow] = []
         begin = last = 0
         for place, choice in enumerate(self._listed):
             head = len(rows)
-            label = f"{choice.key} {choice.label}" if choice.key else choice.label
-            row = self._row(label, columns, is_marked=place == self._place)
-            rows += _with_hint(row, choice.news() or choice.beside or choice.shortcut, columns)
+            is_marked = self.is_marked and place == self._place
+            rows += self._answer(choice, columns, is_marked=is_marked)
             begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
         if self._place is None and self._text:
             begin = len(rows)
-            rows += self._row(self._meaning(), columns, is_marked=True)
+            meaning = Choice(self._meaning(), ())
+            rows += self._answer(meaning, columns, is_marked=self.is_marked)
             last = len(rows) - 1
         else:
             is_sentence = self._text and not chosen(self._text, self.all)
             what = "your text: " if is_sentence else "type anything else to "
+            what = f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}"
             if self._place is None:
                 what = f"your message goes out after this answer: choose with ↓, or {what}"
-            rows += self._row(f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}", columns)
+                rows += self._answer(Choice(what, ()), columns, is_marked=False)
+            else:
+                rows += self._faint(what, columns)
         rows_max = max(rows_max, 1)
         below = 1 if last < len(rows) - 1 else 0  # a row below the mark, which can have the arrow
         first = max(0, min(begin, last + below - rows_max + 1))
@@ -116,43 +138,64 @@ class Choices:
             return not_an_answer(self._text)
         return self._text_label.capitalize()
 
-    def _row(self, label: str, columns: int, *, is_marked: bool = False) -> list[tuple[bool, str]]:
-        """Return *label* as rows wrapped between words."""
-        width = max(columns - len(_MARGIN), 1)
-        rows: list[str] = []
-        row = ""
-        for word in label.split(" "):
-            while row_width(word) > width:  # a long path is shown whole
-                rows += [row] if row else []
-                head = fitting(word, width) or word[0]
-                row, word = "", word[len(head) :]
-                rows.append(head)
-            if row and row_width(f"{row} {word}") > width:
-                rows.append(row)
-                row = word
-            else:
-                row = f"{row} {word}" if row else word
-        begins = [_MARK if is_marked and self.is_marked else _MARGIN, *[_MARGIN] * len(rows)]
-        return [
-            (is_marked and self.is_marked, f"{begin}{shortened(text, width)}")
-            for begin, text in zip(begins, [*rows, row], strict=True)
-        ]
+    def _answer(self, choice: Choice, columns: int, *, is_marked: bool) -> list[AnswerRow]:
+        """Return the rows of *choice*, its hint and note beside or below it; a key only beside."""
+        margin = self._margin if choice.key else _MARGIN
+        first, *others = _wrapped(choice.label, columns - len(margin))
+        mark = _MARK if is_marked else _MARGIN
+        head = f"{mark}{choice.key} {first}" if choice.key else f"{mark}{first}"
+        rows = [AnswerRow(is_marked, head)]
+        rows += [AnswerRow(is_marked, f"{margin}{other}") for other in others]
+        used = row_width(head)
+        if choice.note and self._notes_at + row_width(choice.note) <= columns:
+            return [rows[0]._replace(hint=" " * (self._notes_at - used) + choice.note)]
+        if choice.note:
+            return [*rows, *self._faint(choice.note, columns)]
+        said = choice.news() or choice.beside
+        hint = said or choice.shortcut
+        gap = "" if others else _gap(used + row_width(hint), columns)
+        if gap and hint:
+            return [rows[0]._replace(hint=f"{gap}{hint}")]
+        return [*rows, *self._faint(said, columns)] if said else rows
+
+    def _faint(self, text: str, columns: int) -> list[AnswerRow]:
+        """Return *text* below the labels."""
+        parts = _wrapped(text, columns - len(self._margin))
+        return [AnswerRow(False, "", f"{self._margin}{part}") for part in parts]
 
 
-def _with_hint(rows: list[tuple[bool, str]], hint: str, columns: int) -> list[tuple[bool, str]]:
-    """Return *rows* with *hint* at the end of the first, if it fits there."""
-    [(is_marked, first), *others] = rows
-    gap = min(columns, _COLUMNS_MAX) - row_width(first) - row_width(hint)
-    if not hint or others or gap < len(_GAP):
-        return rows
-    return [(is_marked, f"{first}{' ' * gap}{hint}")]
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return *text* in rows of at most *width* cells, wrapped between words."""
+    width = max(width, 1)
+    rows: list[str] = []
+    row = ""
+    for word in text.split(" "):
+        while row_width(word) > width:  # a long path is shown whole
+            rows += [row] if row else []
+            head = fitting(word, width) or word[0]
+            row, word = "", word[len(head) :]
+            rows.append(head)
+        if row and row_width(f"{row} {word}") > width:
+            rows.append(row)
+            row = word
+        else:
+            row = f"{row} {word}" if row else word
+    return [shortened(part, width) for part in (*rows, row)]
 
 
-def _with_arrows(rows: Sequence[tuple[bool, str]], first: int, end: int) -> list[tuple[bool, str]]:
+def _gap(used: int, columns: int) -> str:
+    """Return the blanks before a hint in a row with *used* cells; none if it does not fit."""
+    gaps = [min(columns, most) - used for most in _HINT_COLUMNS]
+    return " " * next((gap for gap in gaps if gap >= len(_GAP)), 0)
+
+
+def _with_arrows(rows: Sequence[AnswerRow], first: int, end: int) -> list[AnswerRow]:
     """Return the rows from *first* to *end*, with arrows in the margin if there are others."""
     shown = list(rows[first:end])
     for place, has_more, arrow in ((0, first > 0, _MORE_ABOVE), (-1, end < len(rows), _MORE_BELOW)):
-        marked, row = shown[place]
-        if has_more and row.startswith(_MARGIN):
-            shown[place] = (marked, f"{arrow}{row[len(_MARGIN) :]}")
+        row = shown[place]
+        if has_more and row.label.startswith(_MARGIN):
+            shown[place] = row._replace(label=f"{arrow}{row.label[len(_MARGIN) :]}")
+        elif has_more and not row.label:
+            shown[place] = row._replace(label=arrow, hint=row.hint[len(_MARGIN) :])
     return shown

@@ -19,6 +19,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
+from agent_cli.repl.commands.spec import Context
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.live.activity import ActivityLine
@@ -54,6 +55,7 @@ class LiveShell:
         self._lines: deque[Queued] = deque()
         self._arrived = asyncio.Event()
         self._command: CancelToken | None = None
+        self._asides: dict[CancelToken, str] = {}
         self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
         self._is_working = self._is_stuck = False
@@ -118,6 +120,11 @@ class LiveShell:
         return not self._idle.is_set()
 
     @property
+    def aside(self) -> CancelToken | None:
+        """Stops the last command begun beside other work; None if there is none."""
+        return [*self._asides][-1] if self._asides else None
+
+    @property
     def queued(self) -> Sequence[Queued]:
         """The queued messages in order."""
         return [*self._outbox.messages, *self._lines]
@@ -170,8 +177,8 @@ class LiveShell:
         self.display.hurry()
         self._activity.stop()
         self._app.agent.abort()
-        if self._command:
-            self._command.cancel()
+        for command in (*self._asides, *filter(None, [self._command])):
+            command.cancel()
 
     def hold(self, message: Queued) -> bool:
         """Keep *message* where it stands, undelivered; False if it is too late."""
@@ -234,7 +241,7 @@ class LiveShell:
             too_early()
         context = replace(self._dispatcher.context(too_early), may_wait=False)
         if command.beside_a_run:
-            self._do_beside(run_command(text, context))
+            self._do_beside(self._run_aside(text, context))
             return
         pending = command.run(context, argument)
         if inspect.iscoroutine(pending):
@@ -244,6 +251,22 @@ class LiveShell:
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
         self._tasks.create_task(told(work, self.display))
+
+    async def _run_aside(self, text: str, context: Context) -> None:
+        """Run a command beside other work, which goes on if this one is stopped."""
+        token = CancelToken()
+        self._asides[token] = name = one_line(text.split(maxsplit=1)[0])
+        self._screen.refresh()
+        try:
+            async with token.scope():
+                await run_command(text, context)
+        except Aborted:
+            if not token.cancelled:
+                raise
+            self.display.notice(f"{name} stopped", "warning")
+        finally:
+            del self._asides[token]
+            self._screen.refresh()
 
     async def _work(self) -> None:
         while True:
@@ -321,7 +344,11 @@ class LiveShell:
 
     def _status_text(self) -> str:
         queued = len(self._outbox) + len(self._lines)
-        urgent = [self.display.held, f"{queued} queued" if queued else "", self._screen.app.vi_mode]
+        vi_mode = self._screen.app.vi_mode
+        asides = [
+            f"{name} runs{'' if vi_mode else ': Esc stops it'}" for name in self._asides.values()
+        ]
+        urgent = [self.display.held, *asides, f"{queued} queued" if queued else "", vi_mode]
         columns = self._screen.columns - 1
         return self._status.text(self._app.badges(), urgent=urgent, columns=columns)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, StateChanged, TurnEnd
@@ -21,7 +21,7 @@ from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.system.logger import logger
-from agent_cli.terminal.narration import narrate
+from agent_cli.terminal.narration import narrate, words
 from agent_cli.terminal.writer import Style
 
 

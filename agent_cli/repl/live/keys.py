@@ -15,7 +15,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.repl.dialogue import Choice, chosen
+from agent_cli.repl.dialogue import ASIDE, Choice, chosen
 from agent_cli.repl.live.queue_edit import bind_queue_keys
 from agent_cli.repl.live.screen import LiveScreen
 
@@ -82,7 +82,11 @@ def _send(screen: LiveScreen, *, follow_up: bool) -> None:
 
 def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     empty = Condition(lambda: screen.draft.is_empty)
-    stoppable = Condition(lambda: screen.listener.is_busy or screen.asking.is_open)
+    stoppable = Condition(
+        lambda: (
+            screen.listener.is_busy or screen.asking.is_open or screen.listener.aside is not None
+        )
+    )
 
     @keys.add("c-c", filter=~is_searching)
     def interrupt(_event: KeyPressEvent) -> None:
@@ -90,7 +94,10 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
 
     @keys.add("escape", filter=stoppable & ~is_searching & ~vi_mode)
     def stop(_event: KeyPressEvent) -> None:
-        screen.interrupt()
+        if aside := screen.listener.aside:
+            aside.cancel()
+        else:
+            screen.interrupt()
 
     @keys.add("escape", filter=empty & ~stoppable & ~is_searching & ~vi_mode)
     def restore(_event: KeyPressEvent) -> None:
@@ -108,7 +115,7 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-z")
     def suspend(_event: KeyPressEvent) -> None:
         screen.painter.drop_tail()
-        screen.app.suspend_to_background()
+        screen.when_answered(screen.app.suspend_to_background)
 
 
 def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
@@ -240,7 +247,8 @@ def _bind_agents(keys: KeyBindings, screen: LiveScreen) -> None:
 def _answer_with_line(screen: LiveScreen) -> None:
     asking = screen.asking
     text = screen.draft.text
-    if asking.choices and screen.listener.is_command(text):
+    # A command may be an answer where any text is one; an aside is none anywhere.
+    if (asking.choices or text.startswith(ASIDE)) and screen.listener.is_command(text):
         _send(screen, follow_up=False)
         return
     answer = asking.answer_of(text)

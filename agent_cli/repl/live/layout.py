@@ -14,6 +14,7 @@ from prompt_toolkit.layout.processors import AfterInput
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.repl.live.choices import AnswerRow
 from agent_cli.repl.live.input.separate import SeparateEmoji
 from agent_cli.repl.live.panel import Panel
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
@@ -25,8 +26,6 @@ CONTINUATION: Final = " " * len(PROMPT)
 # that wait for the prompt in our output would not find it.
 _PROMPT_STYLE: Final = "fg:ansidefault"
 _CHOICES_MAX: Final = 8
-_MARK_CELLS: Final = 2
-_GAP: Final = "  "
 
 
 class LayoutState(Protocol):
@@ -58,8 +57,8 @@ class LayoutState(Protocol):
         ...
 
     @property
-    def choice_rows(self) -> Sequence[tuple[bool, str]]:
-        """The answers below the question, each row with whether it is marked."""
+    def choice_rows(self) -> Sequence[AnswerRow]:
+        """The answers below the question."""
         ...
 
     @property
@@ -189,14 +188,14 @@ def _on_one_row(text: str) -> str:
 
 def _answers(shown: LayoutState) -> list[StyleAndTextTuples]:
     """Return the list below a question, one row each."""
-    return [_answer(_cut(row, shown), is_marked=marked) for marked, row in shown.choice_rows]
+    return [_answer(row, shown) for row in shown.choice_rows]
 
 
-def _answer(row: str, *, is_marked: bool) -> StyleAndTextTuples:
-    """Return an answer, marked or not, and faint the hint behind a gap in its row."""
-    mark, text = row[:_MARK_CELLS], row[_MARK_CELLS:]
-    answer, gap, hint = text.partition(_GAP)
-    return [(CHOSEN if is_marked else "", f"{mark}{answer}"), (FAINT, f"{gap}{hint}")]
+def _answer(row: AnswerRow, shown: LayoutState) -> StyleAndTextTuples:
+    """Return an answer, marked or not, and faint the hint behind it."""
+    text = _cut(row.text, shown)
+    label = text[: len(row.label)]
+    return [(CHOSEN if row.is_marked else "", label), (FAINT, text[len(label) :])]
 
 
 def _cut(text: str, shown: LayoutState) -> str:

@@ -1,8 +1,7 @@
 """The port that receives typed lines, and the display of queued ones."""
 
 from collections.abc import MutableSequence, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean
@@ -29,6 +28,11 @@ class Listener(Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether a run or command is active that can be steered or stopped."""
+        ...
+
+    @property
+    def aside(self) -> "CancelToken | None":
+        """Stops a command that runs beside other work, if any: Esc ends it first."""
         ...
 
     @property

@@ -50,7 +50,7 @@ def open_display(
         links=shows_links(os.environ),
     )
     screen.can_move = activity.can_move = lambda: app.jobs.can_move
-    screen.agents.agents = app.agents.all
+    screen.agents.agents = activity.agents = app.agents.all
     activity.has_agents = lambda: app.agents.is_any_working
     tools.listed = lambda: {agent.tool_call_id for agent in screen.agents.listed()}
     activity.hook = lambda: app.hooks.status
@@ -106,6 +106,7 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
         before_asking=display.show_now,
         on_change=screen.refresh,
         turn=turn,
+        draw=display.question,
     )
     model = ModelQuestions(
         screen.asking,
@@ -115,5 +116,6 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
         before_asking=display.show_now,
         editor=partial(edit_text, screen.painter),
         approvals=approvals,
+        draw=display.question,
     )
     app.answer(servers, model, model)

@@ -41,7 +41,7 @@ _PARAMETERS: Final[Mapping[ThemeName, Mapping[Role, str]]] = MappingProxyType(
         },
         "light": {
             "dim": "2",
-            "warning": "35",
+            "warning": "38;5;130",
             "error": "31",
             "said": "1",
             "label": "1",

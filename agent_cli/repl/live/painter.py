@@ -40,6 +40,11 @@ class Painter:
         app.on_resize = self.repaint
 
     @property
+    def answers_in_s(self) -> float:
+        """How long an answer of the terminal may still come, in seconds."""
+        return self._app.answers_in_s()
+
+    @property
     def is_behind(self) -> bool:
         """Whether the terminal has not read the last frame yet: then skip frames, not keys."""
         return self._output.is_behind

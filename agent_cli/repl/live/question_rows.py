@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from agent_cli.repl.approval.changes import Row
-from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.repl.live.cells import row_width
 from agent_cli.repl.live.paint import TAB_CELLS, Paint, Role, colored, rows_of
 from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.markdown.theme import TokenKind
@@ -35,7 +35,7 @@ def _painted(row: Row, paint: Paint, columns: int) -> Iterator[str]:
         [text] = rows_of(row.text)
         pieces = ((text[start:end], paint.begin(style)) for start, end, style in row.spans)
         yield "".join(colored(piece, begin) for piece, begin in pieces).rstrip()
-    elif (code := _without_tabs(row)).tokens:
+    elif (code := _without_tabs(row)).tokens or (code.gutter and row_width(code.text) < columns):
         yield "".join(colored(*piece) for piece in _code(code, paint, ()))
     else:
         yield from sentence_rows(row.text, columns, paint.begin(row.style))
@@ -45,12 +45,13 @@ def _title(row: Row, paint: Paint, columns: int) -> Iterator[str]:
     """Yield a rule with the title in it; a title that is too wide stands below a rule."""
     width = min(columns - 1, _COLUMNS_MAX)
     beside = f" {row.beside} " if row.beside else ""
-    room = width - row_width(row.text) - row_width(beside) - 2 * len("── ") - 1
+    end = f"{beside}──" if beside else ""
+    room = width - row_width(row.text) - row_width(end) - len("──  ")
     if room < 1:
         yield paint.text(_LINE * width, "rule")
         yield from sentence_rows(row.text, columns, paint.begin("title"))
         if row.beside:
-            yield paint.text(shortened(row.beside, width), "dim")
+            yield from sentence_rows(row.beside, columns, paint.begin("dim"))
         return
     rule = paint.text(_LINE * room, "rule")
     end = f"{paint.text(beside, 'dim')}{paint.text('──', 'rule')}" if beside else ""
@@ -91,13 +92,15 @@ def _code(row: Row, paint: Paint, grounds: tuple[Role, ...]) -> Iterator[tuple[s
         paint: The colours.
         grounds: The roles of a changed line and of its changed words; none for a line as it is.
     """
-    cuts = {0, len(row.text)}
+    cuts = {0, min(row.gutter, len(row.text)), len(row.text)}
     cuts.update(place for start, end in row.marks for place in (start, end))
     cuts.update(place for start, end, _ in row.tokens for place in (start, end))
     for start, end in pairwise(sorted(cuts)):
         is_marked = any(first <= start < last for first, last in row.marks)
         kinds: list[TokenKind] = [kind for first, last, kind in row.tokens if first <= start < last]
-        if grounds and (is_marked or not kinds):
+        if start < row.gutter and not grounds:
+            yield row.text[start:end], paint.begin("dim")
+        elif grounds and (is_marked or not kinds):
             yield row.text[start:end], paint.begin(grounds[is_marked])
         else:
             ground = grounds[0] if grounds else None

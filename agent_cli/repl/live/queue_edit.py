@@ -15,6 +15,7 @@ from agent_cli.repl.live.input.draft import Draft
 from agent_cli.repl.live.listener import Listener, Queued, queue_row
 
 _ROWS_MAX: Final = 4
+_EDITS: Final = " · ↑ edits"
 _HINTS: Final = (
     "Enter keeps · Ctrl-D drops · Esc undoes · Alt-↑ Alt-↓ move it · ↑ ↓ others",
     "Enter keeps · Ctrl-D drops · Alt-↑↓ move it",
@@ -123,6 +124,8 @@ class QueueEdit:
         if self._edited:
             hints = (f"  {hint}" for hint in _HINTS)
             rows.append((False, next((row for row in hints if row_width(row) < columns), "")))
+        elif rows:
+            rows[-1] = (False, f"{rows[-1][1]}{_EDITS}")
         return rows
 
     def _row(self, message: Queued) -> str:

@@ -50,12 +50,13 @@ class Results:
             case {"kind": "command"}:
                 # The reader sees all of it, the model an excerpt and a note about that.
                 shown = _without_status(result.text, details.get("status"))
-                file = details.get("spill")
+                file, lines = details.get("spill"), details.get("lines")
                 return self.folded(
                     self._dim(shown.partition(CUT)[0]),
                     result.text,
                     last=True,
                     file=file if isinstance(file, str) else "",
+                    lines=lines if isinstance(lines, int) else 0,
                 )
             case {"agent": str()}:
                 return self.folded(self._dim(result.text), result.text)
@@ -77,7 +78,7 @@ class Results:
                 if rows:
                     rows.append(self._paint.text(f"{MARGIN}   …", "dim"))
             elif line.startswith("-"):
-                rows.append(self._paint.text(f"{MARGIN}{old:>4} {line}", "removed"))
+                rows.append(self._paint.text(f"{MARGIN}{old:>4} −{line[1:]}", "removed"))
                 old += 1
             elif line.startswith("+"):
                 rows.append(self._paint.text(f"{MARGIN}{new:>4} {line}", "added"))
@@ -109,6 +110,7 @@ class Results:
         *,
         last: bool = False,
         file: str = "",
+        lines: int = 0,
     ) -> list[str]:
         """Return the first or last of *rows*, and keep the full *text*.
 
@@ -118,13 +120,14 @@ class Results:
             rows_max: Maximum number of terminal rows.
             last: Show the end instead of the beginning.
             file: The file with all of it, where *text* is an excerpt; "" for none.
+            lines: The number of lines in *file*, if it is known.
         """
         if sum(map(self._taken, rows)) <= rows_max + 1:
             return rows
         shown = self._fitting(rows[::-1] if last else rows, rows_max)
         shown = [*dropwhile(lambda row: not row, shown[::-1])] if last else shown
         self.keep(text, file)
-        left_out = len(rows) - len(shown)
+        left_out = max(lines, len(rows)) - len(shown)
         more = counted(left_out, "more line") if left_out else "a longer line"
         note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")
         return [note, *shown] if last else [*shown, note]

@@ -18,6 +18,7 @@ from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import Asking
+from agent_cli.repl.live.choices import AnswerRow
 from agent_cli.repl.live.echo import echoed
 from agent_cli.repl.live.input.draft import Draft
 from agent_cli.repl.live.input.menu import Menu
@@ -51,7 +52,6 @@ class LiveScreen:
     """
 
     modes_wanted = 0
-    leaves_in_s: Callable[[], float] = float
 
     def __init__(
         self,
@@ -195,8 +195,8 @@ class LiveScreen:
         return self.asking.hint
 
     @property
-    def choice_rows(self) -> Sequence[tuple[bool, str]]:
-        """The answers below the question, each row with whether it is marked."""
+    def choice_rows(self) -> Sequence[AnswerRow]:
+        """The answers below the question."""
         choices = self.asking.choices
         return choices.rows(self.columns - 1, self.rows_max) if choices else ()
 
@@ -236,6 +236,8 @@ class LiveScreen:
             self.asking.end(KeyboardInterrupt())
         elif self.listener.is_busy:
             self.listener.interrupt()
+        elif aside := self.listener.aside:
+            aside.cancel()
         elif not self.draft.is_empty:
             self.draft.clear()  # the text is in the history, one key away
         elif self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S:
@@ -257,10 +259,14 @@ class LiveScreen:
         """End the session."""
         self.painter.drop_tail()
         if self.app.is_running and not self.app.is_done:
-            if wait_s := self.leaves_in_s():  # else the shell would get what the terminal answers
-                asyncio.get_running_loop().call_later(wait_s, self.leave)
-            else:
-                self.app.exit()
+            self.when_answered(self.app.exit)
+
+    def when_answered(self, act: Callable[[], None]) -> None:
+        """Give the terminal away with *act*, once no answer of it is to come any more."""
+        if wait_s := self.app.answers_in_s():
+            asyncio.get_running_loop().call_later(wait_s, self.when_answered, act)
+        elif self.app.is_running and not self.app.is_done:
+            act()
 
     def put_back(self, text: str) -> None:
         """Insert *text* at the start of the input."""

@@ -47,7 +47,7 @@ def _find_ground(screen: LiveScreen, answer: GroundAnswer) -> None:
     Until the answer comes, if it does, *screen* has the colours for the ground that is likely.
     """
     screen.paint.ground = first_guess(os.environ)
-    screen.leaves_in_s = lambda: answer.wait_s
+    screen.app.answers_in_s = lambda: answer.wait_s
 
     def use(ground: Ground) -> None:
         screen.paint.ground = ground

@@ -33,6 +33,11 @@ class StartupQueue:
         return bool(self.lines)
 
     @property
+    def aside(self) -> "CancelToken | None":
+        """None: no command runs yet."""
+        return None
+
+    @property
     def queued(self) -> Sequence[Queued]:
         """The queued lines."""
         return self.lines

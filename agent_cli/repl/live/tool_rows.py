@@ -5,6 +5,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted, seconds, whole_seconds
@@ -105,6 +106,8 @@ class ToolRows:
         self.listed: Callable[[], Collection[str]] = tuple
         # A run that asks ends; its calls are announced again by the run after the answer.
         self._asked: set[str] = set()
+        # Why the call before never began: said once for several.
+        self._refused = ""
 
     @property
     def is_running(self) -> bool:
@@ -115,9 +118,10 @@ class ToolRows:
         """Update from *event*; return False if it is not about tools."""
         match event:
             case events.ToolCallsAnnounced(calls=calls):
+                self._refused = ""
                 for call in calls:
                     self._call(call.id, call.name, call.input)
-            case events.ToolAttemptStart():
+            case ToolAttemptStart():
                 self._try(event)
             case events.ApprovalRequested(call=call):
                 self._asked.add(call.id)
@@ -125,7 +129,7 @@ class ToolRows:
                 call_row = self._call(event.tool_call_id, event.tool_name, event.args)
                 if call_row is not self._tried or call_row.started_s is None:
                     call_row.started_s = self._clock()
-            case events.ToolExecutionUpdate():
+            case events.ToolExecutionUpdate() | ToolAttemptUpdate():
                 self._update(event)
             case events.PromptOutput(output=FileOutput() | WidgetOutput() as output):
                 self._attach(output)
@@ -229,10 +233,10 @@ class ToolRows:
             self._thought = "" if name in _LOOKS else self._thought
         return self._calls[call_id]
 
-    def _try(self, event: events.ToolAttemptStart) -> None:
+    def _try(self, event: ToolAttemptStart) -> None:
         """Show a call as running; the one tried before it waits for a person again."""
         if self._tried and self._tried.ended_s is None:
-            self._tried.started_s, self._tried.beside = None, ""
+            self._tried.started_s, self._tried.beside, self._tried.update = None, "", ()
         self._tried = self._call(event.tool_call_id, event.tool_name, None)
         self._tried.started_s, self._tried.beside = self._clock(), "read-only"
 
@@ -251,7 +255,7 @@ class ToolRows:
         else:
             self._late += self._details.side_output(output)
 
-    def _update(self, event: events.ToolExecutionUpdate) -> None:
+    def _update(self, event: events.ToolExecutionUpdate | ToolAttemptUpdate) -> None:
         call = self._call(event.tool_call_id, event.tool_name, None)
         details = event.partial_result.details
         if isinstance(details, dict) and isinstance(status := details.get("status"), str):
@@ -283,7 +287,10 @@ class ToolRows:
         mark = self._paint.text("✗", "bad") if is_bad else self._paint.text("✓", "good")
         if event.is_error:
             first_line, *_ = clean(event.result.text).split("\n", 1)
-            words = ": ".join(failure(first_line, call.elapsed_s))
+            outcome, reason = failure(first_line, call.elapsed_s)
+            is_said = call.started_s is None and reason == self._refused
+            words = outcome if is_said else f"{outcome}: {reason}"
+            self._refused = reason if call.started_s is None else ""
         else:
             passed = seconds(call.elapsed_s).replace(" ", _NO_BREAK)
             words = " · ".join(filter(None, (outcome_of(details), passed)))

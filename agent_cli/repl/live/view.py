@@ -110,7 +110,7 @@ class SessionView:
         While only a question waits there are none: they would stand between it and its answers.
         """
         if self._activity.only_waits:
-            return [""] if self._is_apart("status") else []
+            return []
         kind, rows = "tools", self._tools.tail(self._spinner())
         if self._retry:
             kind, rows = "own", [*self._retry, *rows]

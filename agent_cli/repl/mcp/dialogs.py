@@ -1,7 +1,10 @@
-"""Dialogs with MCP servers: forms, pages to visit, sampling requests."""
+"""Dialogs with MCP servers: forms, pages to visit, sampling requests.
+
+They are lines and keys, not lists: no server's question looks like one of the program's own.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, TypeVar
@@ -10,8 +13,10 @@ from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.wording import one_line
+from agent_cli.repl.approval.changes import Row
+from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.dialogue import Dialogue
-from agent_cli.repl.mcp.foreign_words import named, said, shown_text
+from agent_cli.repl.mcp.foreign_words import named, page_rows, said, shown_text, web_host
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
 from agent_cli.system.desktop import open_page
 from agent_cli.terminal.sanitize import reveal
@@ -37,6 +42,7 @@ class Dialogs:
         on_change: Callable[[], None] = lambda: None,
         open_page: Callable[[str], Awaitable[None]] = open_page,
         turn: asyncio.Lock | None = None,
+        draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Ask nothing yet.
 
@@ -50,6 +56,7 @@ class Dialogs:
             on_change: Called when a server's state has changed.
             open_page: Opens a URL in a browser.
             turn: The lock held during a dialog, shared with all other dialogs.
+            draw: Shows rows where there is a screen; by default they are lines.
         """
         self._prompt = prompt
         self._lines = lines
@@ -60,6 +67,7 @@ class Dialogs:
         self._on_change = on_change
         self._open_page = open_page
         self._turn = turn or asyncio.Lock()
+        self._draw = draw or partial(write_rows, writer=lines)
 
     async def fill_form(self, form: Form) -> Filled:
         """Let the user fill in *form*, or decline; Ctrl-C cancels at any field."""
@@ -67,9 +75,9 @@ class Dialogs:
         more = f" and {len(form.fields) - _NAMED_MAX} more" if form.fields[_NAMED_MAX:] else ""
 
         async def ask() -> Filled:
+            self._draw([Row(f"{named(form.server)} asks you", "title")])
             self._show(
                 [
-                    f"{named(form.server)} asks you:",
                     *said(form.message),
                     *([f"it wants: {fields}{more}"] if fields else []),
                     f"y = {'fill it in' if fields else 'yes'} · n = decline, then Enter"

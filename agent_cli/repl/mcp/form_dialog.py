@@ -1,6 +1,10 @@
 """A server's form: shown whole, filled in, reviewed, and corrected by the number of a field."""
 
-from collections.abc import Callable, Iterable
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime
 from typing import Final
 from urllib.parse import urlsplit
 

@@ -77,7 +77,7 @@ class PlainPrompt:
         del ctrl_c  # Ctrl-C always has the same effect here
         listed = [choice for choice in choices if choice.label]
         width = max(len(choice.lines[0]) for choice in listed)
-        rows = [f"{choice.lines[0]:{width}} = {reveal(choice.label)}" for choice in listed]
+        rows = [f"{choice.lines[0]:{width}} = {reveal(choice.words)}" for choice in listed]
         shown = "\n".join([*rows, f"any other text = {text}", message])
         while True:
             line = await self.choose(shown, "")

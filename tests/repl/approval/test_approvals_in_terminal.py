@@ -182,4 +182,4 @@ def test_approved_call_runs_even_if_a_message_was_queued_before() -> None:
 
         assert Path("made").exists()
         assert "Skipped" not in terminal.text
-        assert terminal.text.index("✓ Bash touch made") < terminal.text.index("You said 'use make")
+        assert terminal.text.index("✓ Run touch made") < terminal.text.index("You said 'use make")

@@ -77,7 +77,7 @@ class Person:
     async def select(
         self, message: str, choices: Sequence[Choice], *, text: str, ctrl_c: str = ""
     ) -> Choice | str:
-        listed = [f"{each.lines[0]} = {each.label}" for each in choices if each.label]
+        listed = [f"{each.lines[0]} = {each.words}" for each in choices if each.label]
         self.asked.append((message, [*listed, text]))
         answer = self._answers.pop(0)
         if isinstance(answer, str):
@@ -131,7 +131,7 @@ async def test_approval_question_shows_call_directory_reason_and_answers() -> No
 
     assert await it.decide(TOUCH) == [Approved()]
     assert it.screen.text == (
-        "Run touch made\n   commands can change anything\n   in /ws\n   sandbox: none\\u202e\n"
+        "Run touch made\n    commands can change anything\n    in /ws\n    sandbox: none\\u202e\n"
     )
     assert it.person.asked == [
         (
@@ -140,7 +140,7 @@ async def test_approval_question_shows_call_directory_reason_and_answers() -> No
                 "y = Yes",
                 "y session = Yes, and commands that begin with `touch` this session",
                 "y project = Yes, and commands that begin with `touch` in this project from now on"
-                " (kept in /home/me/permissions.toml)",
+                " · kept in /home/me/permissions.toml",
                 "n = No",
                 "decline and tell the model why",
             ],
@@ -231,8 +231,8 @@ async def test_batch_of_calls_is_one_list_with_one_question() -> None:
 
     assert await it.decide(TOUCH, NOTE) == [Approved(), Approved()]
     assert it.screen.text == (
-        "2 calls · in /ws\n   sandbox: none\\u202e\n"
-        "   1 Run  touch made  commands can change anything\n   2 note x\n"
+        "2 calls · in /ws\n    sandbox: none\\u202e\n"
+        "  1 Run  touch made  commands can change anything\n  2 note x\n"
     )
     assert it.person.asked == [
         (
@@ -255,26 +255,30 @@ async def test_reason_that_all_calls_of_a_batch_share_is_said_once() -> None:
     await it.decide(TOUCH, MOVE)
 
     assert it.screen.text == (
-        "2 calls · in /ws\n   commands can change anything\n   sandbox: none\\u202e\n"
-        "   1 Run touch made\n   2 Run mv a b\n"
+        "2 calls · in /ws\n    commands can change anything\n    sandbox: none\\u202e\n"
+        "  1 Run touch made\n  2 Run mv a b\n"
     )
 
 
 async def test_row_of_a_batch_warns_of_what_cannot_be_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a narrow screen the effect stands below its call."""
-    for columns, shown in (
-        ("80", " ! 2 Run  git push --force  commands can change anything\n"),
-        ("44", " ! 2 Run  git push --force\n          commands can change anything\n"),
+    """An effect that does not fit beside its call stands below it; neither is cut."""
+    push, both = "git push --force", "rm -rf build dist && git push --force origin main"
+    long = "x" * 50
+    for columns, command, reason, shown in (
+        ("80", push, TOUCH.reason, f"! 2 Run  {push}  {TOUCH.reason}\n"),
+        ("44", push, TOUCH.reason, f"! 2 Run  {push}\n         {TOUCH.reason}\n"),
+        ("70", push, long, f"! 2 Run  {push}\n         {long}\n"),
+        ("70", both, long, f"! 2 Run  {both}\n         {long}\n"),
     ):
         monkeypatch.setenv("COLUMNS", columns)
-        push = ToolCall("force", "bash", {"command": "git push --force"}, TOUCH.reason)
+        call = ToolCall("force", "bash", {"command": command}, reason)
         it = Dialogue("y")
 
-        await it.decide(NOTE, push)
+        await it.decide(NOTE, call)
 
-        assert it.screen.text.endswith(f"   1 note x\n{shown}")
+        assert it.screen.text.endswith(f"  1 note x\n{shown}")
 
 
 async def test_call_opened_from_a_list_can_be_left_undecided() -> None:
@@ -296,9 +300,7 @@ async def test_command_is_explained_part_by_part_and_asked_about_again() -> None
 
     assert await it.decide(TOUCH) == [REFUSED]
     assert await other.decide(NOTE) == [Rejected(unwanted_because("explain"))]
-    assert it.screen.text.endswith(
-        "Part by part\n   touch  does it\n   made   does it\n   in /ws\n   sandbox: none\\u202e\n"
-    )
+    assert it.screen.text.endswith("Part by part\n    touch  does it\n    made   does it\n")
 
 
 @pytest.mark.parametrize(
@@ -381,7 +383,7 @@ async def test_long_call_is_folded_and_v_shows_it_in_full(
 
     assert await it.decide(script) == [Approved()]
     first, whole = it.screen.text.split("Run · 50 lines\n")[1:]
-    assert "42 more lines\n  > 47\n  > 48\n  > 49\n   why not\n" in first
+    assert "42 more lines\n  > 47\n  > 48\n  > 49\n    why not\n" in first
     assert "  > 30\n" not in first
     assert "v = Show all of it" in it.person.asked[0][1]
     assert all(f"  > {number}\n" in whole for number in range(1, 50))

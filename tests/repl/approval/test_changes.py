@@ -29,13 +29,25 @@ def test_change_is_shown_with_line_numbers_and_context_lines() -> None:
         {"path": "a.txt", "edits": [{"old": "three\nfo", "new": "three\nnew\nFO"}]}, Path("a.txt")
     ) == [
         Row("path: a.txt"),
-        Row("    2   two"),
-        Row("    3   three"),
-        Row("    4 - four", "removed"),
-        Row("    4 + new", "added"),
-        Row("    5 + FOur", "added"),
-        Row("    6   five"),
-        Row("    7   six"),
+        Row("    2   two", gutter=6),
+        Row("    3   three", gutter=6),
+        Row("    4 − four", "removed", gutter=6),
+        Row("    4 + new", "added", gutter=6),
+        Row("    5 + FOur", "added", gutter=6),
+        Row("    6   five", gutter=6),
+        Row("    7   six", gutter=6),
+    ]
+
+
+def test_blank_lines_at_the_ends_of_the_context_are_left_out() -> None:
+    """They take rows and say nothing; one between other lines stays."""
+    Path("a.txt").write_text("\n\nb\n\nc\n\nd\n\n\ne\n")
+
+    rows = edited({"old": "c", "new": "C"}, {"old": "d", "new": "D"})
+
+    assert rows[1:] == [
+        *("    3   b", "    4   ", "    5 − c", "    5 + C"),
+        *("    6   ", "    7 − d", "    7 + D"),
     ]
 
 
@@ -45,8 +57,8 @@ def test_successive_edits_are_shown_as_one_combined_change() -> None:
 
     assert edited({"old": "one", "new": "1\n1"}, {"old": "1\ntwo", "new": "2"}) == [
         "path: a.txt",
-        "    1 - one",
-        "    2 - two",
+        "    1 − one",
+        "    2 − two",
         "    1 + 1",
         "    2 + 2",
     ]
@@ -58,14 +70,14 @@ def test_edit_of_all_occurrences_shows_each_changed_place() -> None:
 
     assert edited({"old": "0\n", "new": "9\n", "all": True}) == [
         "path: a.txt",
-        "    1 - 0",
+        "    1 − 0",
         "    1 + 9",
         "    2   one",
         "    3   two",
         "      ⋮",
         "    7   six",
         "    8   seven",
-        "    9 - 0",
+        "    9 − 0",
         "    9 + 9",
     ]
 
@@ -105,7 +117,7 @@ def test_invisible_characters_in_a_file_are_shown_as_escapes() -> None:
     """The approved text is the one written."""
     Path("a.txt").write_text("one\u202e\n")
 
-    assert "    1 - one\\u202e" in edited({"old": "one", "new": "1"})
+    assert "    1 − one\\u202e" in edited({"old": "one", "new": "1"})
 
 
 def test_replaced_file_is_shown_as_a_diff() -> None:
@@ -116,13 +128,13 @@ def test_replaced_file_is_shown_as_a_diff() -> None:
         "path: a.txt",
         "    2   two",
         "    3   three",
-        "    4 - four",
+        "    4 − four",
         "    4 + 4",
         "    5   five",
         "    6   six",
     ]
     assert written(FILE) == ["path: a.txt", "nothing changes"]
-    assert written("") == ["path: a.txt", *[f"{at:>5} - {w}" for at, w in numbered(FILE)]]
+    assert written("") == ["path: a.txt", *[f"{at:>5} − {w}" for at, w in numbered(FILE)]]
 
 
 def test_new_file_is_shown_as_all_additions() -> None:
@@ -136,7 +148,7 @@ def test_crlf_and_final_newline_add_no_noise_to_the_diff() -> None:
     Path("a.txt").write_bytes(b"one\r\ntwo\r\n")
     Path("b.txt").write_text("one\ntwo\n")
 
-    assert written("one\n2\n") == ["path: a.txt", "    1   one", "    2 - two", "    2 + 2"]
+    assert written("one\n2\n") == ["path: a.txt", "    1   one", "    2 − two", "    2 + 2"]
     assert written("one\ntwo", "b.txt") == ["path: b.txt", "a newline at the end goes"]
 
 
@@ -146,7 +158,7 @@ def test_large_file_with_no_common_lines_is_compared_quickly() -> None:
 
     rows = written("".join(f"new {number % 7}\n" for number in range(20_000)))
 
-    assert (len(rows), rows[1], rows[-1]) == (40_001, "    1 - old 0", "20000 + new 0")
+    assert (len(rows), rows[1], rows[-1]) == (40_001, "    1 − old 0", "20000 + new 0")
 
 
 def numbered(text: str) -> list[tuple[int, str]]:

@@ -24,7 +24,7 @@ from tests.fakes import returns, tool
         ),
         (
             {"path": "a.py", "edits": [{"old": "x\ny", "new": "z", "all": True}, "odd"]},
-            ["path: a.py", "- x", "- y", "+ z", "all: true", '"odd"'],
+            ["path: a.py", "− x", "− y", "+ z", "all: true", '"odd"'],
         ),
         ({"path": "a\u202e.py", "content": "1\n2"}, ["path: a\\u202e.py", "+ 1", "+ 2"]),
         ({"text": "two\nlines", "n": [1]}, ["text:", "  │ two", "  │ lines", "n: [1]"]),
@@ -48,7 +48,7 @@ def test_diff_uses_the_file_that_the_tool_says_it_writes() -> None:
 
     assert [row.text for row in preview(call, [write])] == [
         "path: @link.txt",
-        "    1 - one",
+        "    1 − one",
         "    1 + two",
     ]
     for tools in ([], [several]):
@@ -141,7 +141,7 @@ def test_rows_of_one_style_are_written_together_with_newlines_escaped() -> None:
 
 def test_folded_change_counts_changes_and_places() -> None:
     """The reader learns how much of the change is not on the screen."""
-    place = [Row("  1 - a", "removed"), Row("  1 + b", "added"), Row("  2   c")]
+    place = [Row("  1 − a", "removed"), Row("  1 + b", "added"), Row("  2   c")]
     change = [*place, BETWEEN] * 4
 
     assert folded(change, rows_max=8, columns=40)[3] == Row(
@@ -151,7 +151,7 @@ def test_folded_change_counts_changes_and_places() -> None:
 
 def test_folded_change_shows_no_added_line_without_the_removed_one_before_it() -> None:
     """Neither before nor after the note, and no mark of a gap beside the note."""
-    pair = (Row("- old", "removed"), Row("+ new", "added"))
+    pair = (Row("− old", "removed"), Row("+ new", "added"))
     rows = [row for _ in range(9) for row in (*pair, Row("same"), Row("same"), BETWEEN)][:-1]
 
     for rows_max in range(6, 40):
@@ -160,3 +160,14 @@ def test_folded_change_shows_no_added_line_without_the_removed_one_before_it() -
         assert all(shown[at - 1] == pair[0] for at in added)
         assert shown[-4:] == (*pair, Row("same"), Row("same"))
         assert len(shown) <= rows_max + 2
+
+
+def test_folded_change_shows_no_lines_that_lead_to_a_hidden_change() -> None:
+    """They would stand above the note without the change that they explain."""
+    place = [Row("before"), Row("before"), Row("− old", "removed"), Row("behind"), BETWEEN]
+    rows = (place * 9)[:-1]
+
+    for rows_max in range(6, 40):
+        shown = folded(rows, rows_max=rows_max, columns=40)
+        note = next((at for at, row in enumerate(shown) if "more" in row.text), len(shown))
+        assert note == 0 or shown[note - 1] in (place[2], place[3]), rows_max

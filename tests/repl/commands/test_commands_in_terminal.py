@@ -115,7 +115,7 @@ def test_custom_command_typed_during_a_run_waits_for_the_run_to_end() -> None:
             terminal.text.index(text) for text in ("you> /review it", "You said 'review it'")
         )
         assert terminal.text.index("piece 0") < said < answered
-        assert "changed a.txt  +1 −1\n     1 -one\n     1 +two\n" in terminal.text
+        assert "changed a.txt  +1 −1\n     1 −one\n     1 +two\n" in terminal.text
         assert "deleted /elsewhere/b.png  (binary)" in terminal.text
 
 

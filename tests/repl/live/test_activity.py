@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from agent_cli.contracts import events
+from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import (
     StreamEvent,
@@ -159,6 +160,37 @@ def test_activity_line_says_that_a_question_waits_for_an_answer() -> None:
     run.asks = True
 
     assert run() == "waiting for your answer"
+
+
+@pytest.mark.parametrize(
+    ("calls", "agents", "waits"),
+    [
+        ((), "", True),  # the run has ended with its question
+        (("ask_user",), "", True),
+        (("ask_user", "bash"), "", False),
+        (("agent",), "asks", True),
+        (("agent", "agent"), "asks asks", True),
+        (("agent", "agent"), "asks works", False),
+        (("agent", "bash"), "asks", False),
+        ((), "works", False),  # one in the background
+    ],
+)
+def test_nothing_but_a_question_waits_unless_calls_or_agents_work(
+    calls: Sequence[str], agents: str, waits: bool
+) -> None:
+    """Then no row stands between the question and its answers."""
+    run = Run()
+    run.activity.agents = lambda: [
+        AgentInfo(number, "", "", True, f"t{number}", is_asking=each == "asks")
+        for number, each in enumerate(agents.split())
+    ]
+    run(events.AgentStart(), THINKING)
+    for number, name in enumerate(calls):
+        run(events.ToolExecutionStart(f"t{number}", name, {}))
+
+    run.asks = True
+
+    assert run.activity.only_waits is waits
 
 
 def test_activity_line_says_that_a_stopped_run_is_stopping() -> None:

@@ -124,7 +124,8 @@ async def test_text_typed_at_a_question_for_a_single_key_is_kept_for_the_prompt(
         asking = asyncio.ensure_future(it.screen.asking.choose_key("allow? ", "yn", at_once=True))
         await opened(it, "allow?")
         it.type("xyou could\r")
-        await it.until(lambda: it.rows == ["allow?"])
+        kept = "kept for your next message"
+        await it.until(lambda: it.rows == [f"allow? {kept}"])
         assert not asking.done()
         it.type("n\r")
 

@@ -2,15 +2,46 @@
 
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.cells import row_width
-from agent_cli.repl.live.choices import Choices
+from agent_cli.repl.live.choices import AnswerRow, Choices
+
+
+def test_note_stands_beside_its_answer_or_below_it() -> None:
+    """Faint, as everything behind a gap; it is never left out."""
+    choices = Choices([Choice("Yes", ("1",), key="1", note="kept in a file")], "decline")
+
+    assert [row.text for row in choices.rows(30, 20)] == [
+        "  1 Yes  kept in a file",
+        "    type anything else to",
+        "    decline · Ctrl-C stops the",
+        "    run",
+    ]
+    assert choices.rows(20, 20)[:2] == [
+        AnswerRow(False, "  1 Yes"),
+        AnswerRow(False, "", "    kept in a file"),
+    ]
+
+
+def test_hint_stands_below_its_answer_where_there_is_no_room_beside_it() -> None:
+    """On a phone nothing else says that a digit opens a call, or that a mode would not ask."""
+    news = [""]
+    yes = Choice("Yes", ("y",), beside="1–6 opens one", news=lambda: news[0])
+    choices = Choices([yes, Choice("Show", ("v",), shortcut="ctrl+o")], "decline")
+
+    [beside, *_] = choices.rows(30, 20)
+    below = choices.rows(16, 20)
+    news[0] = "auto-edit would not ask: Enter runs it"
+
+    assert beside.text == f"{'  Yes':17}1–6 opens one"
+    assert [row.text for row in below[:2]] == ["  Yes", "  1–6 opens one"]
+    assert "Enter" in "".join(row.hint for row in choices.rows(30, 20))
 
 
 def test_word_wider_than_the_screen_is_wrapped_not_truncated() -> None:
     """A user who agrees to store a rule must have seen the file's full name."""
     path = "~/.config/agent-cli/permissions.toml"
-    choices = Choices([Choice(f"Yes (kept in {path})", ("y",))], "decline")
+    choices = Choices([Choice("Yes", ("y",), note=f"kept in {path}")], "decline")
 
-    rows = [row for _marked, row in choices.rows(20, 20)]
+    rows = [row.text for row in choices.rows(20, 20)]
 
     assert path in "".join(row.strip() for row in rows)
     assert all(row_width(row) <= 20 for row in rows)
@@ -22,7 +53,10 @@ def test_marked_choice_that_is_too_long_shows_its_beginning() -> None:
     choices.is_marked = True
     choices.move(1)
 
-    assert choices.rows(20, 2) == [(True, "❯ Yes and Yes and"), (True, "↓ Yes and Yes and")]
+    assert choices.rows(20, 2) == [
+        AnswerRow(True, "❯ Yes and Yes and"),
+        AnswerRow(True, "↓ Yes and Yes and"),
+    ]
 
 
 def test_list_that_does_not_fit_has_arrows_towards_its_other_rows() -> None:
@@ -31,7 +65,7 @@ def test_list_that_does_not_fit_has_arrows_towards_its_other_rows() -> None:
     choices.is_marked = True
     seen: list[list[str]] = []
     for _ in range(4):
-        seen.append([row for _marked, row in choices.rows(80, 3)])
+        seen.append([row.text for row in choices.rows(80, 3)])
         choices.move(1)
 
     assert seen == [
@@ -46,4 +80,4 @@ def test_screen_too_narrow_for_a_wide_character_shows_an_ellipsis() -> None:
     """Two-cell characters on a screen of three columns."""
     rows = Choices([Choice("漢字", ("y",))], "decline").rows(3, 20)
 
-    assert [row for _marked, row in rows][:2] == ["  …", "  …"]
+    assert [row.text for row in rows][:2] == ["  …", "  …"]

@@ -13,6 +13,7 @@ from agent_cli.attachments.images import Image
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.tooling import Tool
+from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.startup_queue import LiveShells, StartupQueue
 from agent_cli.repl.look import Look
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
@@ -35,13 +36,26 @@ async def session(
         app.launcher.close()
 
 
+async def accepts_answers(it: Live) -> None:
+    """Wait until the open question is on the screen, and the keyboard was silent long enough."""
+    asking = it.screen.asking
+    await it.until(lambda: asking.question is not None)
+
+    def does_accept() -> bool:
+        it.now_s += 9
+        question = asking.question
+        return question is not None and question.open and question.is_ripe
+
+    await it.until(does_accept)
+
+
 async def test_lines_typed_before_the_session_exists_are_handled_in_order(tmp_path: Path) -> None:
     """A command after a prompt waits for the end of its run; it used to be refused and lost."""
     async with session(tmp_path, "gated 1", "/clear", "hello\nyou") as it:
         await it.until(lambda: "piece 0" in it.rows)
         assert [row for row in it.rows if row.startswith("  when done")] == [
             "  when done: /clear",
-            "  when done: hello you",
+            "  when done: hello you · ↑ edits",
         ]
         Path("gate-0").touch()
         await it.until(lambda: any(row.startswith("You said") for row in it.rows))
@@ -76,7 +90,7 @@ async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
         it.type("/compact forever\r")
         await it.until(Path("compacting").exists)
         it.type("hello\r")
-        await it.until(lambda: "  when done: hello" in it.rows)
+        await it.until(lambda: "  when done: hello · ↑ edits" in it.rows)
         assert "you> hello" not in it.rows
         it.type("/clear\r")
         refusal = "/clear cannot run now: send it again after the command before it, or stop that"
@@ -94,7 +108,7 @@ async def test_shell_command_typed_during_another_waits_for_its_end() -> None:
         it.type("!echo fir''st; while [ ! -e go ]; do sleep 0.02; done\r")
         await it.until(lambda: "first" in it.rows)
         it.type("!echo sec''ond\r")
-        await it.until(lambda: "  when done: !echo sec''ond" in it.rows)
+        await it.until(lambda: "  when done: !echo sec''ond · ↑ edits" in it.rows)
         Path("go").touch()
         await it.until(lambda: "second" in it.rows)
 
@@ -166,6 +180,77 @@ async def test_run_triggered_during_a_command_can_be_stopped_after_the_command(
         await it.until(reminded.done)
 
         assert reminded.result().stop_reason == "aborted"
+
+
+async def ask_aside_of(it: Live, prompt: str, begun: str) -> None:
+    """Send *prompt*, whose run shows *begun*, and a question aside that is never answered."""
+    it.type(f"{prompt}\r")
+    await it.until(lambda: begun in it.rows)
+    it.type("/btw forever\r")
+    await it.until(lambda: "/btw runs: Esc stops it" in " ".join(it.rows))
+
+
+async def test_escape_ends_a_question_aside_before_the_work_beside_it(tmp_path: Path) -> None:
+    """The last thing that was begun; the run used to stop, and the answer still came."""
+    app = Application()
+    async with session(tmp_path, app=app) as it:
+        await ask_aside_of(it, "forever", "working on it")
+        it.type(ESCAPE)
+        await it.until(lambda: "/btw stopped" in it.rows)
+        assert it.screen.listener.is_busy
+        assert "Esc stops it" not in " ".join(it.rows)
+        it.type(ESCAPE)
+        await it.until(lambda: not it.screen.listener.is_busy)
+
+
+async def test_ctrl_c_stops_the_work_and_the_question_aside(tmp_path: Path) -> None:
+    """Whoever wants everything to stop must not have to press it twice."""
+    app = Application()
+    async with session(tmp_path, app=app) as it:
+        await ask_aside_of(it, "forever", "working on it")
+        it.type(CTRL_C)
+        await it.until(lambda: "/btw stopped" in it.rows)
+        await it.until(lambda: not it.screen.listener.is_busy)
+
+
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C])
+async def test_question_aside_can_be_ended_after_the_work_beside_it(
+    tmp_path: Path, key: str
+) -> None:
+    """With nothing else to stop, Ctrl-C used to offer to leave. The draft stays."""
+    app = Application()
+    async with session(tmp_path, app=app) as it:
+        await ask_aside_of(it, "gated 1", "piece 0")
+        Path("gate-0").touch()
+        await it.until(lambda: not it.screen.listener.is_busy)
+        it.type(f"draft{key}")
+        await it.until(lambda: "/btw stopped" in it.rows)
+
+        assert "you> draft" in it.rows
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_question_aside_is_no_answer_to_an_open_question(
+    tmp_path: Path, *, is_listed: bool
+) -> None:
+    """A sentence denies a call, and free text is sent to whoever asked."""
+    async with session(tmp_path) as it:
+        asking = it.screen.asking
+        choices = (Choice("Yes", ("y",)), Choice("No", ("n",)))
+        question = (
+            asking.select("allow?", choices, text="no, with a reason")
+            if is_listed
+            else asking.choose("name? ", "")
+        )
+        answer = asyncio.ensure_future(question)
+        await accepts_answers(it)
+        it.type("/btw what is it?\r")
+        await it.until(lambda: "You asked: what is it?" in " ".join(it.rows))
+        assert not answer.done()
+        await accepts_answers(it)
+        it.type("n\r")
+
+        assert await answer in (choices[1], "n")
 
 
 async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> None:

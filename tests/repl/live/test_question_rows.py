@@ -21,7 +21,7 @@ def test_title_stands_in_a_rule_with_its_size_at_the_end() -> None:
     title = Row("Edit app.py", "title", beside="+1 −1")
     paint = Paint(color=True)
 
-    assert texts(question_rows([title], paint, 40)) == ["── Edit app.py ────────────── +1 −1 ──"]
+    assert texts(question_rows([title], paint, 40)) == ["── Edit app.py ─────────────── +1 −1 ──"]
     assert texts(question_rows([title], paint, 20)) == ["─" * 19, "Edit app.py", "+1 −1"]
 
 

@@ -21,12 +21,12 @@ def test_edit_result_is_a_diff_with_line_numbers() -> None:
         result, is_error=False, was_asked=False
     ) == [
         "     3  same",
-        "     4 -old",
+        "     4 −old",
         "     4 +new",
         "     5 +more",
         "     6  same",
         "     …",
-        "    40 -a",
+        "    40 −a",
         "    41 +b",
     ]
 
@@ -36,9 +36,9 @@ def test_diff_lines_end_only_at_newlines() -> None:
     diff = "@@ -1,2 +1,2 @@\n-a\u2028b\n same\n-old\n\\ No newline at end of file\n+new\n"
 
     assert Results(Paint(color=False), lambda: 80).diff(diff) == [
-        "     1 -a\u2028b",
+        "     1 −a\u2028b",
         "     1  same",
-        "     3 -old",
+        "     3 −old",
         "       \\ No newline at end of file",
         "     2 +new",
     ]
@@ -52,7 +52,7 @@ def test_a_diff_is_coloured_line_by_line() -> None:
     assert Results(Paint(color=True), lambda: 80).result(
         result, is_error=False, was_asked=False
     ) == [
-        "\x1b[31m     1 -a\x1b[0m",
+        "\x1b[31m     1 −a\x1b[0m",
         "\x1b[32m     1 +b\x1b[0m",
     ]
 
@@ -146,7 +146,7 @@ def test_output_of_a_command_is_shown_in_full_although_the_model_got_an_excerpt(
     """The note about that is for the model; a notice tells the reader."""
     file = tmp_path / "001.log"
     file.write_text("line\n" * 500)
-    details: Json = {"kind": "command", "exit_code": 0, "spill": str(file), "status": "[exit 0]"}
+    details: Json = {"kind": "command", "spill": str(file), "lines": 500, "status": "[exit 0]"}
     result = ToolResult.of("line\n" * 50 + f"[exit 0]{CUT}Showing 250 of 2,500]", details)
     results = Results(Paint(color=False), lambda: 80)
 
@@ -154,6 +154,6 @@ def test_output_of_a_command_is_shown_in_full_although_the_model_got_an_excerpt(
     in_full = results.output(None)
     file.unlink()
 
-    assert rows == ["  … 45 more lines: Ctrl-O, /output 1", *["  line"] * 5]
+    assert rows == ["  … 495 more lines: Ctrl-O, /output 1", *["  line"] * 5]
     assert in_full == "line\n" * 500
     assert results.output(1) == result.text

@@ -12,6 +12,8 @@ from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Queued, move_line, release_line
 from agent_cli.repl.live.output import FrameOutput
@@ -28,6 +30,7 @@ class Person:
         self.got: list[tuple[str, bool]] = []
         self.is_busy = False
         self.queued: list[Queued] = []
+        self.aside: CancelToken | None = None
         self.interrupted = 0
         self.paused: list[bool] = []
 
@@ -128,6 +131,19 @@ async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
                 running.screen.leave()
 
 
+async def test_terminal_is_given_away_once_its_answer_came_or_is_late(tmp_path: Path) -> None:
+    """Else an editor or the shell would read the answer as keys."""
+    async with live(tmp_path) as it:
+        waits_s, given = [0.001, 0.001], list[bool]()
+        it.screen.app.answers_in_s = lambda: waits_s.pop() if waits_s else 0.0
+
+        it.screen.when_answered(lambda: given.append(True))
+
+        assert not given
+        await it.until(lambda: bool(given))
+        assert not waits_s
+
+
 async def test_input_stays_in_place_until_it_is_accepted(tmp_path: Path) -> None:
     """Typed text is never lost: a refused line can be corrected."""
     async with live(tmp_path) as it:
@@ -210,7 +226,7 @@ async def test_prompt_stays_on_the_screen_with_thousands_of_queued_messages(tmp_
         await it.until(lambda: len(it.rows) > 1)
 
         last = [f"  when done: {number}" for number in range(4_996, 5_000)]
-        assert it.rows == ["  … 4,996 more", *last, "you>"]
+        assert it.rows == ["  … 4,996 more", *last[:-1], f"{last[-1]} · ↑ edits", "you>"]
 
 
 async def test_completion_menu_aligns_the_help_and_fits_a_low_terminal(tmp_path: Path) -> None:

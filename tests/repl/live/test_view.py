@@ -5,12 +5,14 @@ from collections.abc import Iterable
 import pytest
 
 from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.declining import SAYING
 from agent_cli.headless.stream_json import to_json
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows, text_of
@@ -155,17 +157,28 @@ def test_calls_side_by_side_that_only_look_share_a_row_with_their_results_kept()
 def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt() -> None:
     """One whose attempt needs a person waits again while the next is tried."""
     screen = Screen()
-    screen(announced("a.py", "b.py"), events.ToolAttemptStart("1", "bash"))
+    screen(announced("a.py", "b.py"), ToolAttemptStart("1", "bash"))
+    screen(ToolAttemptUpdate("1", "bash", ToolResult.of("a row\n", {"lines": 1})))
     screen.now_s = 2.0
     trying = screen.tail
-    screen(events.ToolAttemptStart("2", "bash"))
+    screen(ToolAttemptStart("2", "bash"))
     screen.now_s = 5.0
     next_one = screen.tail
     screen(start("2", "b.py"), end("2", ToolResult.of("text")))
 
-    assert [row[1:] for row in trying] == [" read a.py read-only · 2 s", " read b.py"]
+    assert [row[1:] for row in trying] == [" read a.py read-only · 2 s", " a row", " read b.py"]
     assert [row[1:] for row in next_one] == [" read a.py", " read b.py read-only · 3 s"]
     assert screen.tail == ["· read a.py", "✓ read b.py · 3.0 s"]
+
+
+def test_reason_of_several_calls_that_never_ran_is_said_once() -> None:
+    """A sentence that declines a batch stands above its rows already."""
+    screen = Screen()
+    said = ToolResult.error(f"{SAYING}use git")
+
+    screen(announced("a", "b"), *(end(n, said) for n in "12"), SOMETHING_ELSE)
+
+    assert screen.rows == ["✗ read a · not run: you said: use git", "✗ read b · not run", ""]
 
 
 def test_calls_of_several_replies_that_only_look_share_a_row_until_something_else_is_printed() -> (
@@ -531,7 +544,7 @@ def test_a_change_shown_for_approval_is_not_printed_again() -> None:
     screen(start("2", "a.py"), end("2", ToolResult.of("edited", details)))
 
     row = "✓ read a.py · +1 −1 · 0.0 s"
-    assert screen.rows == [row, row, "     1 -a", "     1 +b"]
+    assert screen.rows == [row, row, "     1 −a", "     1 +b"]
 
 
 async def test_two_front_ends_attached_to_one_run_see_the_same_events() -> None:

@@ -39,7 +39,7 @@ def test_long_table_widget_is_folded() -> None:
 
 
 def test_diff_widget_has_line_numbers() -> None:
-    assert drawn("diff", {"diff": "@@ -7 +7 @@\n-a\n+b"}) == ["     7 -a", "     7 +b"]
+    assert drawn("diff", {"diff": "@@ -7 +7 @@\n-a\n+b"}) == ["     7 −a", "     7 +b"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Person:
     def aside(self, text: str, style: str = "plain") -> None:
         self.seen += text.split("\n")
 
-    notice = aside
+    notice = markdown = aside
 
     def hear(self, event: Event) -> None:
         assert isinstance(event, Notice)
@@ -80,7 +80,7 @@ async def test_form_is_shown_whole_filled_in_and_reviewed_before_sending() -> No
 
     assert filled == Filled("accept", {"name": "Anna"})
     assert person.seen == [
-        "MCP server docs asks you:",
+        "MCP server docs asks you",
         "  │ Who\\x1b[2J?",
         "  │ you> /exit",
         "it wants: Name, age",

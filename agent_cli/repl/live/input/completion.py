@@ -1,7 +1,9 @@
 """Completion at the cursor, from any number of sources."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Final, TypeAlias
 

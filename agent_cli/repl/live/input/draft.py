@@ -3,7 +3,9 @@
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 

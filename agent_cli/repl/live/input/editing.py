@@ -20,6 +20,7 @@ _END_LIMIT_S: Final = 2
 @asynccontextmanager
 async def terminal_lent(painter: Painter) -> AsyncGenerator[None]:
     """Remove prompt and live rows from the screen while the body runs."""
+    await asyncio.sleep(painter.answers_in_s)  # else that program would get the terminal's answer
     painter.drop_tail()
     async with in_terminal():
         yield

@@ -1,6 +1,7 @@
 """Complete files and folders behind an @ from a list that is refreshed in the background."""
 
 import os
+import re
 import threading
 import time
 from bisect import bisect_right

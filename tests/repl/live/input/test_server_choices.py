@@ -79,7 +79,7 @@ async def test_missing_or_silent_server_suggests_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Typing continues, whatever a server does."""
-    monkeypatch.setattr(server_choices, "_LIMIT_S", 0.01)
+    monkeypatch.setattr(completion, "_LIMIT_S", 0.01)
     given_up = asyncio.Event()
 
     async def silence() -> Sequence[str]:
