@@ -134,13 +134,16 @@ docs: .venv/installed-docs
 	@echo '==> mkdocs build'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# A virtual environment of its own, without the pins and the old versions they hold.
+# A virtual environment of its own, without the pins and the old versions they hold. uv chooses what
+# the oldest Python allows, pip only what the running one does.
 constraints: .venv/bin/python
 	@echo '==> renewing constraints.txt'
 	@rm -rf .venv/newest
 	@$(BIN)/python -m venv .venv/newest
-	@env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT \
-	    .venv/newest/bin/python -m pip install --quiet -e '.[test]'
+	@env -u PIP_CONSTRAINT .venv/newest/bin/python -m pip install --quiet uv
+	@.venv/newest/bin/python -m uv pip install --quiet --python .venv/newest/bin/python \
+	    --python-version 3.11.0 -e '.[test]'
+	@.venv/newest/bin/python -m pip uninstall --quiet --yes uv
 	@grep '^#' constraints.txt > .venv/constraints.txt
 	@.venv/newest/bin/python -m pip freeze --exclude-editable >> .venv/constraints.txt
 	@mv .venv/constraints.txt constraints.txt

@@ -10,6 +10,8 @@ from agent_cli.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_cli.agents.definition import AgentDefinition as AgentDefinition
+    from agent_cli.contracts.attempt_events import ToolAttemptStart as ToolAttemptStart
+    from agent_cli.contracts.attempt_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import Aborted as Aborted
     from agent_cli.contracts.errors import AgentBusy as AgentBusy
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import Retry as Retry
     from agent_cli.contracts.events import SessionOpened as SessionOpened
     from agent_cli.contracts.events import StateChanged as StateChanged
-    from agent_cli.contracts.events import ToolAttemptStart as ToolAttemptStart
     from agent_cli.contracts.events import ToolCall as ToolCall
     from agent_cli.contracts.events import ToolCallsAnnounced as ToolCallsAnnounced
     from agent_cli.contracts.events import ToolExecutionEnd as ToolExecutionEnd
@@ -141,20 +142,20 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "agent_cli.agents.definition": "AgentDefinition",
+    "agent_cli.contracts.attempt_events": "ToolAttemptStart ToolAttemptUpdate",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "
-        "LimitReached "
-        "ModelError NoCredentials NoStreamFunction NothingToContinue PluginError "
+        "LimitReached ModelError NoCredentials NoStreamFunction NothingToContinue PluginError "
         "ProviderNotFound ServerDelayTooLong SessionError SessionNotFound SettingsError "
         "ToolError UsageError"
     ),
     "agent_cli.contracts.events": (
         "AgentEnd AgentStart AppEvent ApprovalRequested Compacted CoreEvent ErrorShown Event "
         "EventSink MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
-        "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolAttemptStart "
-        "ToolCall ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate "
-        "TurnEnd TurnStart UsageChanged"
+        "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolCall "
+        "ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd "
+        "TurnStart UsageChanged"
     ),
     "agent_cli.contracts.messages": (
         "AssistantMessage CustomKind CustomMessage Incoming LlmMessage Message "

@@ -132,6 +132,8 @@ def _result() -> dict[str, Json]:
     required = list[Json](properties)
     properties["output"] = {}  # Any JSON: the answer that --json-schema asks for.
     properties["held_usd"] = {"type": "number"}
+    properties["check"] = {"type": "object"}
+    properties["checks"] = {"type": "array", "items": {"type": "object"}}
     properties["refused_commands"] = {"type": "array", "items": {"type": "string"}}
     properties["refused_hosts"] = {"type": "array", "items": {"type": "string"}}
     properties["undecided_files"] = {"type": "array", "items": {"type": "string"}}

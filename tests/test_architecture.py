@@ -55,7 +55,7 @@ OWNERS = {
 WRITERS_TO_STDOUT = (
     "repl/",
     "headless/",
-    "acp/stdio/",  # reserves stdout for the protocol
+    "acp/process/",  # reserves stdout for the protocol
     "cli/",
     "app/checks/doctor/",
     "system/stop_signals/",  # flushes it
@@ -181,6 +181,17 @@ def test_each_third_party_package_has_one_owner() -> None:
     assert strangers == []
 
 
+def test_dataclasses_are_made_by_the_decorator_that_compiles_late() -> None:
+    """One by the standard library costs ten times as much at each start."""
+    made = [
+        module
+        for module, node in nodes()
+        if "dataclasses.dataclass" in imported(node) and module != "system/records/"
+    ]
+
+    assert made == []
+
+
 def test_the_core_needs_the_standard_library_and_pydantic_only() -> None:
     """The loop runs where neither a model's SDK nor a terminal is installed."""
     allowed = {*sys.stdlib_module_names, "agent_cli", "pydantic", "structlog"}
@@ -249,13 +260,16 @@ def test_no_two_public_classes_have_one_name() -> None:
 
 
 def test_no_module_exceeds_300_lines_of_code_or_400_in_all() -> None:
-    """Docstrings and comments are free, so that nothing is cut short or split to fit a count."""
+    """Docstrings and comments are free, so that nothing is cut short or split to fit a count.
+
+    Nor do they count for the median, which would forbid to merge two small files otherwise.
+    """
     code = {name: lines_of_code(path) for name, path in sources().items()}
     in_all = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
 
     assert {name: count for name, count in code.items() if count > 300} == {}
     assert {name: count for name, count in in_all.items() if count > 400} == {}
-    assert statistics.median(in_all.values()) <= 110
+    assert statistics.median(code.values()) <= 100
 
 
 def test_no_function_exceeds_60_lines() -> None:

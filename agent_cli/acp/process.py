@@ -1,6 +1,7 @@
 """The process of `agent-cli acp`: one client on stdin and stdout, and the signals that end it."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Generator

@@ -31,7 +31,13 @@ from agent_cli.acp.schema import (
     checked,
 )
 from agent_cli.acp.session import OpenSession
-from agent_cli.contracts.errors import NoCredentials, SessionError, SettingsError, UsageError
+from agent_cli.contracts.errors import (
+    KEYS_URL,
+    NoCredentials,
+    SessionError,
+    SettingsError,
+    UsageError,
+)
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.background import in_background

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from agent_cli.acp.content import message_chunk, text
+from agent_cli.acp.content import fenced, message_chunk, shown_blocks, text
 from agent_cli.acp.options import config_options
 from agent_cli.acp.ports import Application
 from agent_cli.contracts import events
@@ -17,8 +17,10 @@ from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, UserOutpu
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.recorded_calls import new_id
-from agent_cli.terminal.narration import narrate, side_output
-from agent_cli.terminal.sanitize import Filter, clean
+from agent_cli.system.paths import expanded
+from agent_cli.terminal.narration import describe_call, narrate, side_output
+from agent_cli.terminal.planned_change import planned_change, written_by
+from agent_cli.terminal.sanitize import Filter, clean, reveal
 
 Send: TypeAlias = Callable[[dict[str, Json]], None]
 

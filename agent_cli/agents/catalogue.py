@@ -26,6 +26,7 @@ class AgentFolder:
 
     path: Path
     inside: Path | None = None
+    filling: Callable[[str], str] = str
 
 
 class AgentCatalogue:
@@ -68,23 +69,24 @@ class AgentCatalogue:
         """Return the agent *name*; None if there is none."""
         return self._by_name().get(name)
 
-    def add_plugins(self, folders: Mapping[str, Path]) -> None:
-        """Add the agents of plugins: plugin -> its directory of definitions.
+    def add_plugins(self, folders: Mapping[str, Sequence[AgentFolder]]) -> None:
+        """Add the agents of plugins: plugin -> its directories of definitions.
 
         An agent whose name is taken is called `plugin:name`. A known plugin is not read again.
         """
-        for plugin, folder in folders.items():
-            if plugin not in self._plugins:
-                self._plugins.add(plugin)
+        for plugin in [each for each in folders if each not in self._plugins]:
+            self._plugins.add(plugin)
+            for folder in folders[plugin]:
                 self._add_plugin(plugin, folder)
 
-    def _add_plugin(self, plugin: str, folder: Path) -> None:
-        if not folder.is_dir():
-            self._warn(f"agents of plugin {plugin!r} are not used: {folder} is not a directory")
+    def _add_plugin(self, plugin: str, folder: AgentFolder) -> None:
+        if not folder.path.is_dir():
+            why = f"{folder.path} is not a directory"
+            self._warn(f"agents of plugin {plugin!r} are not used: {why}")
             return
         found = self._by_name()
         taken = {*found}
-        for agent in self._read(AgentFolder(folder)):
+        for agent in self._read(folder):
             name = f"{plugin}:{agent.name}" if agent.name in taken else agent.name
             found.setdefault(name, replace(agent, name=name))
 

@@ -19,6 +19,7 @@ from agent_cli.system.records import dataclass, field
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 _ITEM: Final = re.compile(r"(?:^|\s)-\s")
+_COMMA: Final = re.compile(r",(?![^()]*\))")  # none in `Agent(a, b)`
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {
@@ -124,7 +125,7 @@ def _listed(text: str) -> tuple[str, ...]:
     if text.startswith("-"):
         items = _ITEM.split(f" {text}")
     else:
-        items = text.removeprefix("[").removesuffix("]").split(",")
+        items = _COMMA.split(text.removeprefix("[").removesuffix("]"))
     return tuple(item for item in (each.strip().strip("\"'") for each in items) if item)
 
 

@@ -168,6 +168,13 @@ def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
     return foreign_words(name, value if is_glued else None, words)
 
 
+def _is_setting(text: str) -> bool:
+    """Return whether *text* is KEY=VALUE, as Codex takes it; a sentence with a "=" is not."""
+    key, equals, value = text.removeprefix("=").partition("=")
+    is_key = key.replace(".", "_").replace("-", "_").isidentifier()
+    return bool(equals) and is_key and not value[:1].isspace()
+
+
 def _option(word: str) -> tuple[str, OptionEntry]:
     name = word.partition("=")[0] if word.startswith("--") else word[:2]
     name = SHORT_OPTIONS.get(name, name)

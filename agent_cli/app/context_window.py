@@ -6,14 +6,15 @@ from typing import Final, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink
+from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import ReplyOutput, ToolOutput, UserOutput
+from agent_cli.contracts.timeline import Json, ReplyOutput, ToolOutput, UserOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
 from agent_cli.core.pins import pins
 from agent_cli.core.projection import entries, messages, shown
-from agent_cli.plugins.project_instructions import files_in
+from agent_cli.plugins.project_instructions import COME_TO, files_in
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import (
@@ -23,6 +24,10 @@ from agent_cli.policies.estimate import (
     estimate_tokens,
     measured_tokens,
 )
+
+TellHooks: TypeAlias = Callable[[str, str, Mapping[str, Json]], None]
+
+_NOTES: Final = "notes of the program"
 
 
 class ContextWindow:
@@ -36,6 +41,7 @@ class ContextWindow:
         model: Callable[[], Model],
         tools: Callable[[], Sequence[Tool]],
         publish: EventSink,
+        at_start: Callable[[TellHooks], Sequence[str]],
     ) -> None:
         """Store the sources; nothing is measured yet.
 
@@ -45,7 +51,10 @@ class ContextWindow:
             model: Returns the model of the next request.
             tools: Returns the tools of the next request.
             publish: Receives the events of a compaction.
+            at_start: Returns the instructions of a first request, and tells of each file.
         """
+        self._at_start = at_start
+        self._whys: dict[str, str] = {}
         self._agent = agent
         self._compaction = compaction
         self._model = model
@@ -72,8 +81,9 @@ class ContextWindow:
         self._whys[str(about["file_path"])] = _why(about)
 
     def notes(self) -> Sequence[str]:
-        """Return sentences about what is summarised, pinned and cached."""
-        return [*self._about_cut(), *self._about_pins(), *self._about_cache()]
+        """Return sentences about instructions, and what is summarised, pinned and cached."""
+        why = [f"{path}: {self._whys[path]}" for path in self.parts() if path in self._whys]
+        return [*why, *self._about_cut(), *self._about_pins(), *self._about_cache()]
 
     def _about_cut(self) -> Iterator[str]:
         prompts = self._agent.conversation.prompts

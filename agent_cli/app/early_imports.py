@@ -32,6 +32,7 @@ TOOLS: Final = (
     "agent_cli_tools.misfits",
     "agent_cli_tools.atomic_write",
     "agent_cli_tools.snapshots.journal",
+    "agent_cli_tools.snapshots.kept_versions",
     "agent_cli_tools.snapshots.taking_back",
     "agent_cli.system.path_patterns",
 )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice, ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.contracts.tooling import ToolContext, check_input
+from agent_cli.contracts.timeline import CustomOutput, Json
+from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.projection import entries
@@ -37,6 +37,7 @@ class SessionGoal:
         conversation: Callable[[], Conversation],
         *,
         has_jobs: Callable[[], bool],
+        cost_of_agents: Callable[[], int],
         publish: EventSink,
         one_shot: bool,
     ) -> None:
@@ -44,6 +45,7 @@ class SessionGoal:
         self._place = place
         self._conversation = conversation
         self._has_jobs = has_jobs
+        self._cost_of_agents = cost_of_agents
         self._publish = publish
         self._one_shot = one_shot
 
@@ -55,6 +57,7 @@ class SessionGoal:
             self._conversation,
             run_check=self._run_check,
             has_jobs=self._has_jobs,
+            cost_of_agents=self._cost_of_agents,
             tree=self._tree,
             publish=self._publish,
             one_shot=self._one_shot,
@@ -100,9 +103,7 @@ class SessionGoal:
         )
 
     async def _tree(self) -> str:
-        from agent_cli.system.tree_state import tree_state  # noqa: PLC0415 - with a goal
-
-        return await in_background(lambda: tree_state(self._place.workspace.root))
+        return await _tree(self._place)
 
     async def _run_check(self, command: str, limit_s: float) -> "CheckRun":
         """Run *command* in the sandbox, as the tool does.
@@ -184,6 +185,9 @@ def before(*sources: TakeMessages) -> TakeMessages:
     """Return a source that asks each of *sources* only if those before it have no messages."""
 
     async def take() -> Sequence[UserMessage]:
-        return await queued(first) or await queued(then)
+        for source in sources:
+            if messages := await queued(source):
+                return messages
+        return ()
 
     return take

@@ -300,7 +300,7 @@ COMMANDS = {
         completes=("claude codex gemini opencode",),
     ),
     "plugins": CommandEntry(
-        "add SOURCE[@REF] [NAME]|list|show NAME|update [NAME]|remove NAME [--yes]",
+        "add SOURCE[@REF] [NAME]|list|show NAME|set NAME [KEY]|update [NAME]|remove NAME [--yes]",
         1,
         3,
         switches=("yes",),

@@ -1,7 +1,9 @@
 """The lines shown at the start: tools, sandbox and MCP servers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 
 if TYPE_CHECKING:
     from agent_cli.contracts.servers import ServerState
@@ -18,8 +20,12 @@ def overview_lines(
 ) -> list[str]:
     """Return the lines; without a sandbox report, the status line shows the sandbox later."""
     names = ", ".join(state.name for state in servers)
+    more = [tool.name for tool in tools[_TOOLS_MAX:]]
+    of_plugins = [name for name in more if name not in _OWN_TOOLS]
+    shown = ", ".join([*(tool.name for tool in tools[:_TOOLS_MAX]), *of_plugins])
+    hidden = len(more) - len(of_plugins)
     return [
-        f"tools: {', '.join(tool.name for tool in tools)}",
+        f"tools: {shown} and {hidden} more" if hidden else f"tools: {shown}",
         *([f"sandbox: {sandbox.summary}"] if sandbox else []),
         *([f"MCP servers: {names}"] if names else []),
         "? or /help shows commands and keys",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app.hooks.lifecycle import hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
+from agent_cli.app.losses import left_out, unkept
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
 from agent_cli.contracts.permissions import Rule
@@ -26,7 +27,6 @@ from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.models import model_by_id, price_list
 from agent_cli.providers.anthropic.platforms import PLATFORMS
 from agent_cli.providers.retry_policy import RetryPolicy
-from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.platform import chosen_platform
 from agent_cli.settings.sources import WrittenRule
@@ -127,12 +127,6 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
         respect_retry_after=retry.respect_retry_after,
         max_server_delay_s=retry.max_server_delay_s,
     )
-
-
-def shared_pause(startup: StartupContext) -> SharedPause | None:
-    """Return the pauses that this program shares with others, if the settings name a file."""
-    file = startup.loaded.settings.retry.shared_file
-    return SharedPause(paths.expanded(file)) if file else None
 
 
 def compaction(
@@ -240,7 +234,7 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
     return Snapshots(
         paths.changes_dir(),
         only_reads=only_reads,
-        is_foreign=is_foreign,
+        is_foreign=lambda tool: tool.startswith("mcp__"),
         watched=watched if limits.commands == "auto" else None,
         keep_days=limits.keep_days,
         bytes_max=round(limits.max_gb * 1_000_000_000),
@@ -282,8 +276,7 @@ def sandbox(
     """
     settings = startup.loaded.settings.sandbox
     rules, root = permission_rules(startup), _real(startup.workspace)
-    own = (*hook_scripts(startup), *status_scripts(startup))
-    scripts = frozenset(map(_real, own))
+    scripts = frozenset(map(_real, (*hook_scripts(startup), *status_scripts(startup))))
 
     def policy() -> "Policy":
         from agent_cli.sandbox import PathRules, Policy, never  # noqa: PLC0415 - with the probe
@@ -304,7 +297,7 @@ def sandbox(
                 ),
                 elsewhere=tuple(rules.hidden_elsewhere(root)),
             ),
-            network=settings.network,
+            network=settings.network is True,
             beside=_beside(startup),
         )
 
@@ -334,10 +327,10 @@ def permissions(
     settings = startup.loaded.settings
     rules, why = permission_rules(startup), why_kept_back(startup)
 
-    def keep(allow: Sequence[str]) -> None:
+    def keep(allow: Sequence[str], workspace: Path | None = startup.workspace) -> None:
         from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
 
-        add_project_rules(permissions_file, startup.workspace, allow)
+        add_project_rules(permissions_file, workspace, allow)
 
     permissions_file = paths.permissions_file()
     return Permissions(
@@ -348,7 +341,7 @@ def permissions(
         trusted=startup.trusted,
         own_dirs=tuple(map(_real, _own_dirs())),
         sandbox=sandbox.outlook,
-        project_rules=ProjectRules(permissions_file, keep),
+        project_rules=ProjectRules(permissions_file, keep, partial(keep, workspace=None)),
         access=access,
         unkept=partial(unkept, startup.loaded.settings.undo),
     )

@@ -1,10 +1,11 @@
 """The provider of a session, by the API that the settings name."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.messages import CustomMessage, Message
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
@@ -13,6 +14,8 @@ from agent_cli.contracts.provider import (
     StreamEvent,
 )
 from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.shared_pause import SharedPause
+from agent_cli.system import paths
 
 
 class SessionProvider(Provider, Protocol):
@@ -63,13 +66,32 @@ def is_listed(model: Model) -> bool:
     return model.api == Model("").api
 
 
+def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequence[int]]:
+    """Return a function that counts for each message the images that a request leaves out."""
+    provider = startup.loaded.settings.provider
+
+    def unsent(messages: Sequence[Message]) -> Sequence[int]:
+        contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
+        if provider.is_chat or not any(
+            block["type"] == "image" for each in contents for block in each
+        ):
+            return ()
+        from agent_cli.providers.anthropic.sent_images import (  # noqa: PLC0415 - with images
+            unsent_images,
+        )
+
+        return unsent_images(contents, compat=provider.compat)
+
+    return unsent
+
+
 def _provider(
     startup: StartupContext,
     retry: RetryPolicy,
     on_sent: Callable[[], None],
     on_refused_tool: Callable[[str, str], None],
 ) -> SessionProvider:
-    shared = parts.shared_pause(startup)
+    shared = _shared_pause(startup)
     if startup.loaded.settings.provider.is_chat:
         from agent_cli.providers.openai_chat.provider import OpenAIChat  # noqa: PLC0415 - rare
 
@@ -79,3 +101,9 @@ def _provider(
     return AnthropicMessages(
         parts.connection(startup, on_sent, on_refused_tool), retry, shared=shared
     )
+
+
+def _shared_pause(startup: StartupContext) -> SharedPause | None:
+    """Return the pauses that this program shares with others, if the settings name a file."""
+    file = startup.loaded.settings.retry.shared_file
+    return SharedPause(paths.expanded(file)) if file else None

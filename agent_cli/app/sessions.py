@@ -146,6 +146,10 @@ class Sessions:
         worked = (info for info in self.agents() if info.updated_at_ms >= prompt.at_ms)
         return sum(cost_since(info, prompt.at_ms) for info in worked)
 
+    def cost_of_all_agents(self) -> int:
+        """Return the micro-dollars, reserved ones included, of the session's agents so far."""
+        return sum(cost_since(info, 0) for info in self.agents())
+
     def list(self) -> Sequence["SessionInfo"]:
         """Return all sessions, newest first; those of other agents too."""
         from agent_cli.app.other_sessions import listed_with  # noqa: PLC0415 - rare

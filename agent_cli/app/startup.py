@@ -175,12 +175,19 @@ def _plain_http(environment: Environment) -> tuple[str, ...]:
 
 
 def _first_start() -> tuple[str, ...]:
-    """Return where to see what counts of another agent's setup, if nothing was said here yet."""
-    if paths.is_dir(paths.sessions_dir()) or paths.is_dir(paths.imported_dir()):
+    """Return where to see what counts of another agent's setup, the first time a person reads it.
+
+    A mark says so, and no session: that may be one of `-p`, which says nothing of it.
+    """
+    mark = paths.state_dir() / "setups-named"
+    if paths.exists(mark) or paths.is_dir(paths.imported_dir()):
         return ()
     found = [paths.shown(x) for x in (paths.claude_dir(), paths.codex_dir()) if paths.is_dir(x)]
     if not found:
         return ()
+    with suppress(OSError):  # then the next start says it again
+        paths.private_dir(mark.parent)
+        mark.touch(mode=0o600)
     names = " and ".join(found)
     return (f"{names}: `agent-cli import --dry-run` lists what counts here, and what does not",)
 
@@ -247,7 +254,7 @@ def _trust(
         return standing, ()
     acting = acting_files(workspace)
     if not acting:
-        return standing, ()
+        return Standing() if may_ask and not standing.is_known else standing, ()
     if may_ask and not store.is_declined(workspace):
         # Fingerprinted before it is shown: a file that changes while the user reads is not trusted.
         shown = fingerprint(workspace)

@@ -35,8 +35,9 @@ from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.model_calls import ModelCalls
 from agent_cli.app.person import ModelsPerson
-from agent_cli.app.plugins import output_styles, plugins
+from agent_cli.app.plugins import instructions_at_start, output_styles, plugins
 from agent_cli.app.preparations import Preparations
+from agent_cli.app.providers import unsent_images
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
@@ -44,7 +45,7 @@ from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
-from agent_cli.contracts.timeline import Prompt
+from agent_cli.contracts.timeline import Json, Prompt
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
@@ -101,21 +102,18 @@ class Workbench:
         self.goal = self._new_goal(one_shot=one_shot)
         self.receipts = SessionReceipts(self.place, lambda: self.agent.conversation, self.announce)
         self.servers = self._new_servers(one_shot=one_shot)
-        self._plugins = plugins(startup, warn=warn, one_shot=one_shot, person=self.person)
-        self.output_styles = output_styles(startup, warn)
-        self.agents = AgentTree(self, startup, of_plugins=self._agent_folders)
-        self.hooks = self._new_hooks(one_shot=one_shot)
-        around = self.hooks.around_compaction()
-        compaction = parts.compaction(startup, self.calls.stream, around)
-        config = self.hooks.around(self._config(compaction), parts.place(startup))
-        self.agent = Agent(self.telemetry.around_calls(config))
-        self.context = ContextWindow(
-            self.agent,
-            compaction,
-            model=lambda: self.model,
-            tools=lambda: (*self.own_tools(), *self.servers.offered()),
-            publish=self.announce,
+        self._plugins = plugins(
+            startup, warn=warn, one_shot=one_shot, person=self.person, tell_hooks=self.tell_hooks
         )
+        self.output_styles = output_styles(startup, warn)
+        self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
+        self.hooks = self._new_hooks(one_shot=one_shot)
+        self.compaction = parts.compaction(
+            startup, self.calls.stream, self.hooks.around_compaction()
+        )
+        config = self.hooks.around(self._config(self.compaction), parts.place(startup))
+        self.agent = Agent(self.telemetry.around_calls(config))
+        self.context = self._new_context(startup)
         on_copy = self.place.file_changes.copy
         self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)
         for listener in (
@@ -129,6 +127,16 @@ class Workbench:
             self.agent.subscribe(listener)
         self.telemetry.follow(self.agent)
 
+    def _new_context(self, startup: StartupContext) -> ContextWindow:
+        return ContextWindow(
+            self.agent,
+            self.compaction,
+            model=lambda: self.model,
+            tools=lambda: (*self.own_tools(), *self.servers.offered()),
+            publish=self.announce,
+            at_start=partial(instructions_at_start, startup),
+        )
+
     def _cost_of_agents(self, prompt: Prompt) -> int:
         return self.sessions.cost_of_agents(prompt)
 
@@ -140,16 +148,8 @@ class Workbench:
 
     def _opened(self, folder: Path) -> None:
         self.servers.tell_roots(folder)
-        self.hooks.directory_added(folder)
-
-    def _agent_folders(self) -> Mapping[str, Path]:
-        """Return the directories of agents of all plugins: packages, and those the user added."""
-        added = {
-            plugin.name: folder
-            for plugin in self._startup.plugins
-            for folder in plugin.folders["agents"][:1]
-        }
-        return {**added, **self._plugins.agent_folders()}
+        about: dict[str, Json] = {"directory": str(folder), "source": "slash_command"}
+        self.hooks.tell("DirectoryAdded", folder.name, about)
 
     def _leave_out(self, tool: str, reason: str) -> None:
         self.servers.leave_out(tool, reason)
@@ -196,6 +196,7 @@ class Workbench:
             parts.price(self._startup),
             ask_above=in_microdollars(self._startup.loaded.settings.reread_question_usd),
             consent=consent,
+            unsent=unsent_images(self._startup),
             on_told=cache.expect_loss,
         )
         self._prefix_watches.add(watch)
@@ -221,6 +222,7 @@ class Workbench:
             self.place,
             lambda: self.agent.conversation,
             has_jobs=lambda: any(job.is_running for job in self.jobs.told.started()),
+            cost_of_agents=lambda: self.sessions.cost_of_all_agents(),
             publish=self.announce,
             one_shot=one_shot,
         )

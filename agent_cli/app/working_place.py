@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
-from agent_cli.app.losses import LossDecider
+from agent_cli.app.losses import LossDecider, PeaceKeeper
 from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
 
@@ -22,6 +22,7 @@ class WorkingPlace:
         file_changes: Remembers what the tools change.
         workspace: Shared by the tools.
         sandbox: Confines commands.
+        hosts: Decides about the hosts that commands reach, if the network is open by host.
         permissions: Decides about calls.
         tools: The built-in ones, which work here.
         directories: The workspace, and those that the user adds.
@@ -58,6 +59,12 @@ class WorkingPlace:
         self.file_changes = parts.snapshots(startup, lambda: self.directories.all)
         self.file_changes.decide = losses.decide
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
+        self.file_changes.before = PeaceKeeper(
+            person,
+            lambda: self.permissions,
+            self.workspace.root,
+            self.file_changes.others_at_work,
+        )
         self.workspace.shared.command_variables = command_variables
         self.person = person
         self.sandbox = parts.sandbox(startup, warn, person)
@@ -89,4 +96,6 @@ class WorkingPlace:
         try:
             self.workspace.close()
         finally:
+            if self.hosts:
+                self.hosts.close()
             self.sandbox.close()

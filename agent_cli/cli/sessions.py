@@ -6,8 +6,8 @@ conversations.py runs it.
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.money import dollars
-from agent_cli.contracts.sessions import SessionMatch
+from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent

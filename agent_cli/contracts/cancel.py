@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from agent_cli.contracts.errors import Aborted
 
@@ -23,7 +23,8 @@ class CancelToken:
         """Interrupt every open scope; may be called from any thread and any number of times."""
         self.cancelled = True
         for limit, loop in tuple(self._scopes.items()):
-            loop.call_soon_threadsafe(self._interrupt, limit)
+            with suppress(RuntimeError):  # its loop was closed
+                loop.call_soon_threadsafe(self._interrupt, limit)
         if not self._scopes:
             self._event.set()
 

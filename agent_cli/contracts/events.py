@@ -18,6 +18,7 @@ an approval ends with the batch open; the run that resumes it begins with the ba
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, TypeAlias
 
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
@@ -238,15 +239,6 @@ class ToolCallsAnnounced:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolAttemptStart:
-    """A call is tried without lasting effect; a start and an end follow, or a person is asked."""
-
-    type: ClassVar[Literal["app.tool_attempt_start"]] = "app.tool_attempt_start"
-    tool_call_id: str
-    tool_name: str
-
-
-@dataclass(frozen=True, slots=True)
 class ApprovalRequested:
     """A call waits for a person; the pause is already recorded."""
 
@@ -339,6 +331,7 @@ AppEvent: TypeAlias = (
     | StateChanged
     | ToolCallsAnnounced
     | ToolAttemptStart
+    | ToolAttemptUpdate
     | ApprovalRequested
     | Retry
     | Compacted

@@ -20,7 +20,7 @@ class Goal:
         text: The goal in the user's words.
         check: A command that exits with 0 once the goal is reached; "" if the model says so.
         rounds_max: How often the model may end its work before the goal is reached.
-        cost_max_usd: The most that may be spent for it; 0 is no limit.
+        cost_max_usd: The most that may be spent for it, by agents too; 0 is no limit.
         time_max_s: The most time that runs may take for it; 0 is no limit.
     """
 
@@ -48,7 +48,7 @@ class GoalProgress:
         state: "stopped": a limit was reached, nothing changed any more, or the user ended it.
         rounds: How often the model ended its work without having reached it.
         elapsed_s: The time that runs took for it.
-        spent_before: What the conversation had cost when it began, in microdollars.
+        spent_before: What the conversation and its agents had cost then, in microdollars.
         exit_code: That of the last check; None if there was none, or it did not end.
         failure: A digest of the last failure, without what differs each time.
         tree: A digest of the files after the last check; "" if unknown.

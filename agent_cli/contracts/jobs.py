@@ -11,7 +11,8 @@ class JobInfo:
     """A background command, as lists show it.
 
     `command` is one line, shortened; `state` says in a few words how long it has run or how it
-    ended. `is_own` is True if the current conversation started it.
+    ended. `is_own` is True if the current conversation started it. `notes` are sentences about what
+    it changed, once it has ended.
     """
 
     id: int
@@ -20,3 +21,4 @@ class JobInfo:
     is_running: bool
     log: Path
     is_own: bool = True
+    notes: Sequence[str] = ()

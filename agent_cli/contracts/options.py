@@ -49,3 +49,5 @@ MCP_CALL_TIMEOUT_S: Final = 300
 STREAMING: Final[Streaming] = "live"
 THEME: Final[ThemeChoice] = "auto"
 NOTIFY: Final[Notify] = "auto"
+
+UNDO_KEEP_DAYS: Final = 30

@@ -31,6 +31,7 @@ class Model:
         efforts: Values of `output_config.effort` it accepts; empty when it has none.
         binds_thinking: Its thinking blocks are valid only after the exact prefix they were made in.
         takes_task_budget: It paces itself by a budget of tokens.
+        takes_system_messages: It takes messages in the system's role between the others.
         output_tokens_per_s: No reply is generated faster than this; 0 when unknown.
     """
 
@@ -43,6 +44,7 @@ class Model:
     efforts: frozenset[str] = frozenset()
     binds_thinking: bool = False
     takes_task_budget: bool = False
+    takes_system_messages: bool = False
     output_tokens_per_s: int = 0
 
 
@@ -79,7 +81,8 @@ class ModelRequest:
 class Reply:
     """A complete reply: its blocks exactly as received.
 
-    `cache_miss` is the server's reason for not reading the cache, or "".
+    `cache_miss` is the server's reason for not reading the cache, or "". `declined` is the
+    requested model, if that declined and the server asked `model` instead, else "".
     """
 
     id: str
@@ -90,6 +93,7 @@ class Reply:
     request_id: str | None = None
     stop_details: Json = None
     cache_miss: str = ""
+    declined: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.authorship import refuse_strangers_link
+from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
 
@@ -40,7 +41,7 @@ class OutputDir:
         try:
             path = path.absolute()
             refuse_strangers_link(path)
-            path.mkdir(parents=True, exist_ok=True)
+            private_dir(path)
             for name in (_RESULT, _JOURNAL, _CHANGES):
                 (path / name).unlink(missing_ok=True)
         except OSError as error:

@@ -33,6 +33,7 @@ class RunReport:
     `refused_commands` wanted to delete or overwrite more than `undo.ask_beyond_files` or `_mb`.
     `refused_hosts` were asked for by commands, and no rule allows them.
     `check` is the receipt of a goal: its command, how it ended, and after how many rounds.
+    `checks` are those of the model's own checks: command, counts, and how old they are.
     """
 
     text: str = ""
@@ -49,6 +50,7 @@ class RunReport:
     refused_commands: Sequence[str] = ()
     refused_hosts: Sequence[str] = ()
     check: dict[str, Json] | None = None
+    checks: Sequence[dict[str, Json]] = ()
 
     @classmethod
     def of_failure(cls, error: AgentCliError) -> "RunReport":
@@ -73,6 +75,7 @@ class RunReport:
             **({"trouble": self.trouble} if self.trouble else {}),
             **({"output": self.output[0]} if self.output else {}),
             **({"check": self.check} if self.check else {}),
+            **({"checks": [*self.checks]} if self.checks else {}),
             **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
             **({"refused_commands": [*self.refused_commands]} if self.refused_commands else {}),
             **({"refused_hosts": [*self.refused_hosts]} if self.refused_hosts else {}),

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.permissions import Rule, RuleKind
+from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.decision import (
     Decision,
@@ -89,6 +89,8 @@ class FileCalls:
         subject = tool.subject(params)
 
         def fits(rule: Rule, kind: RuleKind) -> bool:
+            if rule.tool == NETWORK:
+                return _covers_page(rule, kind, tool.name, subject)
             if subject:
                 about = allows_subject if kind == "allow" else touches_subject
                 return about(rule, tool.name, subject)
@@ -184,6 +186,12 @@ class FileCalls:
 
     def _holds(self, path: str) -> bool:
         return any(map(Path(path).is_relative_to, (self.place.root, *self.place.extra_dirs)))
+
+
+def _covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
+    from agent_cli.policies.network_rules import covers_page  # noqa: PLC0415 - few have such rules
+
+    return covers_page(rule, kind, tool, subject)
 
 
 def _is_plain(text: str) -> bool:

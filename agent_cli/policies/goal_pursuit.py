@@ -42,6 +42,7 @@ class Pursuit:
         *,
         run_check: Callable[[str, float], Awaitable[CheckRun]],
         has_jobs: Callable[[], bool],
+        cost_of_agents: Callable[[], int],
         tree: Callable[[], Awaitable[str]],
         publish: EventSink,
         one_shot: bool,
@@ -53,6 +54,7 @@ class Pursuit:
             conversation: Returns the agent's conversation, which records the goal.
             run_check: Runs a command, at most so many seconds.
             has_jobs: Whether background commands of the agent run.
+            cost_of_agents: Returns what all its agents have cost so far, in microdollars.
             tree: Returns a digest of the files, "" if that is unknown.
             publish: Receives a notice for each check.
             one_shot: No run begins by itself when a job ends, so the model is to wait for it.
@@ -61,6 +63,7 @@ class Pursuit:
         self._conversation = conversation
         self._run_check = run_check
         self._has_jobs = has_jobs
+        self._cost_of_agents = cost_of_agents
         self._tree = tree
         self._publish = publish
         self._one_shot = one_shot
@@ -84,6 +87,7 @@ class Pursuit:
         now = self._active()
         if now is None or now.goal.check != goal.check or not goal.check:
             spent = self._conversation().usage.cost_microdollars or 0
+            spent += self._cost_of_agents()
             self._unrecorded_s = 0.0
             record(self._conversation(), GoalProgress(goal=goal, spent_before=spent))
         if not goal.check:
@@ -194,6 +198,7 @@ class Pursuit:
         cost = self._conversation().usage.cost_microdollars
         if cost is None:
             self._give_up(progress, "stopped", "the cost is unknown, so its limit cannot be held")
+        cost += self._cost_of_agents()
         if cost - progress.spent_before >= in_microdollars(goal.cost_max_usd):
             self._give_up(progress, "stopped", f"the goal's ${goal.cost_max_usd:g} are spent")
 

@@ -22,6 +22,7 @@ from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     CountFn,
+    Model,
     ModelRequest,
     Price,
     Reply,
@@ -53,7 +54,7 @@ _MILLION: Final = 1_000_000
 
 
 class Ledger:
-    """An agent's ledger; those of its subagents are below it.
+    """An agent's ledger; the ledgers of its subagents are below it.
 
     It is the first `prepare` contributor, and every model call made for the agent goes through its
     `stream`. Subscribe `listen` to the agent's events.
@@ -251,7 +252,7 @@ class Ledger:
         """
         if not request.tools:
             return None
-        million = self._priced(request.model.id, Usage(output_tokens=_MILLION))
+        million = self._priced(request, Usage(output_tokens=_MILLION))
         self._affordable = self._affordable or self.account.affordable()
         return self._affordable * _MILLION // million if million else None
 

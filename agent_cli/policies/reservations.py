@@ -1,5 +1,7 @@
 """The reserved cost of one model call, from before it is made until its cost is known."""
 
+import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace

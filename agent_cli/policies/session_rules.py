@@ -15,10 +15,14 @@ from agent_cli.system.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProjectRules:
-    """Port to the project's rule file: `add` writes allow rules into `file`."""
+    """Port to the project's rule file: `add` writes allow rules into `file`.
+
+    `add_everywhere` writes them for every project.
+    """
 
     file: Path
     add: Callable[[Sequence[str]], None]
+    add_everywhere: Callable[[Sequence[str]], None] | None = None
 
 
 def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:

@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import assert_never
 
-from agent_cli.contracts.errors import ContextOverflow, ModelError
-from agent_cli.contracts.events import EventSink, Retry
+from agent_cli.contracts.errors import ContextOverflow
+from agent_cli.contracts.events import EventSink
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -19,12 +19,10 @@ from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
     Reply,
-    ReplyEnd,
-    Retrying,
     StreamFn,
     ThinkingLevel,
 )
-from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_block, text_of
+from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_of
 from agent_cli.policies.compaction import Summary
 from agent_cli.policies.side_questions import USABLE, answer_at_the_end_of, reply_to
 
@@ -39,8 +37,6 @@ _ENTRIES = (500, 3_000)
 _NOTES = (20_000, 2_000)
 # With notes, focus and the sentences around them a request stays below MAX_INPUT_CHARS.
 PART_CHARS = 70_000
-
-_USABLE = ("end_turn", "stop_sequence")
 
 _OF_TEXT = (
     "You write the notes with which a coding agent goes on after the older part of its conversation"
@@ -95,10 +91,10 @@ class Summarizer:
             asked = summary_request(
                 part, model=self._model or model, focus=focus, notes=summary.text, entries=entries
             )
-            reply = await self._ask(asked, emit)
+            reply = await reply_to(asked, self._stream_fn, emit)
             usage = usage + reply.usage
             summary = Summary(text_of(reply.content).strip(), usage)
-            if reply.stop_reason not in _USABLE or not summary.text:
+            if reply.stop_reason not in USABLE or not summary.text:
                 return Summary("", usage, _fault(reply, MAX_TOKENS))
         return summary
 
@@ -114,55 +110,22 @@ class Summarizer:
             The usage alone if there is no summary this way: the request proved too long, or the
             model went on calling tools.
         """
-        asked, usage = appended(request, instructions(focus, entries)), NO_USAGE
-        for _ in range(2):
-            try:
-                reply = await self._ask(asked, emit)
-            except ContextOverflow:
-                return usage
-            usage = usage + reply.usage
-            text = text_of(reply.content).strip()
-            if reply.stop_reason in _USABLE and text:
-                return Summary(text, usage)
-            if reply.stop_reason != "tool_use":
-                return Summary("", usage, _fault(reply, request.max_tokens))
-            asked = _after_calls(asked, reply)
-        return usage
-
-    async def _ask(self, request: ModelRequest, emit: EventSink) -> Reply:
-        reply = None
-        async for event in self._stream_fn(request):
-            match event:
-                case ReplyEnd():
-                    reply = event.reply
-                case Retrying():
-                    # Never "restarted": no part of this reply was shown.
-                    again = Retry(
-                        event.attempt, event.max_attempts, event.wait_s, event.reason, False
-                    )
-                    emit(again)
-                case _:
-                    pass
-        if reply is None:
-            raise ModelError("the summary ended too early")
-        return reply
-
-
-def appended(request: ModelRequest, text: str) -> ModelRequest:
-    """Return *request* with a user message *text* at its end."""
-    return replace(request, messages=(*request.messages, UserMessage.of(text)))
-
-
-def _after_calls(request: ModelRequest, reply: Reply) -> ModelRequest:
-    """Return *request* with the *reply* that called tools, each answered by a refusal."""
-    refused = (text_block("No tool runs now: write the notes as text."),)
-    results = (
-        ToolResultMessage(str(block["id"]), str(block["name"]), refused, is_error=True)
-        for block in reply.content
-        if block["type"] == "tool_use"
-    )
-    called = AssistantMessage(reply.content, reply.stop_reason, reply.usage, reply.model)
-    return replace(request, messages=(*request.messages, called, *results))
+        try:
+            reply, usage = await answer_at_the_end_of(
+                request,
+                instructions(focus, entries),
+                self._stream_fn,
+                no_tool="No tool runs now: write the notes as text.",
+                emit=emit,
+            )
+        except ContextOverflow:
+            return NO_USAGE
+        if reply.stop_reason == "tool_use":
+            return usage
+        text = text_of(reply.content).strip()
+        if reply.stop_reason in USABLE and text:
+            return Summary(text, usage)
+        return Summary("", usage, _fault(reply, request.max_tokens))
 
 
 def _fault(reply: Reply, max_tokens: int) -> str:

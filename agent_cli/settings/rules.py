@@ -101,6 +101,17 @@ def flag() -> SettingRule:
     return SettingRule(parse, "true or false", read=read)
 
 
+def flag_or(*names: str) -> SettingRule:
+    """Accept true, false, or one of *names*."""
+    either, named = flag(), choice(*names)
+
+    def parse(value: object) -> object:
+        return (named if isinstance(value, str) else either).parse(value)
+
+    listed = ", ".join(f'"{name}"' for name in names)
+    return SettingRule(parse, f"true, false or {listed}", read=either.read)
+
+
 def choice(
     *names: str, also: Mapping[str, str] | None = None, user_only: bool = False
 ) -> SettingRule:

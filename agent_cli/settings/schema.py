@@ -18,6 +18,7 @@ from agent_cli.settings.rules import (
     choice,
     choices,
     flag,
+    flag_or,
     fold,
     lower_limit,
     lower_limit_but_0,

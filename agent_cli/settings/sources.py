@@ -75,7 +75,7 @@ class WrittenRule(NamedTuple):
 class WrittenHooks(NamedTuple):
     """A group of lifecycle hooks as written, not validated; `event` is Claude Code's name.
 
-    `root` is the folder of the plugin that brings it, or "".
+    `root` is the folder of the plugin that brings it, or "", and `variables` are for its programs.
     """
 
     event: str
@@ -83,6 +83,7 @@ class WrittenHooks(NamedTuple):
     origin: str
     from_project: bool = False
     root: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
 
 
 def read_file(path: Path) -> str:

@@ -1,23 +1,18 @@
 """The address of a page: which are read, whose each is, and where its server may be."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Final
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.system.addresses import Resolve, are_inside
+from agent_cli.system.addresses import Resolve, are_inside, is_internal_host
+from agent_cli.system.records import dataclass
 
 _LIKE: Final = "Give one like https://host/path."
 _CHARS_MAX: Final = 2_000
 PORT: Final = 443
-# Names that no public server has: RFC 2606, 6761, 6762, 8375, and what routers and clouds use.
-_INTERNAL: Final = (
-    ".localhost", ".local", ".internal", ".home.arpa", ".lan", ".corp", ".home", ".test"
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ def _checked(url: httpx2.URL) -> PageAddress:
         raise ToolError(f"The address holds a user name or a password. {_LIKE}")
     if url.port not in (None, 80, PORT):
         raise ToolError(f"{url} names port {url.port}, but only {PORT} is used. {_LIKE}")
-    if _is_internal(_host(url)):
+    if is_internal_host(_host(url)):
         raise _refusal(_host(url))
     return PageAddress(url.copy_with(scheme="https", port=None, fragment=None))
 
@@ -112,14 +107,3 @@ def _refusal(host: str) -> ToolError:
         f"{host} is not a server of the internet, so it is not read. Use bash for a server of this"
         " machine or network; it asks the user."
     )
-
-
-def _is_internal(host: str) -> bool:
-    """Return whether *host* is the address or the kind of name of an internal server."""
-    try:
-        return are_inside([str(ip_address(host))])
-    except ValueError:
-        # Systems read 0x7f.1 and 2130706433 as addresses; no name of the internet ends so.
-        last = host.rpartition(".")[2]
-        is_number = last.isdecimal() or last.startswith("0x")
-        return is_number or "." not in host or host.endswith(_INTERNAL)

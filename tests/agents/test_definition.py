@@ -68,7 +68,14 @@ def test_agent_definition_of_claude_code_works_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["Read, Grep", "[Read, 'Grep']", "\n  - Read\n  - Grep", "\n- Read\n- Grep"]
+    "written",
+    [
+        "Read, Grep",
+        "[Read, 'Grep']",
+        "Read(a, b), Grep(c, d)",
+        "\n  - Read\n  - Grep",
+        "\n- Read\n- Grep",
+    ],
 )
 def test_list_in_an_agent_definition_may_have_any_yaml_form(written: str) -> None:
     assert parsed(tools=written).tools == ("read", "grep")
@@ -182,7 +189,7 @@ def test_plugin_agent_gets_the_plugins_name_as_a_prefix_if_its_name_is_taken(
     (tmp_path / "first" / "c.md").write_text("no front matter")
     warned: list[str] = []
     catalogue = AgentCatalogue(warn=warned.append)
-    folders = {name: tmp_path / name for name in ("first", "second", "gone")}
+    folders = {name: [AgentFolder(tmp_path / name)] for name in ("first", "second", "gone")}
 
     catalogue.add_plugins(folders)
     catalogue.add_plugins(folders)

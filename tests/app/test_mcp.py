@@ -272,8 +272,7 @@ async def test_server_instructions_follow_the_stable_prompt_marked_as_untrusted(
 
     before, _, after = run.offered()
     assert set(after) - set(before) == {"mcp__full__sprout"}
-    [notice] = run.notices()
-    assert notice.startswith("the tools changed (+mcp__full__sprout): about ")
+    assert run.notices() == []
     systems = [request.system for request in run.model.requests]
     assert systems[0] == systems[1] == systems[2]
     stable, instructions = systems[0]

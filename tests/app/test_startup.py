@@ -1,6 +1,7 @@
 """Settings in effect in a workspace; only shown content is trusted."""
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.contracts.money import dollars
+from agent_cli.contracts.money import dollars, in_microdollars
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,10 @@ from agent_cli.contracts.money import dollars
 )
 def test_amounts_have_no_more_decimals_than_needed(amount: int, shown: str) -> None:
     assert dollars(amount) == shown
+
+
+def test_limit_below_a_microdollar_is_not_no_limit() -> None:
+    assert [in_microdollars(usd) for usd in (0, 1e-9, 4e-7, 1.6e-6, 1)] == [0, 1, 1, 2, 1_000_000]
 
 
 def test_amounts_in_a_column_have_the_same_number_of_decimals() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user, started
-from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api import ReceivedRequest, Reply, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 

@@ -155,7 +155,7 @@ def test_output_directory_is_the_users_alone_and_holds_no_secret(tmp_path: Path)
     files = {file.name: file for file in out.iterdir()}
     assert run.code == 0
     assert kept(out)["text"] == "It is ***."
-    assert all(file.stat().st_mode & 0o077 == 0 for file in files.values())
+    assert all(file.stat().st_mode & 0o077 == 0 for file in (out, *files.values()))
     assert not any(secret in file.read_text() for file in files.values())
 
 

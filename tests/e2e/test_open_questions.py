@@ -17,7 +17,7 @@ from tests.mcp_server.test_server import User, called, serving
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
 from tests.messages_api.script import Payload
 
-ASKED, PLANNED = "❯ SQLite: one file", "❯ Yes, and edit files"
+ASKED, PLANNED = "❯ 1 SQLite  one file", "❯ 1 Yes, and edit files"
 ANSWERED = "Which database?\n→ SQLite"
 APPROVED = "The user approved the plan."
 CASES = pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_question_of_the_model_is_answered_at_the_prompt(keys: str, told: str) -
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("❯ SQLite: one file")
+        terminal.until("❯ 1 SQLite  one file")
         terminal.send(keys)
         terminal.until("Thanks.")
         terminal.until_prompt()
@@ -73,8 +73,8 @@ def test_question_of_the_model_is_answered_at_the_prompt(keys: str, told: str) -
 @pytest.mark.parametrize(
     ("call", "mode", "rows"),
     [
-        (QUESTION, "ask", ["  │ Which database?", "", "answer?", "❯ SQLite: one file"]),
-        (PLAN, "plan", ["1. Write note.txt", "", "go ahead?", "❯ Yes, and edit files"]),
+        (QUESTION, "ask", ["  │ Which database?", "answer?", "❯ 1 SQLite  one file"]),
+        (PLAN, "plan", ["1. Write note.txt", "go ahead?", "❯ 1 Yes, and edit files"]),
     ],
 )
 def test_no_live_row_stands_between_a_question_and_its_answers(
@@ -102,7 +102,7 @@ def test_an_approved_plan_is_carried_out_in_the_mode_chosen() -> None:
         terminal.until_prompt()
         terminal.send("go\r")
         terminal.until("1. Write note.txt")
-        terminal.until("❯ Yes, and edit files")
+        terminal.until("❯ 1 Yes, and edit files")
         terminal.send("\r")
         terminal.until("Written.")
         terminal.until(lambda: "auto-edit" in terminal.text.split("\n")[-1])
@@ -121,10 +121,10 @@ def test_plan_can_be_edited_in_the_users_editor() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("❯ Yes, and edit files")
+        terminal.until("❯ 1 Yes, and edit files")
         terminal.send("edit\r")
-        terminal.until("the plan as you edited it:")
-        terminal.until("❯ Yes, and edit files")
+        terminal.until("The plan as you edited it")
+        terminal.until("❯ 1 Yes, and edit files")
         terminal.send("ask\r")
         terminal.until("Begun.")
 
@@ -141,7 +141,7 @@ def test_declined_plan_goes_back_to_the_model_with_the_users_comment() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("❯ Yes, and edit files")
+        terminal.until("❯ 1 Yes, and edit files")
         terminal.send("tests first\r")
         terminal.until("I'll change it.")
         terminal.until_prompt()
@@ -155,9 +155,9 @@ def test_declined_plan_goes_back_to_the_model_with_the_users_comment() -> None:
 @pytest.mark.parametrize(
     ("call", "shown", "keys", "told"),
     [
-        (QUESTION, "❯ SQLite: one file", "\r", "Which database?\\n→ SQLite"),
-        (PLAN, "❯ Yes, and edit files", "\r", "The user approved the plan."),
-        (PLAN, "❯ Yes, and edit files", "later\r", "Plan mode stays on: change the plan"),
+        (QUESTION, "❯ 1 SQLite  one file", "\r", "Which database?\\n→ SQLite"),
+        (PLAN, "❯ 1 Yes, and edit files", "\r", "The user approved the plan."),
+        (PLAN, "❯ 1 Yes, and edit files", "later\r", "Plan mode stays on: change the plan"),
     ],
 )
 def test_open_question_is_asked_again_after_a_kill(
@@ -215,7 +215,7 @@ def test_several_answers_are_selected_with_the_arrow_keys(columns: int) -> None:
         terminal.until_prompt()
         terminal.resize(columns)
         terminal.send("go\r")
-        terminal.until("❯ [ ] Login")
+        terminal.until("❯ 1 [ ] Login")
         terminal.send("\x1b[B\r")
         terminal.until("❯ Done: Search")
         terminal.send("\x1b[B\r")
@@ -236,13 +236,13 @@ def test_space_checks_an_answer_and_stays_on_its_row() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("❯ [ ] Login")
+        terminal.until("❯ 1 [ ] Login")
         terminal.send(" ")
-        terminal.until("❯ [x] Login")
+        terminal.until("❯ 1 [x] Login")
         terminal.send("\x1b[B ")
-        terminal.until("❯ [x] Search")
+        terminal.until("❯ 2 [x] Search")
         terminal.send(" ")
-        terminal.until("❯ [ ] Search")
+        terminal.until("❯ 2 [ ] Search")
         terminal.send("\x1b[A\x1b[A\r")
         terminal.until("Thanks.")
         terminal.until_prompt()

@@ -7,6 +7,7 @@ from agent_cli.system import paths
 from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
 from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
+from tests.waiting import wait_until
 
 
 def test_export_command_writes_the_session_without_secrets() -> None:
@@ -124,7 +125,7 @@ def test_edit_approval_shows_line_numbers_and_is_asked_again_after_continue() ->
             terminal.send("y\r")
             terminal.until("Edited.")
 
-    assert "      1   one\n      2 - two\n      2 + 2\n      3   three" in shown
+    assert "      1   one\n      2 − two\n      2 + 2\n      3   three" in shown
     assert Path("a.txt").read_text() == "one\n2\nthree\n"
 
 

@@ -30,7 +30,7 @@ def test_session_streams_replies_survives_an_error_and_exits() -> None:
         ) as api,
         in_terminal(api) as terminal,
     ):
-        terminal.until("tools: read, edit, write, bash, grep, glob")
+        terminal.until("tools: read, edit, write, bash, grep, glob and ")
         terminal.until("? or /help shows")
         terminal.until_prompt()
         terminal.send("hello\r")
@@ -143,7 +143,7 @@ def test_file_outside_that_a_prompt_names_is_attached_after_a_question(answer: s
         terminal.until_prompt()
         terminal.send("see @~/notes.md\r")
         # Where the line breaks depends on the length of the path.
-        terminal.until(lambda: "workspace? (y/n)" in " ".join(terminal.text.split()))
+        terminal.until(lambda: "workspace?(y/n)" in "".join(terminal.text.split()))
         assert str(notes) in terminal.text.replace("\n", "")
         terminal.send(f"{answer}\r")
         terminal.until("Read.")

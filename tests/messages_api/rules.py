@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from tests.messages_api.prompt_cache import blocks_of, segments_of
 from tests.messages_api.refusals import Refusal, Refusals, bad, is_older, merged_messages
 from tests.messages_api.script import Payload
-from tests.messages_api.tool_rules import tool_pairs, tools
+from tests.messages_api.tool_rules import system_messages, tool_pairs, tools
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_MESSAGES = 100_000
@@ -78,6 +78,7 @@ def _all(body: Payload, betas: set[str]) -> Refusals:
         lambda: _content(body),
         lambda: tool_pairs(merged),
         lambda: tools(body),
+        lambda: system_messages(body, betas),
         lambda: _thinking_config(body, betas),
         lambda: _cache_markers(body),
         lambda: _images(body),
@@ -97,7 +98,8 @@ def _shape(body: Payload) -> Refusals:
     if len(body["messages"]) > MAX_MESSAGES:
         yield Refusal("R7", 413, "request_too_large", "Too many messages")
     for index, message in enumerate(body["messages"]):
-        if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
+        roles = ("user", "assistant", "system")
+        if not isinstance(message, dict) or message.get("role") not in roles:
             yield bad("R1", f"messages.{index}.role: Input should be 'user' or 'assistant'")
         blocks: list[object] = [*blocks_of(message)]
         for at, block in enumerate(blocks):

@@ -28,6 +28,7 @@ class World:
     replies: Sequence[str] = ("done",) * 20
     trees: Sequence[str] = ("same",)
     has_jobs: bool = False
+    agents_cost: int = 0
     one_shot: bool = True
     now_s: float = 0.0
     check_takes_s: float = 1.0
@@ -52,6 +53,7 @@ class World:
             lambda: self.agent.conversation,
             run_check=self.check,
             has_jobs=lambda: self.has_jobs,
+            cost_of_agents=lambda: self.agents_cost,
             tree=self.tree,
             publish=self.publish,
             one_shot=self.one_shot,
@@ -123,6 +125,24 @@ async def test_check_that_never_passes_ends_with_a_limit(goal: Goal, reason: str
     assert result.stop_reason == "check_failed"
     assert progress and progress.state == "stopped" and reason in progress.reason
     assert world.pursuit.progress == world.new_pursuit().progress
+
+
+async def test_cost_of_agents_counts_from_when_the_goal_began() -> None:
+    """The goal's own model calls stay far below its limit."""
+    world = World([FAILED, PASSED], trees="abcdef", agents_cost=900_000)
+    check = world.pursuit._run_check  # pyright: ignore[reportPrivateUsage]
+
+    async def check_while_agents_work(command: str, limit_s: float) -> CheckRun:
+        world.agents_cost += 500_000
+        return await check(command, limit_s)
+
+    world.pursuit._run_check = check_while_agents_work  # pyright: ignore[reportPrivateUsage]
+    enough = await world.go(Goal(text="x", check="make", cost_max_usd=1.2))
+    world.ran.clear()
+    short = await world.go(Goal(text="y", check="make all", cost_max_usd=0.5))
+
+    assert (enough.stop_reason, short.stop_reason) == ("end_turn", "check_failed")
+    assert short.error and "the goal's $0.5 are spent" in short.error
 
 
 async def test_same_failure_without_a_change_is_not_tried_a_third_time() -> None:

@@ -30,6 +30,7 @@ from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.accounts import Account
+from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.reservations import (
     IMAGE_TOKENS_MAX,

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -381,6 +382,24 @@ def file_is_copied() -> bool:
     return any("-" in name for name in kept_of("echo two > overwritten"))
 
 
+def old_record_stays(name: str) -> Callable[[], bool]:
+    """Return a function: whether a file that a session five days ago kept outlives a command."""
+
+    def stays() -> bool:
+        session = paths.changes_dir() / "old"
+        kept = session / "commands" / "x" / "1-1"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(bytes(2_000_000))
+        at_s = time.time() - 5 * 86_400
+        for path in (session / "changes.jsonl", kept.parent / "log.jsonl"):
+            path.touch()
+            os.utime(path, (at_s, at_s))
+        printed(reply(bash(f"touch {name}")))
+        return kept.exists()
+
+    return stays
+
+
 def code_of_a_deletion() -> int:
     """Return the exit code of a run whose command deletes three files of 1.8 MB in all."""
     for name in ("f1", "f2", "f3"):
@@ -398,7 +417,7 @@ def network_is_there() -> bool:
 
 
 def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
-    """Return the names of the tools that are not built in."""
+    """Return the names of the tools that are not built in, nor declared beside any server's."""
 
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()

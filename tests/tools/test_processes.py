@@ -21,7 +21,7 @@ from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, group_members, threads_of_user
-from agent_cli_tools.processes import start
+from agent_cli_tools.processes import TimeLimits, start
 from agent_cli_tools.session_resources import SessionResources
 from tests.waiting import is_alive, until
 

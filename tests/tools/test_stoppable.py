@@ -30,6 +30,9 @@ class Slow:
     async def allows_loss(self, command: str, loss: object) -> bool:
         return True
 
+    def changed_by(self, path: Path) -> str:
+        return ""
+
     @contextmanager
     def writing(self, path: Path, before: bytes | None, after: bytes) -> Generator[None]:
         self.reached.set()

@@ -50,7 +50,10 @@ def serve_web(folder: Path, names: Sequence[str]) -> Generator[Web]:
                 self.send_header("location", answer.location)
             self.send_header("content-length", str(len(answer.body)))
             self.end_headers()
-            self.wfile.write(answer.body)
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
+
+        do_HEAD = do_GET
 
         log_message: Callable[..., None] = lambda *_args: None
 

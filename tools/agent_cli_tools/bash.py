@@ -1,6 +1,6 @@
 """bash: run a command in a fresh shell at the workspace's root."""
 
-from dataclasses import replace
+from asyncio import to_thread
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,6 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S, Parameters
-from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNSANDBOXED
 
@@ -65,10 +64,14 @@ def bash_tool(
         async with cancel.scope(), workspace.running(params.command) as watched:
             run = CommandRun(workspace, held, wanted, new_output, on_update, watched)
             result = await run.result()
-            return _with_unkept(result, watched) if watched else result
+            if watched is None:
+                return result
+            from agent_cli_tools.command_answers import with_changes  # noqa: PLC0415 - as above
+
+            return await to_thread(with_changes, result, Path(watched.folder), workspace.seen)
 
     async def attempt(
-        _call_id: str, params: BashParameters, cancel: CancelToken, _on_update: ToolContext
+        _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult | None:
         from agent_cli_tools.read_only_run import read_only_result  # noqa: PLC0415 - as above
 
@@ -81,7 +84,7 @@ def bash_tool(
 
     return Tool(
         name="bash",
-        label="Bash",
+        label="Run",
         description=_DESCRIPTION,
         parameters=BashParameters,
         execute=execute,

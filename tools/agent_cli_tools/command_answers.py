@@ -8,6 +8,8 @@ from pathlib import Path
 from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.wording import counted
+from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.undo.logs import Loss, read_log, unkept
 from agent_cli.undo.records import LOG
@@ -21,6 +23,9 @@ from agent_cli_tools.snapshots.commands import changed_files
 _SIGNAL_BASE = 128
 _LISTED_PROCESSES_MAX = 5
 _STOPPED_CHARS_MAX = 3_000
+_NAMED_FILES_MAX = 5
+_LISTED_FILES_MAX = 100
+_READ_LOG_BYTES_MAX = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +165,18 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
         "duration_s": round(ended.duration_s, 3),
         "spill": str(output.spill_path) if output.spill_path else None,
     }
+    if output.spill_path:
+        details["lines"] = output.total_lines
+    after = "".join(f"\n{note}" for note in ended.notes)
     if ended.code is None:
         return _excerpt(
             output,
             text,
             f"The command took longer than {ended.limit_s:g} s and was stopped. Give a longer"
             f" timeout (at most {COMMAND_LIMIT_MAX_S}), or background for what does not end by"
-            " itself." + (f" Its output until then:\n{text}" if text else " It printed nothing."),
+            " itself."
+            + (f" Its output until then:\n{text}" if text else " It printed nothing.")
+            + after,
             details,
             is_error=True,
         )
@@ -175,7 +185,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
             output,
             text,
             "The command printed more than 5 GB and was killed. Let it print less, or to a file."
-            f" Its output until then:\n{text}",
+            f" Its output until then:\n{text}{after}",
             details,
             is_error=True,
         )

@@ -22,13 +22,17 @@ exec "$BASH" --noprofile --norc -c "$2"
 # In a process namespace, processes that a command leaves running end with the first shell. So that
 # shell says with an empty line that it runs, stays, reports shortly after the command's end which
 # processes are left, and only then lets the kernel end them. It survives signals that a command may
-# send to its own group, and exits with the command's exit code.
+# send to its own group, and exits with the command's exit code. It is /bin/sh, which often starts
+# sooner than bash; some know `ulimit -u` as `-p`. `env` sets the variables, because `export` could
+# set one that this shell uses itself.
 _NESTED = f"""
 trap : HUP INT TERM
 echo >&{LEFT_DESCRIPTOR}
-ulimit -S -u "$1" 2>/dev/null
-(($# > 2)) && export "${{@:3}}"
-"$BASH" --noprofile --norc -c "$2" {LEFT_DESCRIPTOR}>&-
+{{ ulimit -S -u "$2" || ulimit -S -p "$2"; }} 2>/dev/null
+bash=$1 text=$3
+shift 3
+[ $# = 0 ] || set -- env "$@"
+"$@" "$bash" --noprofile --norc -c "$text" {LEFT_DESCRIPTOR}>&-
 code=$?
 exec 2>/dev/null
 left() {{
@@ -36,13 +40,18 @@ left() {{
     for each in /proc/[0-9]*/stat; do
         read -r stat <"$each" || continue
         pid=${{stat%% *}} state=${{stat##*) }} name=${{stat#*(}}
-        [[ $pid == 1 || $pid == $$ || $state == Z* ]] || names+="${{name%)*}}"$'\n'
+        case $pid:$state in
+        1:* | $$:* | *:Z*) ;;
+        *) names="$names${{name%)*}}
+" ;;
+        esac
     done
-    [[ $names ]]
+    [ "$names" ]
 }}
 left && sleep 0.05 && left && printf %s "$names" >&{LEFT_DESCRIPTOR}
 exit $code
 """
+_SH = "/bin/sh"
 _OWN_PROCESSES_MAX = 4096
 _MORE_PROCESSES_MAX = 512
 
@@ -70,10 +79,13 @@ class CommandLine:
     def order(self) -> Order:
         """Return the order for the launcher."""
         confinement = self.confinement
-        script = _NESTED if confinement.nested else _LIMITED
-        bash = (str(self.bash), "--noprofile", "--norc", "-c", script, "bash")
+        bash = str(self.bash)
+        shell = [bash, "--noprofile", "--norc", "-c", _LIMITED, "bash"]
+        if confinement.nested:
+            shell = [_SH, "-c", _NESTED, "sh", bash]
+        words = (self._processes_max(), self.text, *self.exports)
         return Order(
-            arguments=[*confinement.prefix, *bash, self._processes_max(), self.text, *self.exports],
+            arguments=[*confinement.prefix, *shell, *words],
             cwd=str(self.cwd),
             environment={**self.environment, **confinement.environment},
             files=confinement.files,

@@ -17,6 +17,7 @@ from agent_cli.system.records import dataclass
 from agent_cli.undo.rights import may_gain_rights
 from agent_cli_tools.command_answers import (
     Ended,
+    changes_of_job,
     finished,
     moved,
     refused,
@@ -24,15 +25,14 @@ from agent_cli_tools.command_answers import (
     started,
     stopped,
 )
-from agent_cli_tools.command_start import start_command
+from agent_cli_tools.command_start import PacedUpdates, start_command
 from agent_cli_tools.job import Job
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.processes import RunningCommand
+from agent_cli_tools.processes import RunningCommand, TimeLimits
 from agent_cli_tools.searches import searcher
 from agent_cli_tools.workspace import Workspace
 
-_UPDATE_EVERY_S = 0.2
 _SETTLE_S = 0.3
 # In separate sandboxes one command cannot signal another, so we end the job for `kill`. The form is
 # that of a shell, which says there is no such job if it does not know it, e.g. after a resume.
@@ -83,6 +83,7 @@ class CommandRun:
         self._call_id = on_update.tool_call_id
         self._on_update = on_update
         self._watched = watched
+        self._limits = TimeLimits()
 
     async def result(self) -> ToolResult:
         """Run the command and return its result."""
@@ -118,16 +119,18 @@ class CommandRun:
             _NotBegun: The sandbox was not built.
         """
         confinement = await self._confinement()
-        updates = _Updates(lambda: self._on_update(so_far(self._output)))
+        updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
         command = await self._started(confinement or Confinement(), updates)
         command.decide = partial(self._workspace.allows_loss, self._wanted.text)
+        command.limits = self._limits
         began = time.monotonic()
         try:
             code, goes_on = await self._waited_for(command)
         except BaseException as error:
             await command.stop()
             if isinstance(error, asyncio.CancelledError):
-                raise ToolError(stopped(self._output, time.monotonic() - began)) from None
+                told = stopped(self._output, time.monotonic() - began)
+                raise ToolError("\n".join([told, *command.put_back])) from None
             raise
         finally:
             updates.stop()
@@ -146,6 +149,9 @@ class CommandRun:
                 is_confined=confinement is not None,
             )
             job.started_s = began
+            if self._watched:
+                folder, seen = Path(self._watched.folder), self._workspace.seen
+                command.changes = partial(changes_of_job, folder, seen)
             return self._handed_on(job, time.monotonic() - began)
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())
@@ -158,7 +164,7 @@ class CommandRun:
         ended = Ended(code, time.monotonic() - began, limit_s, left, notes, command.ended_with_it)
         return finished(self._output, ended)
 
-    async def _started(self, confinement: Confinement, updates: "_Updates") -> RunningCommand:
+    async def _started(self, confinement: Confinement, updates: PacedUpdates) -> RunningCommand:
         began = time.monotonic()
         try:
             return await start_command(
@@ -284,27 +290,3 @@ async def _end_of(command: RunningCommand, limit_s: float) -> None:
 
 async def _set(event: asyncio.Event) -> None:
     await event.wait()
-
-
-class _Updates:
-    """Calls *show* soon after changes, at most five times a second."""
-
-    def __init__(self, show: Callable[[], None]) -> None:
-        self._show = show
-        self._timer: asyncio.TimerHandle | None = None
-        self._stopped = False
-
-    def due(self) -> None:
-        """Schedule an update."""
-        if self._timer is None and not self._stopped:
-            self._timer = asyncio.get_running_loop().call_later(_UPDATE_EVERY_S, self._fire)
-
-    def stop(self) -> None:
-        """Stop updates; later output of a background process does not belong to a call."""
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _fire(self) -> None:
-        self._timer = None
-        self._show()

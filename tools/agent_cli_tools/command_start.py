@@ -1,4 +1,4 @@
-"""Start a command of the model in the workspace."""
+"""Start a command of the model in the workspace, and show what it prints."""
 
 import asyncio
 import errno
@@ -15,6 +15,8 @@ from agent_cli_tools.environment import command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import RunningCommand, start
 from agent_cli_tools.workspace import Workspace
+
+_UPDATE_EVERY_S: Final = 0.2
 
 
 def _nothing() -> None:
@@ -60,3 +62,27 @@ async def start_command(
         if os.strerror(errno.EMFILE) in str(error):
             advice = "Tell the user to raise the limit of open files (`ulimit -n`)."
         raise ToolError(f"The command could not be started: {error}. {advice}") from error
+
+
+class PacedUpdates:
+    """Calls *show* soon after changes, at most five times a second."""
+
+    def __init__(self, show: Callable[[], None]) -> None:
+        self._show = show
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def due(self) -> None:
+        """Schedule an update."""
+        if self._timer is None and not self._stopped:
+            self._timer = asyncio.get_running_loop().call_later(_UPDATE_EVERY_S, self._fire)
+
+    def stop(self) -> None:
+        """Stop updates; later output of a background process does not belong to a call."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._show()

@@ -92,9 +92,12 @@ def _edit(
     known = workspace.seen.knows(path, raw)
     change = _change(workspace, params, path, raw, known=known)
     before, wanted, edited = change.before, change.wanted, change.edited
+    # Looked up before this edit is recorded as the last change.
+    is_stale = not known and workspace.seen.once_whole(path)
+    stale = workspace.stale(path) if is_stale else ""
     notes = _notes(edited, skipped=len(params.edits) - len(wanted))
-    if not known and workspace.seen.once_whole(path):
-        notes.append("The file had changed since you read it; read it before the next change.")
+    if stale:
+        notes.append(f"The file had {stale}; read it before the next change.")
     if not any(edited.repairs):
         notes += slips(before, edited.text, wanted)
     workspace.write(path, change.data, before=raw, claim=claim)
@@ -188,7 +191,7 @@ def _refuse_inexact(workspace: "Workspace", path: Path, edited: "Edited") -> Non
     if not any(edited.repairs):
         return
     why = (
-        "has changed since you read it"
+        f"has {workspace.stale(path)}"
         if workspace.seen.once_whole(path)
         else "was not read in full yet"
     )

@@ -15,6 +15,7 @@ from agent_cli_tools.processes import GRACE_S
 
 _SHOWN_CHARS_MAX: Final = 100
 _LINE_CHARS_MAX: Final = 300
+_LIMIT_AGAIN_S: Final = 0.2
 
 StoppedBy: TypeAlias = Literal["", "model", "user", "limit", "agent"]
 
@@ -30,6 +31,11 @@ class JobWork(Protocol):
     @property
     def put_back(self) -> Sequence[str]:
         """A sentence about each protected file it had changed, once it has ended."""
+        ...
+
+    @property
+    def stood_still_s(self) -> float:
+        """The seconds for which it waited for a person's answer, which its limit leaves out."""
         ...
 
     def has_ended(self) -> bool:
@@ -126,7 +132,8 @@ class Job:
 
     def info(self, *, is_own: bool) -> JobInfo:
         """Return its description for lists."""
-        return JobInfo(self.id, self.shown, self.state(), self.is_running, self.log, is_own)
+        state, notes = self.state(), self.work.put_back
+        return JobInfo(self.id, self.shown, state, self.is_running, self.log, is_own, notes)
 
     async def look(self) -> None:
         """Check whether its output matches now, and whether it has ended."""
@@ -140,7 +147,8 @@ class Job:
 
     def limit(self, seconds: float) -> None:
         """Stop it if it exceeds its time limit."""
-        self._limit = asyncio.get_running_loop().call_later(seconds, self._expire)
+        end_s = time.monotonic() + seconds
+        self._limit = asyncio.get_running_loop().call_later(seconds, self._expire, end_s)
 
     def note_end(self) -> None:
         """Record that it has ended."""
@@ -195,8 +203,13 @@ class Job:
         """Record that the model has received all of `news`."""
         self._untold.clear()
 
-    def _expire(self) -> None:
-        if self.is_running:
+    def _expire(self, end_s: float) -> None:
+        if not self.is_running:
+            return
+        if (left_s := end_s + self.work.stood_still_s - time.monotonic()) > 0:
+            loop = asyncio.get_running_loop()
+            self._limit = loop.call_later(max(left_s, _LIMIT_AGAIN_S), self._expire, end_s)
+        else:
             self.stopped_by = "limit"
             self.work.terminate()
             self._limit = asyncio.get_running_loop().call_later(GRACE_S, self.work.kill)

@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 
 from agent_cli.sandbox import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher
@@ -96,6 +97,8 @@ class RunningCommand:
         has_begun: After its end, whether the sandbox was built, so that the command ran.
         decide: Decides whether it goes on with what it deletes or overwrites; None: it does not.
         refused: What it was refused; None for nothing.
+        limits: The time limits of `ends_within`.
+        changes: Returns a sentence about the files that it changed, once it has ended.
     """
 
     def __init__(
@@ -115,7 +118,8 @@ class RunningCommand:
         self.refused: Loss | None = None
         self._answered = 0
         self._deciding: asyncio.Task[None] | None = None
-        self._limits: list[asyncio.Timeout] = []
+        self.limits = TimeLimits()
+        self.changes: Callable[[], Sequence[str]] = tuple
         output.on_flood = self.kill
 
     @property
@@ -152,23 +156,15 @@ class RunningCommand:
     async def ends_within(self, limit_s: float) -> bool:
         """Wait for the exit code at most *limit_s*; the time of a question does not count."""
         try:
-            async with asyncio.timeout(limit_s) as limit:
-                self._limits.append(limit)
-                try:
-                    await self.wait()
-                finally:
-                    self._limits.remove(limit)
+            async with self.limits.within(limit_s):
+                await self.wait()
         except TimeoutError:
             return False
         return True
 
     async def drain(self) -> None:
         """Wait briefly for the end of the output, which a background process may keep open."""
-        try:
-            async with asyncio.timeout(DRAIN_S):
-                await self._output.ended.wait()
-        except TimeoutError:
-            return
+        await _within(DRAIN_S, self._output.ended.wait())
 
     def others(self) -> list[Member]:
         """Return the processes that the command left in the background."""
@@ -184,7 +180,7 @@ class RunningCommand:
         self.decide = None
         try:
             self.terminate()
-            if not await self._ends_within(GRACE_S):
+            if not await _within(GRACE_S, self._ended()):
                 self.kill()
             await self.drain()
         finally:
@@ -249,7 +245,7 @@ class RunningCommand:
             self._deciding.cancel()
         if not self._link.end(_END_LIMIT_S):
             self.kill()
-        self.put_back = self._confinement.release()
+        self.put_back = [*self._confinement.release(), *self.changes()]
 
     def _note_end(self) -> None:
         if status := self._link.found("status"):
@@ -273,15 +269,10 @@ class RunningCommand:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(member.pid, signal.SIGTERM)
 
-    async def _ends_within(self, limit_s: float) -> bool:
-        try:
-            async with asyncio.timeout(limit_s):
-                await self.wait()
-                while self.others():  # noqa: ASYNC110 - no children of ours, nobody tells us
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            return False
-        return True
+    async def _ended(self) -> None:
+        await self.wait()
+        while self.others():  # noqa: ASYNC110 - no children of ours, nobody tells us
+            await asyncio.sleep(_POLL_S)
 
     def _is_closed(self) -> bool:
         return self._is_freed or self._freeing is not None
@@ -291,6 +282,21 @@ class RunningCommand:
         if not self._link.is_closed:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.group, number)
+
+
+async def _within(limit_s: float, work: Coroutine[None, None, object]) -> bool:
+    """Return whether *work* ends within *limit_s*, also in a task that was cancelled.
+
+    There, `asyncio.timeout` of Python 3.11.2 takes its own cancellation for the one before.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        ended, _ = await asyncio.wait({task}, timeout=limit_s)
+        for each in ended:
+            each.result()
+        return bool(ended)
+    finally:
+        task.cancel()
 
 
 class _Reader(asyncio.Protocol):
@@ -348,16 +354,13 @@ async def start(
         raise
     try:
         link.socket.setblocking(False)
-        await link.until(lambda: bool(link.messages))
-        if (started := link.found("pid")) is None:
-            failed = link.found("failed")
-            raise OSError(failed["failed"] if failed else "the program that starts it ended")
+        pid = await link.pid()
     except BaseException:
         os.close(reading)
         await asyncio.shield(unstoppable(lambda: (link.end(_END_LIMIT_S), release())))
         raise
     reader = _Reader(output, on_output, bytes_max=line.output_bytes_max)
-    command = RunningCommand(started["pid"], link, reader, line.confinement)
+    command = RunningCommand(pid, link, reader, line.confinement)
     pipe = os.fdopen(reading, "rb", 0)
     try:
         await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)

@@ -81,6 +81,10 @@ class SeenFiles:
         """Return whether all of *path* was ever seen, possibly with another content."""
         return path in self._whole
 
+    def any_of(self, paths: Iterable[Path]) -> list[Path]:
+        """Return those of *paths* of which some lines were seen, whatever they hold now."""
+        return [path for path in paths if path in self._sights]
+
     def knows(self, path: Path, raw: bytes) -> bool:
         """Return whether all of *raw*, the content of *path*, was seen."""
         sight = self._sights.get(path)

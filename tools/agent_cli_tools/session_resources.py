@@ -9,7 +9,7 @@ from typing import BinaryIO
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.launching import Launcher
 from agent_cli_tools.jobs import Jobs
-from agent_cli_tools.workspace_ports import CommandExports, LeftRunning
+from agent_cli_tools.workspace_ports import CommandExports, CommandNetwork, LeftRunning
 
 
 class SessionResources:
@@ -25,6 +25,7 @@ class SessionResources:
     Attributes:
         command_variables: Returns additional environment variables for a command.
         exports: Variables that hooks set for commands.
+        network: Opens the network by host to commands in bubblewrap; None: it stays closed.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class SessionResources:
         self.jobs = jobs or Jobs()
         self.launcher = Launcher()
         self.exports = CommandExports()
+        self.network: CommandNetwork | None = None
         self.command_variables: Callable[[], Mapping[str, str]] = dict
         self.spill_dir = spill_dir
         self._own_spill_dir: OwnFolder | None = None

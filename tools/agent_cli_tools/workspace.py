@@ -210,6 +210,11 @@ class Workspace:
         """Return whether *command* goes on with what it deletes and overwrites."""
         return self._keeper is None or await self._keeper.allows_loss(command, loss)
 
+    def stale(self, path: Path) -> str:
+        """Return the words that *path* changed since the model read it, and who did that."""
+        who = self._keeper.changed_by(path) if self._keeper else ""
+        return "changed since you read it" + (f" ({who})" if who else "")
+
     def close(self) -> None:
         """Close what the workspaces of the session share."""
         self.shared.close()

@@ -76,3 +76,7 @@ class Keeper(Protocol):
     async def allows_loss(self, command: str, loss: "Loss") -> bool:
         """Return whether *command* goes on with what it deletes and overwrites."""
         ...
+
+    def changed_by(self, path: Path) -> str:
+        """Return which session or command changed *path* last, or "" if none did; blocks."""
+        ...

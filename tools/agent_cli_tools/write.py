@@ -115,7 +115,7 @@ def _old_content(workspace: "Workspace", path: Path) -> bytes | None:
     if raw and not workspace.seen.knows(path, raw):
         why = "exists and was not read in full yet"
         if workspace.seen.once_whole(path):
-            why = "has changed since you read it"
+            why = f"has {workspace.stale(path)}"
         hint = "Delete it first, if that is meant." if looks_binary(raw) else "Read it first."
         raise ToolError(f"{shown} {why}, so it was not replaced. {hint}")
     return raw

@@ -22,7 +22,10 @@ class BackgroundAgent:
     Attributes:
         reply: Its answer, or the reason it failed.
         outcome: `done` or `failed`; "" while it runs, or after it was stopped.
+        stood_still_s: Its limit runs on while its calls wait for a person.
     """
+
+    stood_still_s = 0.0
 
     def __init__(self, output: OutputBuffer) -> None:
         """Do nothing yet; *output* receives a line for each step, and the reply."""

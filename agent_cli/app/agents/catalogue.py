@@ -16,3 +16,15 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
     own = [AgentFolder(folder / "agents") for folder in paths.own_dirs()]
     folders = [*own, *(project if startup.trusted else ())]
     return AgentCatalogue(folders, given=startup.agents, warn=warn, objection=startup.objection)
+
+
+def plugin_agents(
+    startup: StartupContext, packages: Mapping[str, Path]
+) -> Mapping[str, Sequence[AgentFolder]]:
+    """Return the directories of agents of the plugins: those the user added, and *packages*."""
+    added = {
+        plugin.name: [AgentFolder(path, filling=plugin.filled) for path in plugin.folders["agents"]]
+        for plugin in startup.plugins
+        if plugin.folders["agents"]
+    }
+    return {**added, **{name: [AgentFolder(path)] for name, path in packages.items()}}

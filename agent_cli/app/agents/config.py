@@ -4,20 +4,19 @@ Each contributor to `prepare` declares for whom it is. Whoever adds one decides 
 test of this table lists who gets what.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink, ToolCall
-from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
 from agent_cli.core.hook_values import Maybe, TakeMessages
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
 from agent_cli.plugins.pins import tell_pins
 from agent_cli.plugins.session_facts import SessionFacts
-from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
@@ -120,7 +119,7 @@ def config_of(agent: AgentParts) -> LoopConfig:
         prepare=tuple(each for each in made if each is not None),
         authorize_tool=agent.authorize,
         get_follow_up_messages=agent.follow_ups,
-        finish_result=Truncation(agent.publish, limit_chars=history.max_tool_result_chars),
+        finish_result=_finish(agent, history.max_tool_result_chars),
     )
 
 

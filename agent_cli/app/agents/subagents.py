@@ -11,7 +11,7 @@ from agent_cli.agents.children import Assignment, Children, Worker
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
-from agent_cli.app.agents.catalogue import catalogue
+from agent_cli.app.agents.catalogue import catalogue, plugin_agents
 from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.agents.job_announcements import AgentJobs
 from agent_cli.app.agents.listing import AgentList
@@ -69,7 +69,7 @@ class AgentTree:
         Args:
             bench: Agents are built from its parts when they start.
             startup: The workspace and the settings.
-            of_plugins: Returns the directories of definitions of the loaded plugins.
+            of_plugins: Returns the directories of definitions of the loaded packages.
         """
         self.path_order = InOrder()
         self._bench = bench
@@ -91,7 +91,7 @@ class AgentTree:
 
         It names the agents of plugins only once these are loaded.
         """
-        if folders := self._of_plugins():
+        if folders := plugin_agents(self._startup, self._of_plugins()):
             self._catalogue.add_plugins(folders)
             agents = self._catalogue.all()
             self._own_tools = [updated_description(tool, agents) for tool in self._own_tools]
@@ -206,8 +206,9 @@ class AgentTree:
         options = parts.run_options(startup)
         model = front_matter.model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), place.note)
-        instructions = agent_plugins(startup, bench.announce.warn)
+        instructions = agent_plugins(startup, bench.announce.warn, bench.tell_hooks)
         cache = bench.new_cache_watch(rank.ledger.stream)
+        prefix = bench.new_prefix_watch(cache)
         around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
         tools = [tool for tool in own if rank.allows(tool.name)]

@@ -134,7 +134,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     report = sandbox.report or sandbox.probe()
     sandbox.close()
     yield Check("sandbox", None if report.state == "off" else report.holds, report.sentence)
-    yield _undo(startup)
+    yield _undo(startup, report)
     shell = find_program("bash", outside=startup.workspace)
     yield Check("shell", shell is not None, str(shell) if shell else "bash is missing: install it")
     yield _writable("sessions", paths.sessions_dir())

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_cli.app.agents.catalogue import catalogue
+from agent_cli.app.agents.catalogue import catalogue, plugin_agents
 from agent_cli.app.checks.report import Check
 from agent_cli.app.mcp.config import configured_servers, inherited_environment, servers_of_agent
 from agent_cli.app.plugins import plugins
@@ -61,7 +61,7 @@ def _of_agents(startup: StartupContext) -> Iterator[tuple[str, _Configured]]:
     contributors = plugins(startup, warn=_ignore, one_shot=False)
     contributors.load()
     agents = catalogue(startup, warn=_ignore)
-    agents.add_plugins(contributors.agent_folders())
+    agents.add_plugins(plugin_agents(startup, contributors.agent_folders()))
     for agent in agents.all():
         if entries := agent.own_servers:
             found = servers_of_agent(startup, entries, Path(agent.source), startup.workspace)

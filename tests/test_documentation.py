@@ -1,16 +1,19 @@
-"""The documentation's examples match the program."""
+"""The documentation matches the program: its examples, its links, and the public names."""
 
 import os
 import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import agent_cli as public
 from agent_cli import Tool
 from agent_cli.app.arguments import parse_arguments
+from agent_cli.policies.network_rules import REGISTRIES
 from agent_cli.repl.commands.files import REVIEW_COMMAND
 from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI, agent_cli
@@ -170,3 +173,25 @@ def anchor_of(heading: str) -> str:
 def test_readme_stays_short() -> None:
     """Content of a page need not be repeated here."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_page_about_the_network_lists_the_hosts_of_the_group() -> None:
+    rows = [
+        f"| {name} | {', '.join(f'`{host}`' for host in hosts)} |"
+        for name, hosts in REGISTRIES.items()
+    ]
+
+    assert "\n".join(rows) in page("network")
+
+
+def test_the_reference_names_each_public_name_once() -> None:
+    """`__version__` is a text and needs no section."""
+    names = re.findall(r"^::: [\w.]+\.(\w+)$", page("api"), re.MULTILINE)
+
+    assert sorted(names) == sorted({*public.__all__} - {"__version__"})
+
+
+def test_each_section_of_the_reference_is_the_public_object() -> None:
+    for path in re.findall(r"^::: ([\w.]+)$", page("api"), re.MULTILINE):
+        module, name = path.rsplit(".", 1)
+        assert getattr(import_module(module), name) is getattr(public, name), path
