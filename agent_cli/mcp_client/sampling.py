@@ -7,7 +7,7 @@ from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
 from agent_cli.contracts.servers import SamplingRequest
-from agent_cli.contracts.timeline import Usage, text_of
+from agent_cli.contracts.timeline import text_of
 from agent_cli.mcp_client.host import Sample, Sampled
 
 Allow: TypeAlias = Callable[[SamplingRequest], Awaitable[bool]]
@@ -21,16 +21,14 @@ def sampling(
     model: Callable[[], Model],
     allow: Allow,
     check_budget: Callable[[], None],
-    spent: Callable[[str, Usage], None],
 ) -> Sample:
     """Return a function that answers sampling requests.
 
     Args:
-        stream: Asks the model.
+        stream: Asks the model, and counts what that costs.
         model: The model to ask; the server's preference is ignored.
         allow: Shows the request to the user; False refuses it.
         check_budget: Raises `LimitReached` when the budget is used up.
-        spent: Takes (model id, usage) of each reply, for the session's cost and its limit.
     """
 
     async def sample(request: SamplingRequest) -> Sampled:
@@ -40,7 +38,6 @@ def sampling(
         # Other calls may have used up the budget while the user was reading.
         check_budget()
         reply = await _ask(stream, _request(request, model()))
-        spent(reply.model, reply.usage)
         reason = _REASONS.get(reply.stop_reason, reply.stop_reason)
         return Sampled(text_of(reply.content), reply.model, reason)
 

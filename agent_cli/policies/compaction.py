@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
-from agent_cli.contracts.events import Compacted, EventSink, Notice, UsageChanged
+from agent_cli.contracts.events import Compacted, EventSink, Notice
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES, USER_WORDS_CHARS
 from agent_cli.contracts.provider import Model, ModelRequest
@@ -25,6 +25,7 @@ from agent_cli.policies.estimate import (
     estimate_tokens,
     measured_tokens,
 )
+from agent_cli.policies.metered import Spent, spending
 from agent_cli.policies.rounds import RequestHistory, history_of
 from agent_cli.policies.user_words import changing_entries, user_words, without_words
 from agent_cli.system.records import dataclass
@@ -64,6 +65,7 @@ class CompactionStrategy(Protocol):
         emit: EventSink,
         request: ModelRequest | None,
         entries: str = "",
+        spent: Spent,
     ) -> Summary:
         """Return a summary of *messages*.
 
@@ -75,6 +77,7 @@ class CompactionStrategy(Protocol):
             request: The next request, which the cache holds but for its end, and which has room
                 for a summary; None if there is none.
             entries: The entries that change something, with their numbers, a line each.
+            spent: Takes the usage of each reply, also if there will be no summary.
 
         Raises:
             ModelError: It failed; this is counted, and the run continues.
@@ -248,9 +251,8 @@ class Compaction:
             emit=emit,
             request=await _request(turn, plan),
             entries=changing_entries(conversation, until=until),
+            spent=spending(conversation, emit),
         )
-        conversation.add_usage(summary.usage)
-        emit(UsageChanged(summary.usage, conversation.usage))
         if not summary.text:
             raise ModelError(summary.fault)
         words = user_words(conversation, until=until, chars_max=self._room(removed, turn.model))

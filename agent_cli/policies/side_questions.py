@@ -4,12 +4,11 @@ Nothing else of the request changes, not even its tools: the cache would not be 
 calls a tool all the same is told once that none runs.
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
-from agent_cli.contracts.events import EventSink, Retry, UsageChanged
+from agent_cli.contracts.events import EventSink, Retry
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
@@ -20,16 +19,14 @@ from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
     ReplyEnd,
-    ReplyStart,
     Retrying,
-    StreamEvent,
     StreamFn,
-    closable,
 )
-from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_block, text_of
+from agent_cli.contracts.timeline import Block, Usage, text_block, text_of
 from agent_cli.core.agent import Agent
 from agent_cli.core.model_call import request_of
 from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.metered import metered, spending
 
 USABLE = ("end_turn", "stop_sequence")
 
@@ -65,9 +62,10 @@ class SideQuestions:
             turn.system, turn.tools = list(prepared[0]), list(prepared[1])
         request = await request_of(turn)
         request = replace(request, messages=(*request.messages, *_open_results(request.messages)))
+        stream_fn = metered(self._stream_fn, spending(conversation, self._agent.publish))
         try:
             reply, _usage = await answer_at_the_end_of(
-                request, _ASIDE + question, self._counted, no_tool=_NO_TOOL_FOR_ASIDE
+                request, _ASIDE + question, stream_fn, no_tool=_NO_TOOL_FOR_ASIDE
             )
         except ContextOverflow as error:
             raise AgentCliError(f"{error}; /compact makes room for the question") from error
@@ -75,33 +73,6 @@ class SideQuestions:
         if not text or reply.stop_reason not in (*USABLE, "max_tokens"):
             raise AgentCliError("the model gave no answer: send the question as a message")
         return text if reply.stop_reason in USABLE else f"{text} … (cut off at its token limit)"
-
-    async def _counted(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Stream a reply, and record what it used, also if it breaks off or is stopped."""
-        used = NO_USAGE
-        try:
-            async with aclosing(closable(self._stream_fn(request))) as events:
-                async for event in events:
-                    match event:
-                        case ReplyStart():
-                            used = event.usage
-                        case ReplyEnd():
-                            used = event.reply.usage
-                        case Retrying():
-                            used = self._record(used)
-                        case _:
-                            pass
-                    yield event
-        finally:
-            self._record(used)
-
-    def _record(self, used: Usage) -> Usage:
-        """Record the usage of one reply, as the ledger expects it: each by itself."""
-        if used != NO_USAGE:
-            conversation = self._agent.conversation
-            conversation.add_usage(used)
-            self._agent.publish(UsageChanged(used, conversation.usage))
-        return NO_USAGE
 
 
 async def answer_at_the_end_of(

@@ -24,6 +24,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_of
 from agent_cli.policies.compaction import Summary
+from agent_cli.policies.metered import Spent, metered
 from agent_cli.policies.side_questions import USABLE, answer_at_the_end_of, reply_to
 
 MAX_TOKENS = 4096
@@ -74,15 +75,17 @@ class Summarizer:
         emit: EventSink,
         request: ModelRequest | None = None,
         entries: str = "",
+        spent: Spent = lambda _usage: None,
     ) -> Summary:
         """Return the model's summary of *messages*; its text is "" if one reply is not usable.
 
         Raises:
             ModelError: The model could not be asked, or its reply was lost.
         """
-        usage = NO_USAGE
+        usage, stream_fn = NO_USAGE, metered(self._stream_fn, spent)
         if request is not None and self._model in (None, request.model):
-            found = await self._at_the_end_of(request, focus, emit, entries)
+            told = instructions(focus, entries)
+            found = await _at_the_end_of(request, told, stream_fn, emit)
             if isinstance(found, Summary):
                 return found
             usage = found
@@ -91,41 +94,42 @@ class Summarizer:
             asked = summary_request(
                 part, model=self._model or model, focus=focus, notes=summary.text, entries=entries
             )
-            reply = await reply_to(asked, self._stream_fn, emit)
+            reply = await reply_to(asked, stream_fn, emit)
             usage = usage + reply.usage
             summary = Summary(text_of(reply.content).strip(), usage)
             if reply.stop_reason not in USABLE or not summary.text:
                 return Summary("", usage, _fault(reply, MAX_TOKENS))
         return summary
 
-    async def _at_the_end_of(
-        self, request: ModelRequest, focus: str, emit: EventSink, entries: str
-    ) -> Summary | Usage:
-        """Return the summary that the model writes as its answer to *request* and one message more.
 
-        Nothing else of the request changes, not even its tools: the cache would not be read. A
-        model that calls a tool all the same is told once that none runs.
+async def _at_the_end_of(
+    request: ModelRequest, told: str, stream_fn: StreamFn, emit: EventSink
+) -> Summary | Usage:
+    """Return the summary that the model writes as its answer to *request* and one message more.
 
-        Returns:
-            The usage alone if there is no summary this way: the request proved too long, or the
-            model went on calling tools.
-        """
-        try:
-            reply, usage = await answer_at_the_end_of(
-                request,
-                instructions(focus, entries),
-                self._stream_fn,
-                no_tool="No tool runs now: write the notes as text.",
-                emit=emit,
-            )
-        except ContextOverflow:
-            return NO_USAGE
-        if reply.stop_reason == "tool_use":
-            return usage
-        text = text_of(reply.content).strip()
-        if reply.stop_reason in USABLE and text:
-            return Summary(text, usage)
-        return Summary("", usage, _fault(reply, request.max_tokens))
+    Nothing else of the request changes, not even its tools: the cache would not be read. A
+    model that calls a tool all the same is told once that none runs.
+
+    Returns:
+        The usage alone if there is no summary this way: the request proved too long, or the
+        model went on calling tools.
+    """
+    try:
+        reply, usage = await answer_at_the_end_of(
+            request,
+            told,
+            stream_fn,
+            no_tool="No tool runs now: write the notes as text.",
+            emit=emit,
+        )
+    except ContextOverflow:
+        return NO_USAGE
+    if reply.stop_reason == "tool_use":
+        return usage
+    text = text_of(reply.content).strip()
+    if reply.stop_reason in USABLE and text:
+        return Summary(text, usage)
+    return Summary("", usage, _fault(reply, request.max_tokens))
 
 
 def _fault(reply: Reply, max_tokens: int) -> str:

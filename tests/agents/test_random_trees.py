@@ -19,9 +19,9 @@ from agent_cli.agents.tool import agent_tool
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import ModelError, ToolError
-from agent_cli.contracts.events import ToolCall, UsageChanged
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import ModelRequest, ReplyEnd
+from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.contracts.tooling import Allow, Ask, Execute, Tool, ToolContext, Verdict
 from agent_cli.core.agent import Agent
@@ -33,6 +33,7 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.metered import metered, spending
 from agent_cli.policies.reservations import COUNT_MARGIN, generated_at_most
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
@@ -278,12 +279,10 @@ class Tree:
                 model=self._model, messages=(UserMessage.of("2 + 2?"),), max_tokens=3_000
             )
             try:
-                async for event in ledger.stream(request):
-                    if isinstance(event, ReplyEnd):
-                        asker = agent()
-                        asker.conversation.add_usage(event.reply.usage)
-                        total = asker.conversation.usage
-                        asker.publish(UsageChanged(event.reply.usage, total))
+                asker = agent()
+                spent = spending(asker.conversation, asker.publish)
+                async for _ in metered(ledger.stream, spent)(request):
+                    pass
             except ModelError as failed:
                 raise ToolError(str(failed)) from failed
             return "4"

@@ -348,7 +348,7 @@ def test_new_conversation_does_not_bear_the_cost_of_earlier_sampling() -> None:
         publish=events.append,
     )
 
-    host._spent(MODEL.id, Usage(1, 1))
+    host._spent(Usage(1, 1))
 
     assert (agent.conversation.usage, events) == (Usage(), [])
 

@@ -1,14 +1,26 @@
 """The reported cost, held against a server that keeps its own bill."""
 
 import signal
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.anthropic.models import cost_microdollars
 from tests.e2e.program import agent_cli, finished, started
-from tests.messages_api import Gate, broken, reply, serve_in_thread
-from tests.messages_api.script import Payload
+from tests.hooks.test_kinds import asked
+from tests.hooks.test_scripts import YOLO, bash, hooks
+from tests.messages_api import (
+    Gate,
+    ReceivedRequest,
+    Reply,
+    broken,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
+from tests.messages_api.script import Answer, Payload
 
 MODEL = "claude-sonnet-5-5"
 TOKENS = 9_000
@@ -81,3 +93,67 @@ def test_reply_stopped_by_ctrl_c_is_in_the_bill() -> None:
     assert run.code == 130
     assert run.result["cost_usd"] >= billed(1)
     assert run.result["cost_usd"] + run.result["held_usd"] >= billed(12)
+
+
+class Billing:
+    """Answers in order, and adds up what it charges: at least, and with all of what broke off."""
+
+    def __init__(self, *answers: Reply) -> None:
+        self._answers = list(answers)
+        self.least = self.most = 0.0
+
+    def __call__(self, request: ReceivedRequest) -> Answer:
+        answer = self._answers.pop(0)
+        tokens = (answer.usage or figures(12))["input_tokens"]
+        costs = [cost_microdollars(request.body["model"], Usage(tokens, n)) or 0 for n in (1, 12)]
+        self.most += costs[1] / 1e6
+        self.least += costs[bool(not answer.fault)] / 1e6
+        return replace(answer, usage={"input_tokens": tokens, "output_tokens": 12})
+
+
+def broken_off(text: str) -> Reply:
+    return broken(reply(text), "drop", after=4)
+
+
+@pytest.mark.parametrize("limit", [(), ("--max-cost", "5")])
+@pytest.mark.parametrize("kind", ["prompt", "agent"])
+def test_broken_replies_to_a_hook_are_in_the_bill(kind: str, limit: tuple[str, ...]) -> None:
+    hooks(None, PreToolUse=asked(kind, "Bash", prompt="Is it safe?"))
+    verdict = '{"ok": true} and no more than that'
+    server = Billing(
+        reply(bash("true")), *[broken_off(verdict)] * 2, reply(verdict[:12]), reply("Done.")
+    )
+
+    with serve_in_thread(answer=server) as api:
+        run = agent_cli("-p", "go", *YOLO, "--output-format", "json", *limit, api=api)
+
+    cost, held = run.result["cost_usd"], run.result["held_usd"]
+    assert run.code == 0, run.stderr
+    assert server.least <= cost <= server.most * 1.05
+    assert cost + held >= server.most
+
+
+@pytest.mark.parametrize("limit", [(), ("--max-cost", "5")])
+def test_replies_of_a_summary_that_failed_are_in_the_bill(
+    limit: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The first called a tool, and the others broke off."""
+    (tmp_path / "long.txt").write_text("some words\n" * 2_000)
+    reads = [reply(tool_use("read", {"path": "long.txt", "limit": 1_900 - n})) for n in range(7)]
+    reads[-1] = replace(reads[-1], usage={"input_tokens": 150_000})
+    drops = [broken_off("The user wanted this and that.")] * 2
+    server = Billing(*reads, reply(bash("true")), *drops, reply("Done."))
+
+    with serve_in_thread(answer=server) as api:
+        run = agent_cli(
+            *("-p", "go", *YOLO, "--model", MODEL, "--output-format", "json", *limit),
+            api=api,
+            AGENT_CLI_RETRY__MAX="1",
+            AGENT_CLI_COMPACTION__THRESHOLD_TOKENS="100000",
+        )
+
+    cost, held = run.result["cost_usd"], run.result["held_usd"]
+    assert "compaction failed" in run.stderr
+    assert run.result["text"] == "Done."
+    assert server.least <= cost <= server.most * 1.05
+    assert cost + held >= server.most

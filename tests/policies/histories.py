@@ -20,6 +20,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import ChatStateMachine
 from agent_cli.core.turn import Turn
 from agent_cli.policies.compaction import Summary
+from agent_cli.policies.metered import Spent
 from tests.fakes import MODEL, tool_use
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=150)
@@ -142,10 +143,12 @@ class FixedStrategy:
         emit: EventSink,
         request: ModelRequest | None = None,
         entries: str = "",
+        spent: Spent,
     ) -> Summary:
         self.asked.append(list(messages))
         self.focus = focus
         if self.failures:
             self.failures -= 1
             raise ModelError("the server is gone")
+        spent(self.usage)
         return Summary(self.text, self.usage)

@@ -10,10 +10,10 @@ from typing import Final
 from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.model_calls import ModelCalls
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import AgentCliError, ModelError
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, EventSink, ToolCall, UsageChanged
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import ModelRequest, Reply, ReplyEnd
+from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json, Usage, text_of
 from agent_cli.contracts.tooling import (
@@ -30,7 +30,9 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.judging import INSTRUCTIONS
 from agent_cli.mcp_client.names import public_name
+from agent_cli.policies.metered import metered
 from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.side_questions import reply_to
 from agent_cli.prompt_files.front_matter import model_name
 
 _TOKENS_MAX: Final = 2_048
@@ -79,8 +81,7 @@ class SessionHookServices:
             system=(INSTRUCTIONS,),
             max_tokens=min(_TOKENS_MAX, model.max_output_tokens),
         )
-        reply = await self._reply(request)
-        self._spent(reply.usage)
+        reply = await reply_to(request, metered(self._calls.stream, self._spent), self._publish)
         return text_of(reply.content)
 
     async def ask_agent(self, hook: Hook, prompt: str) -> str:
@@ -139,12 +140,6 @@ class SessionHookServices:
         if state.phase is not ServerPhase.READY:
             return f"MCP server {hook.server!r} is not there: {state.reason or state.phase}"
         return f"MCP server {hook.server!r} has no tool {hook.tool!r}; /mcp lists them"
-
-    async def _reply(self, request: ModelRequest) -> Reply:
-        async for event in self._calls.stream(request):
-            if isinstance(event, ReplyEnd):
-                return event.reply
-        raise ModelError("the reply for a hook ended too early")
 
     async def _may_read(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         verdict = await self._permissions(call, tool, params, mode="plan")

@@ -18,6 +18,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.sampling import sampling
+from agent_cli.policies.metered import metered
 from agent_cli.system import paths
 
 if TYPE_CHECKING:
@@ -88,11 +89,10 @@ class ServerHost:
     def as_host(self, *, one_shot: bool) -> Host:
         """Return the host object for servers; a *one_shot* run offers no dialogs."""
         sample = sampling(
-            self._stream,
+            metered(self._stream, self._spent),
             model=lambda: self._model,
             allow=self._allow,
             check_budget=self._check_budget,
-            spent=self._spent,
         )
         return Host(
             elicit=self._elicit,
@@ -160,7 +160,7 @@ class ServerHost:
             raise ToolError("a server may ask the model only after the user's first prompt")
         self._check_account()
 
-    def _spent(self, _model: str, usage: Usage) -> None:
+    def _spent(self, usage: Usage) -> None:
         conversation = self._agent().conversation
         if not conversation.prompts:
             return  # begun meanwhile: it does not bear the cost of the one before
