@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.foreign_sessions.said import (
-    CallMade,
-    ReplySaid,
-    ResultSaid,
-    Said,
-    Summarised,
-    UserSaid,
+from agent_cli.foreign_sessions.records import (
+    CallRecord,
+    ForeignRecord,
+    ReplyRecord,
+    ResultRecord,
+    SummaryRecord,
+    UserRecord,
+    at_ms,
 )
-from agent_cli.foreign_sessions.times import at_ms
 from agent_cli.system.shapes import is_array, is_object
 
 _Line = Mapping[str, Json]
@@ -39,30 +39,30 @@ def opening(line: _Line) -> tuple[str, str]:
     return cwd if isinstance(cwd, str) else "", title
 
 
-def said_in(lines: list[_Line]) -> list[Said]:
-    """Return what was said, in order."""
+def records_in(lines: list[_Line]) -> list[ForeignRecord]:
+    """Return the records of the session, in order."""
     spoken = [line for line in lines if line.get("uuid") and not line.get("isSidechain")]
     on_chain = _chain(spoken)
     replies = {_reply_id(line) for line in spoken if line["uuid"] in on_chain} - {""}
-    said: list[Said] = []
+    records: list[ForeignRecord] = []
     last_reply = ""
     for line in spoken:
         reply_id = _reply_id(line)
         if line["uuid"] not in on_chain and reply_id not in replies:
-            said += _results(line)
+            records += _results(line)
             continue
         if line.get("type") == "assistant":
-            _add_reply(said, line, is_same=bool(reply_id) and reply_id == last_reply)
+            _add_reply(records, line, is_same=bool(reply_id) and reply_id == last_reply)
             last_reply = reply_id
         elif line.get("isCompactSummary"):
             text = " ".join(str(block.get("text", "")) for block in _user_blocks(line))
-            said.append(Summarised(at_ms(line), text))
+            records.append(SummaryRecord(at_ms(line), text))
         elif line.get("type") == "user":
-            said += _results(line)
+            records += _results(line)
             blocks = tuple(_user_blocks(line))
             if blocks:
-                said.append(UserSaid(at_ms(line), blocks, is_typed=not line.get("isMeta")))
-    return said
+                records.append(UserRecord(at_ms(line), blocks, is_typed=not line.get("isMeta")))
+    return records
 
 
 def _chain(spoken: list[_Line]) -> set[Json]:
@@ -84,39 +84,41 @@ def _reply_id(line: _Line) -> str:
     return str(message.get("id", "")) if is_reply and is_object(message) else ""
 
 
-def _add_reply(said: list[Said], line: _Line, *, is_same: bool) -> None:
+def _add_reply(records: list[ForeignRecord], line: _Line, *, is_same: bool) -> None:
     message = line.get("message")
     if not is_object(message) or message.get("model") == _SYNTHETIC:
         return
     found = [part for block in _blocks(message.get("content")) for part in _parts(block)]
     # Results of earlier calls of the same reply may stand between its lines.
-    open_reply = next((each for each in reversed(said) if not isinstance(each, ResultSaid)), None)
-    if is_same and isinstance(open_reply, ReplySaid):
+    open_reply = next(
+        (each for each in reversed(records) if not isinstance(each, ResultRecord)), None
+    )
+    if is_same and isinstance(open_reply, ReplyRecord):
         open_reply.parts.extend(found)
     else:
-        said.append(ReplySaid(at_ms(line), str(message.get("model", "")), found))
+        records.append(ReplyRecord(at_ms(line), str(message.get("model", "")), found))
 
 
-def _parts(block: Mapping[str, Json]) -> Iterator[str | CallMade]:
+def _parts(block: Mapping[str, Json]) -> Iterator[str | CallRecord]:
     match block.get("type"):
         case "text":
             yield str(block.get("text") or "")
         case "tool_use":
-            yield CallMade(str(block.get("id")), str(block.get("name")), block.get("input"))
+            yield CallRecord(str(block.get("id")), str(block.get("name")), block.get("input"))
         case "server_tool_use":
             yield f"[{block.get('name')}: {block.get('input')}]"
         case _:
             return  # thinking, and results of the server's tools
 
 
-def _results(line: _Line) -> Iterator[ResultSaid]:
+def _results(line: _Line) -> Iterator[ResultRecord]:
     message = line.get("message")
     content = message.get("content") if is_object(message) else None
     for block in content if is_array(content) else ():
         if is_object(block) and block.get("type") == "tool_result":
             found = tuple(_blocks(block.get("content")))
             is_error = block.get("is_error") is True
-            yield ResultSaid(str(block.get("tool_use_id")), found, is_error)
+            yield ResultRecord(str(block.get("tool_use_id")), found, is_error)
 
 
 def _user_blocks(line: _Line) -> Iterator[Block]:
@@ -139,7 +141,7 @@ def _blocks(content: Json) -> Iterator[Block]:
 
 
 def _typed(text: str) -> str:
-    """Return what the user typed: a command as `/name arguments`, without what nobody said."""
+    """Return what the user typed: a command as `/name arguments`, without the added text."""
     if command := _COMMAND.search(text):
         given = _ARGUMENTS.search(text)
         return f"/{command[1].lstrip('/')} {given[1] if given else ''}".strip()

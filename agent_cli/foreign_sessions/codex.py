@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.foreign_sessions.said import (
-    CallMade,
-    ReplySaid,
-    ResultSaid,
-    Said,
-    Summarised,
-    UserSaid,
+from agent_cli.foreign_sessions.records import (
+    CallRecord,
+    ForeignRecord,
+    ReplyRecord,
+    ResultRecord,
+    SummaryRecord,
+    UserRecord,
+    at_ms,
 )
-from agent_cli.foreign_sessions.times import at_ms
 from agent_cli.system.shapes import is_array, is_object
 
 _Line = Mapping[str, Json]
@@ -41,9 +41,9 @@ def opening(line: _Line) -> tuple[str, str]:
     return cwd if isinstance(cwd, str) else "", title
 
 
-def said_in(lines: list[_Line]) -> list[Said]:
-    """Return what was said, in order."""
-    said: list[Said] = []
+def records_in(lines: list[_Line]) -> list[ForeignRecord]:
+    """Return the records of the session, in order."""
+    records: list[ForeignRecord] = []
     model = ""
     for line in lines:
         payload = _payload(line)
@@ -52,13 +52,13 @@ def said_in(lines: list[_Line]) -> list[Said]:
                 model = str(payload.get("model") or model)
             case "compacted":
                 if isinstance(summary := payload.get("message"), str) and summary:
-                    said.append(Summarised(at_ms(line), summary))
+                    records.append(SummaryRecord(at_ms(line), summary))
             case "event_msg":
                 if payload.get("type") == "thread_rolled_back":
-                    _roll_back(said, payload.get("num_turns"))
+                    _roll_back(records, payload.get("num_turns"))
             case _:
-                _add(said, payload, at_ms(line), model)
-    return said
+                _add(records, payload, at_ms(line), model)
+    return records
 
 
 def _payload(line: _Line) -> Mapping[str, Json]:
@@ -66,40 +66,40 @@ def _payload(line: _Line) -> Mapping[str, Json]:
     return payload if is_object(payload) else line
 
 
-def _add(said: list[Said], item: Mapping[str, Json], at: int, model: str) -> None:
+def _add(records: list[ForeignRecord], item: Mapping[str, Json], at: int, model: str) -> None:
     match item.get("type"), item.get("role"):
         case "message", "user":
             if blocks := tuple(_user_blocks(item)):
-                said.append(UserSaid(at, blocks))
+                records.append(UserRecord(at, blocks))
         case "message", "assistant":
-            _reply(said, at, model).parts.extend(_texts(item))
+            _reply(records, at, model).parts.extend(_texts(item))
         case (("function_call" | "custom_tool_call" | "local_shell_call"), _):
-            _reply(said, at, model).parts.append(_call(item))
+            _reply(records, at, model).parts.append(_call(item))
         case str(kind), _ if kind in _RESULTS:
             blocks, is_error = _output(item.get("output"))
-            said.append(ResultSaid(str(item.get("call_id")), blocks, is_error))
+            records.append(ResultRecord(str(item.get("call_id")), blocks, is_error))
         case "web_search_call", _:
-            _reply(said, at, model).parts.append(f"[web search: {item.get('action')}]")
+            _reply(records, at, model).parts.append(f"[web search: {item.get('action')}]")
         case _:
             return  # reasoning, and what other versions add
 
 
-def _reply(said: list[Said], at: int, model: str) -> ReplySaid:
-    if said and isinstance(said[-1], ReplySaid):
-        return said[-1]
-    reply = ReplySaid(at, model)
-    said.append(reply)
+def _reply(records: list[ForeignRecord], at: int, model: str) -> ReplyRecord:
+    if records and isinstance(records[-1], ReplyRecord):
+        return records[-1]
+    reply = ReplyRecord(at, model)
+    records.append(reply)
     return reply
 
 
-def _roll_back(said: list[Said], turns: Json) -> None:
+def _roll_back(records: list[ForeignRecord], turns: Json) -> None:
     """Remove the last prompts, which the user took back."""
     for _ in range(turns if isinstance(turns, int) else 0):
-        starts = [number for number, each in enumerate(said) if isinstance(each, UserSaid)]
-        del said[starts[-1] if starts else 0 :]
+        starts = [number for number, each in enumerate(records) if isinstance(each, UserRecord)]
+        del records[starts[-1] if starts else 0 :]
 
 
-def _call(item: Mapping[str, Json]) -> CallMade:
+def _call(item: Mapping[str, Json]) -> CallRecord:
     name, given = str(item.get("name") or "local_shell"), item.get("arguments")
     value: Json = item.get("action") or {"input": item.get("input")}
     if isinstance(given, str):
@@ -107,7 +107,7 @@ def _call(item: Mapping[str, Json]) -> CallMade:
             value = json.loads(given)
         except (ValueError, RecursionError):
             value = {"arguments": given}
-    return CallMade(str(item.get("call_id") or item.get("id")), name, value)
+    return CallRecord(str(item.get("call_id") or item.get("id")), name, value)
 
 
 def _output(output: Json) -> tuple[tuple[Block, ...], bool]:

@@ -11,7 +11,7 @@ from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json, Prompt
 from agent_cli.foreign_sessions import claude, codex
-from agent_cli.foreign_sessions.said import Said
+from agent_cli.foreign_sessions.records import ForeignRecord
 from agent_cli.foreign_sessions.timeline import prompts_of
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
@@ -60,14 +60,14 @@ class ForeignSession:
         """Return its prompts in our form, without thinking, each call with a result.
 
         Raises:
-            SessionError: It cannot be read, or nothing was said in it.
+            SessionError: It cannot be read, or holds no message.
         """
-        prompts = prompts_of(self._said())
+        prompts = prompts_of(self._records())
         if not prompts:
             raise SessionError(f"nothing was said in session {self.id} of {self.program}")
         return prompts
 
-    def _said(self) -> list[Said]:
+    def _records(self) -> list[ForeignRecord]:
         try:
             if self.path.stat().st_size > _BYTES_MAX:
                 raise SessionError(f"{self.path} has more than {_BYTES_MAX // 1024**2} MB")
@@ -77,9 +77,9 @@ class ForeignSession:
         return _READ[self.program]([*_lines_of(data)])
 
 
-_READ: Final[Mapping[str, Callable[[list[Mapping[str, Json]]], list[Said]]]] = {
-    "claude": claude.said_in,
-    "codex": codex.said_in,
+_READ: Final[Mapping[str, Callable[[list[Mapping[str, Json]]], list[ForeignRecord]]]] = {
+    "claude": claude.records_in,
+    "codex": codex.records_in,
 }
 _OPENING: Final[Mapping[str, Callable[[Mapping[str, Json]], tuple[str, str]]]] = {
     "claude": claude.opening,
@@ -125,7 +125,7 @@ def find_foreign(id: str) -> ForeignSession | None:
 
 
 def described(sessions: list[ForeignSession]) -> list[SessionInfo]:
-    """Return the list entries of those *sessions* in which something was said."""
+    """Return the list entries of the *sessions* that hold a message."""
     return [info for each in sessions if (info := each.describe()).title]
 
 

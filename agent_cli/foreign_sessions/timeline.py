@@ -1,4 +1,4 @@
-"""Make prompts of what was said elsewhere, so that the API takes every request made of them.
+"""Make prompts from the records of another agent, valid for every request to the API.
 
 Thinking is left out: its signature belongs to another request. Each call has an id, a name and an
 input that the API accepts, and a result; no text is empty; what it does not know becomes text.
@@ -24,13 +24,13 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.core.recorded_calls import new_id
-from agent_cli.foreign_sessions.said import (
-    CallMade,
-    ReplySaid,
-    ResultSaid,
-    Said,
-    Summarised,
-    UserSaid,
+from agent_cli.foreign_sessions.records import (
+    CallRecord,
+    ForeignRecord,
+    ReplyRecord,
+    ResultRecord,
+    SummaryRecord,
+    UserRecord,
 )
 from agent_cli.system.shapes import is_object
 
@@ -42,16 +42,16 @@ _NO_RESULT: Final = "The session ended before this call had a result."
 _NOTHING: Final = "(no output)"
 
 
-def prompts_of(said: Iterable[Said]) -> list[Prompt]:
-    """Return the prompts for *said*, completed; what stands before the first one is left out."""
-    every = [*said]
-    results = {each.id: each for each in every if isinstance(each, ResultSaid)}
+def prompts_of(records: Iterable[ForeignRecord]) -> list[Prompt]:
+    """Return completed prompts; records before the first prompt are left out."""
+    every = [*records]
+    results = {each.id: each for each in every if isinstance(each, ResultRecord)}
     prompts: list[Prompt] = []
     used: set[str] = set()
-    summary: Summarised | None = None
+    summary: SummaryRecord | None = None
     for each in every:
         match each:
-            case UserSaid():
+            case UserRecord():
                 content = tuple(_blocks(each.blocks))
                 if content and not each.is_typed and prompts:
                     added = UserOutput(new_id(), each.at_ms, content, PROGRAM)
@@ -59,54 +59,56 @@ def prompts_of(said: Iterable[Said]) -> list[Prompt]:
                 elif content:
                     prompts.append(_prompt(each, content, summary))
                     summary = None
-            case ReplySaid() if prompts:
+            case ReplyRecord() if prompts:
                 _take_summary(prompts[-1], summary, each.at_ms)
                 summary = None
                 prompts[-1].output += _reply(each, results, used)
-            case Summarised():
+            case SummaryRecord():
                 summary = each
             case _:
                 pass
     return prompts
 
 
-def _prompt(said: UserSaid, content: tuple[Block, ...], summary: Summarised | None) -> Prompt:
-    message = UserOutput(new_id(), said.at_ms, content, USER)
-    prompt = Prompt(new_id(), "local", "normal", said.at_ms, state="completed", input=message)
+def _prompt(
+    record: UserRecord, content: tuple[Block, ...], summary: SummaryRecord | None
+) -> Prompt:
+    message = UserOutput(new_id(), record.at_ms, content, USER)
+    prompt = Prompt(new_id(), "local", "normal", record.at_ms, state="completed", input=message)
     if summary:
         prompt.output.append(_compaction(summary, message.id))
     return prompt
 
 
-def _take_summary(prompt: Prompt, summary: Summarised | None, at_ms: int) -> None:
+def _take_summary(prompt: Prompt, summary: SummaryRecord | None, at_ms: int) -> None:
     """Put a summary that was made during a run before a message that goes on from it."""
     if summary:
         goes_on = UserOutput(new_id(), at_ms, (text_block("Go on."),), PROGRAM)
         prompt.output += (goes_on, _compaction(summary, goes_on.id))
 
 
-def _compaction(summary: Summarised, first_kept_id: str) -> CompactionOutput:
+def _compaction(summary: SummaryRecord, first_kept_id: str) -> CompactionOutput:
     return CompactionOutput(new_id(), summary.at_ms, summary.summary, first_kept_id)
 
 
-def _reply(said: ReplySaid, results: dict[str, ResultSaid], used: set[str]) -> list[Output]:
+def _reply(record: ReplyRecord, results: dict[str, ResultRecord], used: set[str]) -> list[Output]:
     reply_id, output = new_id(), list[Output]()
-    calls = [part for part in said.parts if isinstance(part, CallMade)]
+    calls = [part for part in record.parts if isinstance(part, CallRecord)]
     # Texts before calls: results follow the calls of a reply at once.
-    for part in said.parts:
+    for part in record.parts:
         if isinstance(part, str) and part.strip():
-            output.append(TextOutput(new_id(), said.at_ms, reply_id, text_block(part)))
+            output.append(TextOutput(new_id(), record.at_ms, reply_id, text_block(part)))
     for call in calls:
-        output.append(_call(call, said.at_ms, reply_id, results.get(call.id), used))
+        output.append(_call(call, record.at_ms, reply_id, results.get(call.id), used))
     if output:
         stop_reason = "tool_use" if calls else "end_turn"
-        model = said.model or "unknown"
-        output.append(ReplyOutput(new_id(), said.at_ms, reply_id, model, stop_reason))
+        model = record.model or "unknown"
+        output.append(ReplyOutput(new_id(), record.at_ms, reply_id, model, stop_reason))
     return output
 
 
 def _call(
-    call: CallMade, at_ms: int, reply_id: str, result: ResultSaid | None, used: set[str]
+    call: CallRecord, at_ms: int, reply_id: str, result: ResultRecord | None, used: set[str]
 ) -> ToolOutput:
     id = call.id if _ID.fullmatch(call.id) and call.id not in used else f"call_{new_id()}"
     used.add(id)

@@ -1,5 +1,7 @@
-"""What was said in a session of another agent, in order, before it is made valid."""
+"""The records of another agent's session, in order, before `timeline` makes them valid."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Block, Json
@@ -7,7 +9,7 @@ from agent_cli.system.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class UserSaid:
+class UserRecord:
     """A message in the user's role; not typed if the program wrote it."""
 
     at_ms: int
@@ -16,7 +18,7 @@ class UserSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class CallMade:
+class CallRecord:
     """A tool call; the id is the other program's."""
 
     id: str
@@ -25,16 +27,16 @@ class CallMade:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplySaid:
+class ReplyRecord:
     """A reply of the model: texts and calls, in order."""
 
     at_ms: int
     model: str
-    parts: list[str | CallMade] = field(default_factory=list[str | CallMade])
+    parts: list[str | CallRecord] = field(default_factory=list[str | CallRecord])
 
 
 @dataclass(frozen=True, slots=True)
-class ResultSaid:
+class ResultRecord:
     """The result of a call."""
 
     id: str
@@ -43,11 +45,19 @@ class ResultSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class Summarised:
+class SummaryRecord:
     """From here on the model was shown *summary* in place of all before."""
 
     at_ms: int
     summary: str
 
 
-Said: TypeAlias = UserSaid | ReplySaid | ResultSaid | Summarised
+ForeignRecord: TypeAlias = UserRecord | ReplyRecord | ResultRecord | SummaryRecord
+
+
+def at_ms(line: Mapping[str, Json]) -> int:
+    """Return the time of a line in Unix ms; 0 if it has none."""
+    try:
+        return int(datetime.fromisoformat(str(line.get("timestamp"))).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0
