@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Final, NoReturn
 
 from agent_cli.acp.approvals import AgentCalls, PermissionRequests, QuestionClosed
-from agent_cli.acp.client import EditorClient
+from agent_cli.acp.client import EditorClient, EditorDocuments
 from agent_cli.acp.commands import available_commands, run_command
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
-from agent_cli.acp.documents import EditorDocuments
 from agent_cli.acp.faults import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,

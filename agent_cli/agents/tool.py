@@ -11,8 +11,14 @@ from agent_cli.agents.children import Children
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.parameters import Parameters, without_docstring
-from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import (
+    Approval,
+    Parameters,
+    Tool,
+    ToolContext,
+    ToolResult,
+    without_docstring,
+)
 from agent_cli.contracts.wording import one_line
 
 TOOL: Final = "agent"

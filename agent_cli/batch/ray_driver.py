@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
 from agent_cli.batch.local import GRACE_S
-from agent_cli.batch.ray_copy import write_files
 from agent_cli.batch.ray_pause import PauseKeeper
-from agent_cli.batch.ray_worker import run_on_node
+from agent_cli.batch.ray_worker import run_on_node, write_files
 
 FORCE_AFTER_S: Final = GRACE_S + 5
 """Seconds from a request to end until the worker processes are killed."""

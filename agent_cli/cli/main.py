@@ -85,8 +85,7 @@ def _ended(
 ) -> int:
     """Return *exit_code*; the JSON formats print a result first, because readers wait for it."""
     if asks_for_json(argv):
-        from agent_cli.headless.report import RunReport  # noqa: PLC0415 - rare
-        from agent_cli.headless.stream_json import to_line  # noqa: PLC0415
+        from agent_cli.headless.report import RunReport, to_line  # noqa: PLC0415 - rare
 
         report = RunReport.of_failure(error) if error else RunReport()
         report.stop_reason, report.exit_code = stop_reason, exit_code

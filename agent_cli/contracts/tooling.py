@@ -22,7 +22,8 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.config import JsonDict
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
@@ -351,3 +352,18 @@ def require_unique_names(tools: Sequence[Tool]) -> None:
     at = {x.name: [each.execute.__module__ for each in tools if each.name == x.name] for x in tools}
     if twice := [f"{name} ({', '.join(each)})" for name, each in at.items() if len(each) > 1]:
         raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")
+
+
+COMMAND_LIMIT_MAX_S: Final = 600
+"""The longest time that a call may give a command."""
+
+
+def without_docstring(schema: JsonDict) -> None:
+    """Remove the class docstring from a schema: it is for readers of the code and costs tokens."""
+    schema.pop("description", None)
+
+
+class Parameters(BaseModel):
+    """Parameters given by the model; an unknown name is an error that the model reads."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=without_docstring)

@@ -1,5 +1,12 @@
-"""The result of a run: the object that ends the JSON formats."""
+"""A run as JSON: each event as a line of stream-json, and the object that ends both formats.
 
+Every event has its fields under their own names, `type` first. Of a streaming reply only the new
+piece is written, because repeating the whole would be quadratic.
+"""
+
+import dataclasses
+import json
+import math
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,9 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
+from agent_cli.contracts.events import Event, MessageUpdate
 from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.shapes import is_mapping, is_sequence
 from agent_cli.system.stop_signals import exit_code_of
 
 EXIT_CODES: Final = {
@@ -81,3 +90,39 @@ class RunReport:
             **({"refused_hosts": [*self.refused_hosts]} if self.refused_hosts else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }
+
+
+_NAMES: Final = ("type", "kind", "role", "state")
+
+
+def to_json(event: Event) -> dict[str, Json]:
+    """Return *event* as an object whose first key is `type`."""
+    if isinstance(event, MessageUpdate):
+        return {"type": event.type, "event": _value(event.event)}
+    shown = _value(event)
+    assert isinstance(shown, dict)
+    return shown
+
+
+def to_line(shown: dict[str, Json]) -> str:
+    """Return *shown* as one line of printable ASCII.
+
+    Readers that split at U+2028 get whole objects, and a terminal gets no control characters.
+    """
+    return json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _value(value: object) -> Json:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number; tools and servers may send one
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if is_mapping(value):
+        return {str(key): _value(part) for key, part in value.items()}
+    if is_sequence(value):
+        return [_value(part) for part in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [name for name in _NAMES if hasattr(value, name)]
+        fields = [field.name for field in dataclasses.fields(value)]
+        return {name: _value(getattr(value, name)) for name in dict.fromkeys(names + fields)}
+    raise TypeError(f"an event holds a {type(value).__name__}, which has no JSON form")

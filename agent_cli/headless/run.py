@@ -28,12 +28,10 @@ from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput, text_bl
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
-from agent_cli.headless.limits import LimitWatch
-from agent_cli.headless.options import RunOptions
+from agent_cli.headless.options import LimitWatch, RunOptions
 from agent_cli.headless.ports import Application
 from agent_cli.headless.prompt import Given, preparing, read_prompt
-from agent_cli.headless.report import EXIT_CODES, RunReport
-from agent_cli.headless.stream_json import to_json, to_line
+from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line
 from agent_cli.system import stop_signals
 from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger

@@ -9,8 +9,7 @@ from typing import Annotated, Final, Protocol
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.parameters import without_docstring
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.plugins.api import Plugin
 
 _PLAN_CHARS_MAX: Final = 40_000

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.parameters import without_docstring
 from agent_cli.contracts.timeline import (
     CompactionOutput,
     CustomOutput,
@@ -24,7 +23,7 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_of,
 )
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries, numbered
 from agent_cli.plugins.api import Plugin, PluginContext

@@ -16,9 +16,8 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ConversationError, ToolError
 from agent_cli.contracts.events import AgentEnd, Event, PromptOutput
 from agent_cli.contracts.messages import now_ms
-from agent_cli.contracts.parameters import without_docstring
 from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState

@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.messages import ToolResultMessage
-from agent_cli.contracts.parameters import without_docstring
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.prompt_files.skill_files import FILE, PluginSkills, Skill, find_skills
 

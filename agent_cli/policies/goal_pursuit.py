@@ -3,6 +3,9 @@
 A source of follow-ups, and a `prepare` contributor that holds the limits during a run. It stops
 when the check passes, a limit is reached, the same failure came twice although nothing had changed
 between, or the model says what blocks it. Why a check and no judgement: docs/decisions/goals.md.
+
+The goal stands in the record: it is resumed, forked and rewound with the conversation, its budget
+included.
 """
 
 import re
@@ -14,13 +17,36 @@ from typing import Final, NoReturn
 
 from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice
-from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress, GoalState
-from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.money import in_microdollars
+from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
-from agent_cli.policies.goal_record import record, recorded
+
+
+def record(conversation: Conversation, progress: GoalProgress) -> None:
+    """Append *progress* to the record; the last one counts."""
+    conversation.note(CustomMessage(GOAL_ENTRY, progress.to_json()))
+
+
+def recorded(conversation: Conversation) -> GoalProgress | None:
+    """Return how far the last goal of *conversation* is; None without one that can be read."""
+    found = None
+    for output in entries(conversation.prompts):
+        if isinstance(output, CustomOutput) and output.name == GOAL_ENTRY:
+            found = output.data
+    if found is None:
+        return None
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - with a goal
+
+    try:
+        return TypeAdapter(GoalProgress).validate_python(found)
+    except ValidationError:  # of a later version
+        return None
+
 
 CHECK_LIMIT_S: Final = 600.0
 # What a kill may lose of the time that is counted.

@@ -343,7 +343,7 @@ class Permissions:
 
     def _may_attempt(self, call: ToolCall, report: Report | None, mode: Mode) -> bool:
         """Return whether to try first if the command does without any lasting effect."""
-        from agent_cli.policies.shell.intent import may_only_read  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell.effects import may_only_read  # noqa: PLC0415 - as above
 
         if (
             report is None

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from agent_cli.sandbox import bwrap, landlock_backend, seatbelt
 from agent_cli.sandbox.bwrap import Bubblewrap
-from agent_cli.sandbox.candidate import Candidate
-from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.confinement import Candidate, Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import State

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pydantic
 
-from agent_cli.sandbox.candidate import Candidate
+from agent_cli.sandbox.confinement import Candidate
 
 PROGRAMS = "programs"
 """Name of the folder of the copies, in the state folder."""

@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.candidate import Candidate
-from agent_cli.sandbox.confinement import Confinement
+from agent_cli.sandbox.confinement import Candidate, Confinement
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter

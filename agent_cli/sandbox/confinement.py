@@ -118,3 +118,14 @@ class Confinement:
         opened = " ".join(f"{number}<{shlex.quote(path)}" for number, path in self.files)
         inner = [*self.prefix, *command]
         return ["/bin/sh", "-c", f'exec {opened} "$@"', "sh", *inner] if opened else inner
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A program that may build the sandbox, found but not yet tried.
+
+    `refusal` says why it must not be run; "" if it may.
+    """
+
+    program: Path
+    refusal: str = ""

@@ -22,8 +22,7 @@ from agent_cli.system.trees import remove_tree
 if TYPE_CHECKING:
     from agent_cli.sandbox.acting import Acting
     from agent_cli.sandbox.backends import Backend
-    from agent_cli.sandbox.candidate import Candidate
-    from agent_cli.sandbox.confinement import Confinement
+    from agent_cli.sandbox.confinement import Candidate, Confinement
     from agent_cli.sandbox.places import Places
     from agent_cli.sandbox.policy import Policy, Rules
     from agent_cli.sandbox.probe import Canaries
@@ -222,7 +221,7 @@ class Sandbox:
         # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends  # noqa: PLC0415
         from agent_cli.sandbox.bundled import PROGRAMS  # noqa: PLC0415
-        from agent_cli.sandbox.candidate import Candidate  # noqa: PLC0415
+        from agent_cli.sandbox.confinement import Candidate  # noqa: PLC0415
         from agent_cli.sandbox.probe import CannotTryError, Memory  # noqa: PLC0415
         from agent_cli.system.aside import forget_old  # noqa: PLC0415
 

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import without_fence
 from agent_cli.system.background import in_background
 

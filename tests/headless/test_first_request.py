@@ -48,7 +48,7 @@ LATER = {
     "agent_cli.providers.recording",
     "agent_cli.providers.anthropic.reply_builder",
     "agent_cli.providers.anthropic.sdk_client",
-    "agent_cli.providers.sse",
+    "agent_cli.providers.events",
     "agent_cli.sandbox.backends",
     "agent_cli.sandbox.denials",
     "agent_cli.sandbox.places",

@@ -21,8 +21,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.headless import run as headless
-from agent_cli.headless.limits import RunLimits
-from agent_cli.headless.options import RunOptions
+from agent_cli.headless.options import RunLimits, RunOptions
 from agent_cli.headless.prompt import read_prompt
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start

@@ -9,8 +9,7 @@ from jsonschema import Draft202012Validator
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Ask
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.headless.report import RunReport
-from agent_cli.headless.stream_json import to_json
+from agent_cli.headless.report import RunReport, to_json
 from docs.stream_json import schema
 from tests.fakes import calls, raises, returns, says, scripted_agent, tool, tool_use
 

@@ -14,8 +14,8 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic import messages
-from agent_cli.providers.anthropic.client import Client
 from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.loop_clients import Client
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.sdk_client import SdkClient
 from agent_cli.providers.anthropic.wire import counted, parameters

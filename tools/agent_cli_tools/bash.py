@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.parameters import COMMAND_LIMIT_MAX_S, Parameters
-from agent_cli.contracts.tooling import Approval, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import (
+    COMMAND_LIMIT_MAX_S,
+    Approval,
+    Parameters,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 from agent_cli.contracts.wording import UNSANDBOXED
 
 if TYPE_CHECKING:

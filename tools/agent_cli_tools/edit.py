@@ -9,8 +9,7 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.system.records import dataclass
 from agent_cli_tools.notebooks import Notebook, notebook_in

@@ -13,9 +13,8 @@ from pydantic import Field
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.image_files import image_type
-from agent_cli.contracts.parameters import Parameters
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.system.fixed_paths import directory_at, names_in
 from agent_cli_tools.notebooks import Notebook, notebook_in

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace

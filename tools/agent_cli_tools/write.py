@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.parameters import Parameters
-from agent_cli.contracts.tooling import FileContents, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
 from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change

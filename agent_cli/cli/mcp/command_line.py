@@ -12,7 +12,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from agent_cli.cli.mcp import configuring
-from agent_cli.cli.mcp.context import CommandContext
+from agent_cli.cli.mcp.context import CommandContext, CommandParser
 from agent_cli.cli.mcp.exercise import (
     Agree,
     Answers,
@@ -21,7 +21,6 @@ from agent_cli.cli.mcp.exercise import (
     answer_with,
     exercise,
 )
-from agent_cli.cli.mcp.parser import CommandParser
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json

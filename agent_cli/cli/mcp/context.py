@@ -1,9 +1,10 @@
-"""The context of `agent-cli mcp` commands: servers, stores and output streams."""
+"""The context of `agent-cli mcp` commands: servers, stores, output streams, and their parser."""
 
+import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
@@ -81,3 +82,11 @@ class CommandContext:
         self.say(state.reason)
         for line in state.unquoted:
             self.say(f"  │ {line}")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Reports errors in the style of the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error as one sentence."""
+        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")

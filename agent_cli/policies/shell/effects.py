@@ -2,6 +2,10 @@
 
 Nothing here decides whether a command may run. A command that is not in the table gets
 the objection of the part that rejected it.
+
+A script is tried read-only before anybody is asked (`may_only_read`), unless it says that it
+changes something, or hides errors of a program that may: the attempt would seem to have succeeded.
+Nothing is safe because of this: the sandbox of the attempt is what prevents changes.
 """
 
 import os
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from agent_cli.policies.shell.effect_table import Kind, effect_table
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
-from agent_cli.policies.shell.hidden_errors import hides_errors
+from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.readings import (
@@ -23,6 +27,7 @@ from agent_cli.policies.shell.readings import (
 from agent_cli.policies.shell.syntax import (
     WRITING,
     descendants,
+    is_descriptor,
     opened_file,
     source,
     syntax_tree,
@@ -32,6 +37,52 @@ from agent_cli.policies.shell.words import likely_word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+_BOTH: Final = frozenset({"&>", "&>>"})
+_TO_FILE: Final = frozenset({">", ">>", ">|", "<>"})
+_ELSEWHERE: Final = frozenset({"pipeline", "command_substitution", "process_substitution"})
+
+
+def hides_errors(script: str) -> bool:
+    """Return whether *script* sends errors elsewhere than to its output: away, or to a filter."""
+    for node in descendants(syntax_tree(script)):
+        if node.type == "|&" or (node.type == "file_redirect" and _hides(node)):
+            return True
+    return False
+
+
+def _hides(redirect: "Node") -> bool:
+    operator, stream = _operator(redirect), _stream(redirect)
+    opened = opened_file(redirect)
+    target = source(opened) if opened else ""
+    if operator in _BOTH:
+        return True
+    if operator in (">&", ">&-") and not (target.isdecimal() and stream != "2"):
+        return stream in ("", "2") and not (target == "1" and not _is_taken(redirect))
+    return stream == "2" and operator in _TO_FILE
+
+
+def _is_taken(redirect: "Node") -> bool:
+    """Return whether standard output goes elsewhere at this redirect, and errors with it."""
+    earlier = redirect.prev_sibling
+    while earlier is not None:
+        if earlier.type == "file_redirect" and _stream(earlier) in ("", "1"):
+            return True
+        earlier = earlier.prev_sibling
+    around = redirect.parent
+    while around is not None and around.type not in _ELSEWHERE:
+        around = around.parent
+    return around is not None
+
+
+def _operator(redirect: "Node") -> str:
+    return next((child.type for child in redirect.children if not child.is_named), "")
+
+
+def _stream(redirect: "Node") -> str:
+    return next((source(child) for child in redirect.children if is_descriptor(child)), "")
+
 
 _WRAPPERS: Final = frozenset(
     {
@@ -210,3 +261,15 @@ def _targets(tree: "Node", place: Place) -> Iterator[str]:
             yield "a file whose name is known only when it runs"
         elif target and target not in _NO_FILES:
             yield f"{_clipped(target)}{outside_note(target, place)}"
+
+
+def may_only_read(script: str, place: Place) -> bool:
+    """Return whether nothing in the text of *script* says that it does more than to read.
+
+    To read a secret is more: the sandbox would hide it.
+    """
+    kinds = {act.kind for act in acts(script, place)}
+    if "acts" in kinds or any(map(place.is_secret, named_paths(script, place))):
+        return False
+    hides = "hides" in kinds or hides_errors(script)
+    return not (hides and "unknown" in kinds)

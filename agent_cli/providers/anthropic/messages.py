@@ -32,8 +32,8 @@ from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
-    from agent_cli.providers.anthropic.client import Client
-    from agent_cli.providers.sse import ServerSentEvent
+    from agent_cli.providers.anthropic.loop_clients import Client
+    from agent_cli.providers.events import ServerSentEvent
     from agent_cli.providers.transport import OpenReply
 
 NO_STREAMS = ("text/html", "application/json")

@@ -15,8 +15,7 @@ from agent_cli.contracts.wording import one_line, share
 from agent_cli.repl.commands.agents import AGENTS_COMMAND
 from agent_cli.repl.commands.jobs import JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
-from agent_cli.repl.commands.spec import Command, Context
-from agent_cli.repl.commands.views import show
+from agent_cli.repl.commands.spec import Command, Context, show
 from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
 from agent_cli.system.desktop import copy_text, way_to_copy

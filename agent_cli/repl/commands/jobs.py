@@ -5,8 +5,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import one_line
-from agent_cli.repl.commands.spec import Command, Context
-from agent_cli.repl.commands.views import show
+from agent_cli.repl.commands.spec import Command, Context, show
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.sanitize import clean, reveal
 

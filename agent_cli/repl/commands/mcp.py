@@ -9,8 +9,7 @@ from agent_cli.contracts.servers import ServerResource, ServerState
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.preview import write_rows
-from agent_cli.repl.commands.spec import Command, Context
-from agent_cli.repl.commands.views import show
+from agent_cli.repl.commands.spec import Command, Context, show
 from agent_cli.repl.mcp.foreign_words import named
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.sign_in import SignIn

@@ -18,8 +18,7 @@ from agent_cli.repl.commands.help import about, every_line, overview
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
 from agent_cli.repl.commands.settings import SETTING_COMMANDS, model_of_prompt
-from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
-from agent_cli.repl.commands.views import show
+from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.mcp.prompts import server_commands
 from agent_cli.repl.ports import Application
 

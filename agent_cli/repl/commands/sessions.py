@@ -14,9 +14,8 @@ from agent_cli.core.branching import BranchPoint, places
 from agent_cli.core.pins import pin, pins, unpin
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
-from agent_cli.repl.ports import Application
+from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import recalled, said_in, typed_prompts
-from agent_cli.repl.sessions import SessionsPort
 from agent_cli.terminal.narration import ago, describe_place
 from agent_cli.terminal.sanitize import reveal
 

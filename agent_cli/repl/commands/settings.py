@@ -11,8 +11,7 @@ from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.wording import one_line
-from agent_cli.repl.commands.spec import Command, Context, pick
-from agent_cli.repl.commands.views import show
+from agent_cli.repl.commands.spec import Command, Context, pick, show
 from agent_cli.terminal.sanitize import clean
 
 _LEVELS: Final[dict[str, ThinkingLevel | None]] = {

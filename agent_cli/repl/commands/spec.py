@@ -1,8 +1,9 @@
-"""The definition of a slash command, its context, and selection from lists."""
+"""The definition of a slash command, its context, its views, and selection from lists."""
 
+import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
@@ -13,6 +14,10 @@ from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.ports import Application
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.writer import Pages
+
+if TYPE_CHECKING:
+    from agent_cli.terminal.views.console import View
+
 
 LISTED_MAX: Final = 10
 """Rows of a list with numbers."""
@@ -176,3 +181,15 @@ def index_of(typed: str, count: int) -> int:
     if not number.isdecimal() or not 1 <= int(number) <= count:
         raise UsageError(f"{one_line(number)} is not one of the numbers from 1 to {count}")
     return int(number) - 1
+
+
+def show(context: Context, view: "View") -> None:
+    """Write *view* to the command's output.
+
+    Pipes and screen readers have no `controls`: they get one record per line, undrawn.
+    """
+    from agent_cli.terminal.views.console import drawn_text  # noqa: PLC0415 - rich, when it is used
+
+    drawn = context.controls is not None
+    width = shutil.get_terminal_size().columns if drawn else None
+    context.writer.aside(drawn_text(view, width=width))

@@ -1,6 +1,6 @@
-"""Screen functions for commands."""
+"""Screen functions for commands, and the folded transcript of a resumed session."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import get_args
 
@@ -9,12 +9,14 @@ from agent_cli.contracts.options import ThemeChoice
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
-from agent_cli.repl.live.earlier import earlier_rows
 from agent_cli.repl.live.input.editing import terminal_lent
+from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.widgets import Details
-from agent_cli.repl.recall import FOLDED_ROWS, earlier_in
+from agent_cli.repl.live.sentences import sentence_rows
+from agent_cli.repl.live.widgets import Details, SideOutput
+from agent_cli.repl.markdown import THEMES, rendered
+from agent_cli.repl.recall import FOLDED_ROWS, Earlier, earlier_in, left_out_row, the_end_of
 
 
 class ScreenControls:
@@ -100,3 +102,43 @@ class ScreenControls:
         if name not in themes:
             raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(themes)}")
         self._screen.paint.use_theme(themes[name])
+
+
+def earlier_rows(
+    earlier: Earlier,
+    *,
+    paint: Paint,
+    columns: int,
+    echo: Callable[[str], list[str]],
+    side_output: Callable[[SideOutput], list[str]],
+    folded: Callable[[list[str], str], list[str]],
+) -> list[str]:
+    """Return rows for prompts, side outputs of tools, and answers.
+
+    Args:
+        earlier: The exchange.
+        paint: Gives the colours.
+        columns: The width of the terminal.
+        echo: Makes the rows of a user's message.
+        side_output: Makes the rows of a file or a widget.
+        folded: Returns the first rows of an answer, and keeps its text for `/output`.
+    """
+
+    def drawn(text: str) -> list[str]:
+        return rendered(text, columns, THEMES[paint.theme])
+
+    warning = paint.begin("warning")
+    before: list[str] = []
+    for exchange in earlier.before:
+        before += echo(exchange.said)
+        before += [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
+        before += folded(drawn(exchange.answer), exchange.answer)
+    return [
+        paint.text(earlier.about, "dim"),
+        *(paint.text(row, "dim") for row in left_out_row(earlier)),
+        *before,
+        *echo(earlier.said),
+        *(row for output in earlier.handed_over for row in side_output(output)),
+        *the_end_of(drawn(earlier.answer)),
+        *(row for text in earlier.cut for row in sentence_rows(text, columns, warning)),
+    ]

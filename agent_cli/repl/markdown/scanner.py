@@ -9,10 +9,9 @@ import re
 from typing import Final, Self
 
 from agent_cli.repl.markdown.code import Code, Fence
-from agent_cli.repl.markdown.containers import indent_of, list_mark, opened
 from agent_cli.repl.markdown.highlight import highlighter
 from agent_cli.repl.markdown.leaf import Leaf
-from agent_cli.repl.markdown.page import Page
+from agent_cli.repl.markdown.page import Page, indent_of, list_mark, opened
 from agent_cli.repl.markdown.pieces import Piece
 from agent_cli.repl.markdown.prose import Prose, heading_style
 from agent_cli.repl.markdown.table import MarkdownTable, alignments, split_cells

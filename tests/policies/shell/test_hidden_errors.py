@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.policies.shell.hidden_errors import hides_errors
+from agent_cli.policies.shell.effects import hides_errors
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.declining import SAYING
-from agent_cli.headless.stream_json import to_json
+from agent_cli.headless.report import to_json
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows, text_of
 from agent_cli.repl.live.display import Sequence

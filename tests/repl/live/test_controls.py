@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agent_cli.contracts.timeline import Json, WidgetOutput
-from agent_cli.repl.live.earlier import earlier_rows
+from agent_cli.repl.live.controls import earlier_rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Results
 from agent_cli.repl.live.widgets import Details

@@ -12,7 +12,7 @@ from agent_cli.contracts.provider import TextDelta, ToolCallStart
 from agent_cli.contracts.timeline import Json, Prompt, TextOutput, ToolOutput, Usage, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.headless.stream_json import to_json, to_line
+from agent_cli.headless.report import to_json, to_line
 from agent_cli.session_store.codec import Codec
 from tests.fakes import calls, returns, scripted_agent, tool, tool_use
 from tests.session_store.recordings import ask_about

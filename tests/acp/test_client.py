@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.acp import documents
-from agent_cli.acp.client import EditorClient
-from agent_cli.acp.documents import EditorDocuments
+from agent_cli.acp import client
+from agent_cli.acp.client import EditorClient, EditorDocuments
 from agent_cli.acp.faults import ConnectionLost, RpcFault
 from agent_cli.acp.schema import ClientCapabilities, checked
 from agent_cli.contracts.errors import ToolError
@@ -65,7 +64,7 @@ async def test_write_refused_by_the_editor_returns_false() -> None:
 async def test_unanswered_write_reports_an_unknown_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(documents, "_LIMIT_S", 0.05)
+    monkeypatch.setattr(client, "_LIMIT_S", 0.05)
     editor, _ = editor_with(None, BOTH)
 
     assert await asyncio.to_thread(editor.read, Path("/a")) is None

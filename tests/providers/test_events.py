@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.providers.sse import EventDecoder, ServerSentEvent
+from agent_cli.providers.events import EventDecoder, ServerSentEvent
 
 STREAM = (
     b": a comment\n"
