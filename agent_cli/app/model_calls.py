@@ -74,6 +74,10 @@ class ModelCalls:
             level_for=(lambda _model, level: level) if settings.provider.is_chat else level_for,
         )
 
+    def effort_is_free(self, model_id: str) -> bool:
+        """Return whether a change of the effort leaves what the model has cached."""
+        return self._provider.states_effort(self.named(model_id))
+
     def preload(self) -> None:
         """Import the provider's SDK in the background."""
         self._provider.preload()

@@ -29,6 +29,10 @@ class SessionProvider(Provider, Protocol):
         """Return the server's estimate of the prompt's tokens; None without one."""
         ...
 
+    def states_effort(self, model: Model) -> bool:
+        """Return whether a change of the effort leaves what *model* has cached."""
+        ...
+
     async def aclose(self) -> None:
         """Close the connections that are kept for the next request."""
         ...

@@ -197,6 +197,7 @@ class Workbench:
             ask_above=in_microdollars(self._startup.loaded.settings.reread_question_usd),
             consent=consent,
             unsent=unsent_images(self._startup),
+            effort_is_free=self.calls.effort_is_free,
             on_told=cache.expect_loss,
         )
         self._prefix_watches.add(watch)

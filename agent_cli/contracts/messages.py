@@ -14,6 +14,10 @@ from agent_cli.system.records import dataclass, field
 WITHDRAWN = "withdrawn"
 """Kind of the note that removes the user's message {"entry": id} from the context; never sent."""
 
+EFFORT = "effort"
+"""Kind of the note that says which thinking level {"level": ...} the replies behind the user's
+message before it are asked for; `context` has it as that message's `effort`."""
+
 LIMIT = "limit"
 """Kind of the note that says why a limit ended a run; the model never reads it."""
 
@@ -42,12 +46,16 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage(Frozen, Authored):
-    """A message in the user's role. `timestamp` (Unix ms) and `author` are never sent."""
+    """A message in the user's role. `timestamp` (Unix ms) and `author` are never sent.
+
+    `effort` is the thinking level from here on, "" for the model's default, None for no change.
+    """
 
     role: ClassVar[Literal["user"]] = "user"
     content: tuple[Block, ...]
     timestamp: int = field(default_factory=now_ms)
     author: str = USER
+    effort: str | None = None
 
     @classmethod
     def of(cls, text: str, images: Sequence[Block] = (), *, author: str = USER) -> "UserMessage":

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.messages import (
+    EFFORT,
     WITHDRAWN,
     AssistantMessage,
     CustomMessage,
@@ -139,7 +140,21 @@ def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:
     """Return the messages of the next request, with compactions and trims applied."""
-    return list(messages(shown(prompts)))
+    found: list[Message] = []
+    level: str | None = None
+    for message in messages(shown(prompts)):
+        match message:
+            case CustomMessage(role="effort", data={"level": str(noted)}):
+                if found and isinstance(last := found[-1], UserMessage):
+                    found[-1] = replace(last, effort=noted)
+                else:
+                    level = noted
+            case UserMessage() if level is not None:
+                found.append(replace(message, effort=level))
+                level = None
+            case _:
+                found.append(message)
+    return found
 
 
 def shown(prompts: Sequence[Prompt]) -> list[Output]:
@@ -262,7 +277,12 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
         if summary.words:
             note += f"\n\n{WORDS_TEXT}\n{summary.words}"
         head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),), PROGRAM))
-    return head + shown[kept_from:]
+    return [*head, *_levels(shown[first:kept_from])[-1:], *shown[kept_from:]]
+
+
+def _levels(outputs: Iterable[Output]) -> list[Output]:
+    """Return the notes of thinking levels: the last one before a cut holds behind it too."""
+    return [each for each in outputs if isinstance(each, CustomOutput) and each.name == EFFORT]
 
 
 def _fold(shown: Iterable[Output]) -> Iterator[Output]:

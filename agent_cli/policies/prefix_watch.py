@@ -73,6 +73,7 @@ class PrefixWatch:
         ask_above: int = 0,
         consent: Consent | None = None,
         unsent: Unsent = lambda _messages: (),
+        effort_is_free: Callable[[str], bool] = lambda _model_id: False,
         on_told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -84,6 +85,7 @@ class PrefixWatch:
                 never.
             consent: Asks the person.
             unsent: Counts the images that a request leaves out.
+            effort_is_free: Returns whether a model keeps its cache over a change of the effort.
             on_told: Called with each notice, so that the loss is not reported twice.
             clock: Returns the time in seconds.
         """
@@ -91,6 +93,7 @@ class PrefixWatch:
         self._ask_above = ask_above
         self._consent = consent
         self._unsent = unsent
+        self._effort_is_free = effort_is_free
         self._on_told = on_told
         self._clock = clock
         self._last: _Request | None = None
@@ -158,6 +161,10 @@ class PrefixWatch:
         self._quoted = reread.cause if reread else ""
         return reread
 
+    def _rereads(self, last: _Request, now: _Request) -> bool:
+        """Return whether the other effort makes the model read its messages anew."""
+        return "off" in (last.level, now.level) or not self._effort_is_free(now.model_id)
+
     def _idle_s(self, last: _Request | None, reply: ReplyOutput) -> float:
         at_s = self._at_s if last and last is self._last else reply.at_ms / 1_000
         return self._clock() - at_s
@@ -216,6 +223,8 @@ class PrefixWatch:
         if last:
             yield from _prefix_changes(last, now)
         if last and is_cached:
+            if last.level != now.level and self._rereads(last, now):
+                yield _Change("the effort changed", 2, len(now.system))
             yield from _message_changes(conversation, last, now)
         if is_cached and reply:
             since_s = self._idle_s(last, reply)
@@ -240,8 +249,6 @@ def _message_changes(
     conversation: Conversation, last: _Request, now: _Request
 ) -> Iterator[_Change]:
     whole = len(now.system)
-    if last.level != now.level:
-        yield _Change("the effort changed", 2, whole)
     same = _common(now.messages, last.messages)
     # A rewind sends less of the same. After a cut all is read anew: caches end where requests did.
     is_cut = same < min(len(last.messages), len(now.messages) - 1)

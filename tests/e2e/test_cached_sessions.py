@@ -198,6 +198,13 @@ def test_no_feature_rewrites_the_cache_unannounced(names: tuple[str, ...]) -> No
     check(losses, told)
 
 
+def test_another_effort_rewrites_nothing() -> None:
+    """It is said behind what the cache holds: no loss, and nothing to announce."""
+    lines = ["high", "talk", "read", "low", "talk", "high", "edit", "talk"]
+
+    assert run_session([STEPS[name] for name in lines]) == ([], [])
+
+
 def test_a_server_that_comes_late_rewrites_nothing() -> None:
     """Its tools are added behind what the cache holds; nothing is to be announced."""
     talks = [STEPS["read"], STEPS["ask"], STEPS["talk"], STEPS["read"]]
@@ -261,10 +268,13 @@ def test_a_resume_with_a_cold_cache_says_the_price_first_and_asks_above_a_limit(
 
 
 def test_effort_and_model_ask_before_a_costly_change() -> None:
-    """The command says the price and asks; the request that pays it says nothing again."""
+    """The command says the price and asks; the request that pays it says nothing again.
+
+    Of a model that reads no effort in messages.
+    """
     with (
         serve_in_thread(*[reply("Fine.")] * 2) as api,
-        in_terminal(api, **{LIMIT: "0.001"}) as terminal,
+        in_terminal(api, "--model", "claude-opus-4-8", **{LIMIT: "0.001"}) as terminal,
     ):
         terminal.until_prompt()
         terminal.send(f"{LONG[:20_000]}\r")
@@ -281,4 +291,4 @@ def test_effort_and_model_ask_before_a_costly_change() -> None:
         terminal.until(lambda: len(api.requests) == 2)
         terminal.until_prompt()
         assert "Send the prompt?" not in terminal.transcript
-    assert [each.body["model"] for each in api.requests] == ["claude-sonnet-5-5", "claude-opus-5-5"]
+    assert [each.body["model"] for each in api.requests] == ["claude-opus-4-8", "claude-opus-5-5"]

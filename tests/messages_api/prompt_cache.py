@@ -74,10 +74,13 @@ def segments_of(body: Payload) -> list[Segment]:
     adds = any(
         "tool_addition" in str(m["content"]) for m in body["messages"] if "system" in m["role"]
     )
-    blocks = [("tools", {"preamble": True})] if deferred or adds else []
+    blocks: list[tuple[str, Payload]] = [("tools", {"preamble": True})] if deferred or adds else []
     blocks += [("tools", tool) for tool in tools if not tool.get("defer_loading")]
     blocks += [("system", block) for block in system]
     for message in body["messages"]:
+        if "output_config" in message:
+            config: Payload = {"type": "text", "text": "", "config": message["output_config"]}
+            blocks.append((message["role"], config))
         blocks += [(message["role"], _loaded(block, deferred)) for block in blocks_of(message)]
     segments = [_segment(role, block) for role, block in blocks]
     automatic = body.get("cache_control")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from tests.messages_api.prompt_cache import blocks_of, segments_of
 from tests.messages_api.refusals import Refusal, Refusals, bad, is_older, merged_messages
 from tests.messages_api.script import Payload
-from tests.messages_api.tool_rules import system_messages, tool_pairs, tools
+from tests.messages_api.tool_rules import EFFORTS, system_messages, tool_pairs, tools
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_MESSAGES = 100_000
@@ -19,7 +19,6 @@ MAX_IMAGE_CHARS = 10 * 1024 * 1024
 MANY_IMAGES = 20
 MANY_IMAGES_SIDE = 2_000
 IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
-EFFORTS = {"low", "medium", "high", "xhigh", "max"}
 FIELDS = {
     "model", "max_tokens", "messages", "cache_control", "container", "diagnostics", "fallbacks",
     "inference_geo", "metadata", "output_config", "service_tier", "speed", "stop_sequences",
@@ -182,7 +181,8 @@ def _content(body: Payload) -> Refusals:
     for index, message in enumerate(body["messages"]):
         blocks = blocks_of(message)
         final_assistant = message["role"] == "assistant" and message is body["messages"][-1]
-        if (not blocks or message["content"] == "") and not final_assistant:
+        needs_content = not final_assistant and "output_config" not in message
+        if (not blocks or message["content"] == "") and needs_content:
             yield bad(
                 "R10",
                 f"messages.{index}: all messages must have non-empty content "

@@ -7,6 +7,11 @@ from tests.messages_api.script import Payload
 
 TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 CALL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,200}$")
+EFFORTS = {"low", "medium", "high", "xhigh", "max"}
+MESSAGE_EFFORT_BETA = "mid-conversation-output-config-2026-07-01"
+MESSAGE_EFFORT_MODEL = re.compile(
+    r"claude-(fable|mythos)-5-[12]$|claude-(opus|sonnet|haiku)-5-5$|claude-opus-5$"
+)
 INLINE_TOOLS_BETA = "inline-tools-2026-09-15"
 CALL_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
 
@@ -99,6 +104,9 @@ def system_messages(body: Payload, betas: set[str]) -> Refusals:
         model = body["model"]
         if is_older(model) or re.search(r"-4-[67]$|^claude-sonnet-5$", model):
             yield bad("R6", f"{where}: role 'system' is not supported on this model")
+        yield from _message_effort(where, body, message, betas)
+        if not message["content"]:
+            continue  # it may stand anywhere
         after = messages[index + 1]["role"] if index + 1 < len(messages) else "assistant"
         if not index or messages[index - 1]["role"] != "user" or after != "assistant":
             yield bad("R6", f"{where}: a system message must directly follow a user turn, and be")
@@ -119,6 +127,21 @@ def system_messages(body: Payload, betas: set[str]) -> Refusals:
                 yield bad("R26", "tool_name_conflict")
             if (definition.get("input_schema") or {}).get("type") != "object":
                 yield bad("R18", f"{place}.tool_addition.tool.input_schema: must be an object")
+
+
+def _message_effort(where: str, body: Payload, message: Payload, betas: set[str]) -> Refusals:
+    """An effort from the user's turn before it on."""
+    config = message.get("output_config")
+    if config is None:
+        if not message["content"]:
+            yield bad("R6", f"{where}: a system message needs content or output_config")
+        return
+    if MESSAGE_EFFORT_BETA not in betas or not MESSAGE_EFFORT_MODEL.match(body["model"]):
+        yield bad("effort", f"{where}.output_config: Extra inputs are not permitted")
+    if set(config) - {"effort"} or config.get("effort") not in EFFORTS:
+        yield bad("effort", f"{where}.output_config.effort: one of {sorted(EFFORTS)}")
+    if (body.get("thinking") or {}).get("type") in ("disabled", "between_tools"):
+        yield bad("effort", f"{where}.output_config.effort: not while thinking is disabled")
 
 
 def _deferred(body: Payload) -> Refusals:

@@ -22,6 +22,7 @@ from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
+from agent_cli.policies.stated_effort import note_effort
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.sandbox import Sandbox
@@ -98,6 +99,7 @@ CONTRIBUTIONS: Final = (
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
     Contribution("goal", ("session",), lambda agent: agent.goal),
     Contribution("model fallback", _BOTH, lambda agent: agent.fallback),
+    Contribution("effort", _BOTH, lambda _agent: note_effort),
     Contribution("budget", _BOTH, lambda agent: agent.ledger),
     Contribution("compaction", _BOTH, lambda agent: agent.compaction),
     Contribution("trimming", _BOTH, lambda agent: _trimming(agent)),

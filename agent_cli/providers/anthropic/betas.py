@@ -19,6 +19,9 @@ EVERY_PLATFORM: Final[frozenset[PlatformName]] = frozenset(get_args(PlatformName
 FIRST_PARTY: Final[frozenset[PlatformName]] = frozenset({"anthropic"})
 
 
+_SYSTEM_ROLE: Final = r"\bmessages\.\d+\.role\b|\brole 'system'"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beta:
     """One row of the table.
@@ -28,6 +31,7 @@ class Beta:
         header: Its value in `anthropic-beta`; "" for a feature that needs none any more.
         fields: The fields and block types by which a refusal names it, besides the header.
         platforms: The platforms that are known to take it.
+        refusals: A pattern of other sentences that refuse it.
         models: Whether a model, with its known facts, takes it.
     """
 
@@ -35,11 +39,12 @@ class Beta:
     header: str
     fields: tuple[str, ...]
     platforms: frozenset[PlatformName] = FIRST_PARTY
+    refusals: str = "(?!)"
     models: Callable[[Model], bool]
 
     def is_named(self, refusal: str) -> bool:
         """Return whether a server's *refusal* is about this feature."""
-        return any(
+        return re.search(self.refusals, refusal) is not None or any(
             re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", refusal)
             for word in filter(None, (self.header, *self.fields))
         )
@@ -80,7 +85,15 @@ INLINE_TOOLS: Final = Beta(
     name="tools added in a conversation",
     header="inline-tools-2026-09-15",
     fields=("tool_addition", "tool_definition"),
+    refusals=_SYSTEM_ROLE,
     models=lambda model: model.takes_system_messages,
+)
+MESSAGE_EFFORT: Final = Beta(
+    name="effort by message",
+    header="mid-conversation-output-config-2026-07-01",
+    fields=(),
+    refusals=rf"\bmessages\.\d+\.output_config\b|{_SYSTEM_ROLE}",
+    models=lambda model: bool(model.default_effort),
 )
 BETAS: Final = (
     THINKING_BINDING,
@@ -89,6 +102,7 @@ BETAS: Final = (
     SERVER_FALLBACK,
     CACHE_DIAGNOSTICS,
     INLINE_TOOLS,
+    MESSAGE_EFFORT,
 )
 
 

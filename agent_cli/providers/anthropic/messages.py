@@ -10,8 +10,9 @@ from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
+from agent_cli.contracts.provider import Model, ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
+from agent_cli.providers.anthropic.betas import MESSAGE_EFFORT
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.loop_clients import LoopClients
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
@@ -109,6 +110,10 @@ class AnthropicMessages:
         except (CallFailed, ModelError) as failed:
             _log.info("tokens not counted", reason=str(failed))
         return None
+
+    def states_effort(self, model: Model) -> bool:
+        """Return whether *model* reads a change of the effort in a message, behind its cache."""
+        return self._refused.takes(MESSAGE_EFFORT, model)
 
     async def aclose(self) -> None:
         """Close the running event loop's connections, if any; the next request opens new ones."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
-from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.accepted_history import without_thinking
 from agent_cli.providers.anthropic.betas import Beta, usable
@@ -71,6 +71,11 @@ class RefusedParts:
             gone = {str(json.loads(each)[0]) for each in self._tools} - left
             sent["messages"] = [without_references(each, gone) for each in _messages(sent)]
         return sent
+
+    def takes(self, beta: Beta, model: Model) -> bool:
+        """Return whether requests for *model* use *beta*."""
+        where = self._connection
+        return beta in usable(model, where.platform, compat=where.compat, refused=self._betas)
 
     def retry(
         self, request: ModelRequest, sent: dict[str, Json], failed: CallFailed, *, tries: int

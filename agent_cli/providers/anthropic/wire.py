@@ -9,6 +9,7 @@ from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
+from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import ToolSpec
@@ -18,6 +19,7 @@ from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
     INLINE_TOOLS,
+    MESSAGE_EFFORT,
     SERVER_FALLBACK,
     TASK_BUDGETS,
     THINKING_BINDING,
@@ -25,6 +27,12 @@ from agent_cli.providers.anthropic.betas import (
     Beta,
     usable,
 )
+from agent_cli.providers.anthropic.message_effort import (
+    states_effort,
+    with_effort_marks,
+    with_effort_messages,
+)
+from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import without_large_among_many, without_oldest
 from agent_cli.providers.anthropic.thinking import thinking_parameters
@@ -66,11 +74,10 @@ def parameters(
         ModelError: The model does not support the request.
     """
     betas = usable(request.model, platform, compat=compat, refused=refused)
-    messages, tools = with_found(
-        to_api(accepted(request.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)),
-        request.tools,
-        by_reference=TOOL_REFERENCES in betas,
-        by_addition=INLINE_TOOLS in betas,
+    thinking = thinking_parameters(request, compat=compat)
+    effort_in_messages = MESSAGE_EFFORT in betas and _leaves_effort(thinking, request.messages)
+    messages, tools = _conversation(
+        request, betas, compat=compat, effort_in_messages=effort_in_messages
     )
     messages = without_oldest(messages, image_chars_max)
     if not compat:
@@ -81,7 +88,7 @@ def parameters(
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
         "messages": [*messages] if compat else [*_with_markers(messages, automatic=automatic)],
         **_fixed_part(request.system, tools, marked=not compat),
-        **thinking_parameters(request, compat=compat),
+        **thinking,
     }
     if automatic and not compat:
         sent["cache_control"] = FIVE_MINUTES
@@ -91,6 +98,7 @@ def parameters(
         SERVER_FALLBACK: SERVER_FALLBACK in betas and _has_fallbacks(sent, request, platform),
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _is_diagnosed(sent, request),
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
+        MESSAGE_EFFORT: effort_in_messages,
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
@@ -105,6 +113,23 @@ def parameters(
 def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
     """Return the part of `parameters` that `client.beta.messages.count_tokens` takes."""
     return {name: sent[name] for name in COUNTED_FIELDS if name in sent}
+
+
+def _conversation(
+    request: ModelRequest, betas: Collection[Beta], *, compat: bool, effort_in_messages: bool
+) -> tuple[list[Block], list[Block]]:
+    """Return the messages of the API, and the definitions of the tools."""
+    history = accepted(request.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)
+    if effort_in_messages:
+        model = with_known_facts(request.model)
+        history = with_effort_marks(history, model=model, level=request.thinking_level)
+    messages, tools = with_found(
+        to_api(history),
+        request.tools,
+        by_reference=TOOL_REFERENCES in betas,
+        by_addition=INLINE_TOOLS in betas,
+    )
+    return with_effort_messages(messages), tools
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
@@ -137,6 +162,8 @@ def _with_markers(messages: Sequence[Block], *, automatic: bool) -> list[Block]:
     replies = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     if replies and replies[-1] > 0:
         previous = replies[-1] - 1
+        if previous and not messages[previous]["content"]:
+            previous -= 1  # it only changes the effort
         marked[previous] = _marked(messages[previous])
     return marked
 
@@ -148,6 +175,19 @@ def _marked(message: Block) -> Block:
     assert isinstance(last, dict)
     marked: Json = {**last, "cache_control": FIVE_MINUTES}
     return {**message, "content": [*content[:-1], marked]}
+
+
+def _leaves_effort(thinking: dict[str, Json], history: Sequence[LlmMessage]) -> bool:
+    """Take the effort out of *thinking* if *history* states it; return whether it does.
+
+    The API takes no such statement while thinking is off.
+    """
+    configured = thinking.get("thinking")
+    adaptive = isinstance(configured, dict) and configured["type"] == "adaptive"
+    if not adaptive or not states_effort(history):
+        return False
+    thinking.pop("output_config", None)
+    return True
 
 
 def _drops_stale_thinking(sent: dict[str, Json]) -> bool:
@@ -196,7 +236,7 @@ def _may_gain_tools(messages: Sequence[Block], tools: Sequence[ToolSpec]) -> boo
     A server is to refuse the feature with the first request, before it caches anything.
     """
     announced = any(tool.name == CALL_FOUND for tool in tools)
-    return announced or any(message["role"] == "system" for message in messages)
+    return announced or any(m["role"] == "system" and m["content"] for m in messages)
 
 
 def _is_diagnosed(sent: dict[str, Json], request: ModelRequest) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent_cli.contracts.provider import ModelRequest, ReplyEnd, StreamEvent
+from agent_cli.contracts.provider import Model, ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import (
@@ -82,6 +82,11 @@ class OpenAIChat:
         """Return None: this API does not count prompts."""
         del request
         return None
+
+    def states_effort(self, model: Model) -> bool:
+        """Return False: the effort stands beside the messages."""
+        del model
+        return False
 
     async def aclose(self) -> None:
         """Close nothing: no connection outlives its call."""
