@@ -47,6 +47,7 @@ THREATS = {
         " hard links, parent folders, worktrees"
     ),
     25: "a command that runs read-only before anybody is asked",
+    26: "a call worded so that the judge of the mode auto says yes",
 }
 _NAMED = re.compile(r"\bthreats? ((?:\d+(?:, | and )?)+)", re.IGNORECASE)
 _INTERNAL = (

@@ -278,6 +278,11 @@ class App:
         return [*hosts.refused] if (hosts := self._bench.place.hosts) else []
 
     @property
+    def judged(self) -> Sequence[tuple[str, str]]:
+        """The calls that the judge of the mode auto judged, and why it had doubts; "" if none."""
+        return [(each.call, each.reason) for each in self._bench.judge.verdicts]
+
+    @property
     def contacts(self) -> Mapping[str, str]:
         """The hosts that commands asked for, and why each was refused; "" if it was reached."""
         return hosts.contacts if (hosts := self._bench.place.hosts) else {}

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from agent_cli.app import parts
 from agent_cli.app.providers import Providers
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.events import EventSink, UsageChanged
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import in_microdollars
-from agent_cli.contracts.provider import Model, StreamFn
-from agent_cli.contracts.timeline import Prompt
+from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
+from agent_cli.contracts.timeline import Prompt, Usage, text_of
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
+from agent_cli.policies.metered import metered
 from agent_cli.policies.model_fallback import FallbackModels
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
 from agent_cli.providers.anthropic.thinking import level_for
@@ -33,6 +36,7 @@ class ModelCalls:
         on_refused_tool: Callable[[str, str], None],
         conversation: Callable[[], Conversation],
         of_agents: Callable[[Prompt], int],
+        publish: EventSink,
     ) -> None:
         """Connect to nothing yet.
 
@@ -43,8 +47,11 @@ class ModelCalls:
             on_refused_tool: Called with the name of an MCP tool that the API refused, and why.
             conversation: Returns the conversation that bears the cost; it is built later.
             of_agents: Returns the cost of a prompt's subagents, in micro-dollars.
+            publish: Receives the usage of answers that stand in no conversation.
         """
         self._startup = startup
+        self._conversation = conversation
+        self._publish = publish
         providers = Providers(startup, on_sent=on_sent, on_refused_tool=on_refused_tool)
         self._provider = providers.provider
         self.ledger = Ledger(
@@ -60,6 +67,31 @@ class ModelCalls:
     def named(self, name: str | None = None) -> Model:
         """Return the model *name*, an alias or an id; the settings' model without a name."""
         return parts.model(self._startup, name)
+
+    async def answer(self, model: Model, system: str, prompt: str, *, max_tokens: int) -> str:
+        """Return the text that *model* answers to *prompt* alone; the session bears the cost.
+
+        Raises:
+            AgentCliError: There is no answer, or the limit of cost is reached.
+        """
+        from agent_cli.policies.side_questions import reply_to  # noqa: PLC0415 - most ask nothing
+
+        self.ledger.check()
+        request = ModelRequest(
+            model=model,
+            messages=(UserMessage.of(prompt),),
+            system=(system,),
+            max_tokens=min(max_tokens, model.max_output_tokens),
+        )
+        reply = await reply_to(request, metered(self.stream, self.record), self._publish)
+        return text_of(reply.content)
+
+    def record(self, usage: Usage) -> None:
+        """Count *usage* in the prompt at work, and publish it."""
+        conversation = self._conversation()
+        if conversation.prompts:
+            conversation.add_usage(usage)
+            self._publish(UsageChanged(usage, conversation.usage))
 
     def fallback_models(self) -> FallbackModels:
         """Return the models to ask where another is overloaded or declines."""

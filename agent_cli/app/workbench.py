@@ -5,7 +5,7 @@ Start (arguments, settings, environment)
   → calls: provider, budget                                        model_calls.py
   → MCP servers, plugins, subagents, hooks
   → prepare: facts, plugins, plan mode, ...; also for subagents    agents/config.py
-  → authorize_tool: permissions    finish_result: truncation       around every tool call
+  → authorize_tool: permissions, judge   finish_result: truncation   around every tool call
   → lifecycle hooks around both, before prompts and at the end      if any are defined
   → Agent; front ends subscribe to it
 
@@ -31,6 +31,7 @@ from agent_cli.app.context_window import ContextWindow
 from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import JobHost
+from agent_cli.app.judging import SessionJudge
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.model_calls import ModelCalls
@@ -95,6 +96,10 @@ class Workbench:
             on_refused_tool=self._leave_out,
             conversation=lambda: self.agent.conversation,
             of_agents=self._cost_of_agents,
+            publish=self.announce,
+        )
+        self.judge = SessionJudge(
+            self.calls, self.place.permissions, session=lambda: self.agent.conversation
         )
         self.cache = self.new_cache_watch(self.calls.ledger.stream)
         self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
@@ -179,7 +184,11 @@ class Workbench:
                 compaction=compaction,
                 prefix_watch=self.prefix,
                 fallback=self.new_fallback(self.cache, self.prefix),
-                authorize=place.permissions,
+                authorize=self.judge.around(
+                    place.permissions,
+                    mode=lambda: place.permissions.mode,
+                    agent=lambda: self.agent.conversation,
+                ),
                 goal=self.goal,
                 add_receipt=self.receipts.add,
                 follow_ups=before(
@@ -272,7 +281,6 @@ class Workbench:
             self.place.permissions,
             agent=lambda: self.agent,
             tools=self.own_tools,
-            publish=self.announce,
         )
 
     async def __aenter__(self) -> "Workbench":

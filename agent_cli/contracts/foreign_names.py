@@ -96,9 +96,9 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     ),
     "-s": Foreign(_CODEX, instead="see --sandbox: --permission-mode plan only reads"),
     "--ask-for-approval": Foreign(
-        _CODEX, instead="use --permission-mode ask, auto-edit, plan or yolo"
+        _CODEX, instead="use --permission-mode ask, auto-edit, auto, plan or yolo"
     ),
-    "-a": Foreign(_CODEX_PI, instead="use --permission-mode ask, auto-edit, plan or yolo"),
+    "-a": Foreign(_CODEX_PI, instead="use --permission-mode ask, auto-edit, auto, plan or yolo"),
     "-m": Foreign(_CODEX, "--model"),
     "--cd": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),
     "-C": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),

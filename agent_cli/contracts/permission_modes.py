@@ -6,14 +6,18 @@ The command line's parser reads them, so this module imports next to nothing.
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-Mode: TypeAlias = Literal["ask", "auto-edit", "plan", "yolo"]
+Mode: TypeAlias = Literal["ask", "auto-edit", "auto", "plan", "yolo"]
 
-STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "yolo")
+STRICTNESS: Final[tuple[Mode, ...]] = ("plan", "ask", "auto-edit", "auto", "yolo")
 """The modes, in ascending order of what they allow."""
+
+EDITING: Final[tuple[Mode, ...]] = ("auto-edit", "auto")
+"""The modes in which tools write files of the workspace without approval."""
 
 MODE_DESCRIPTIONS: Final[Mapping[Mode, str]] = {
     "ask": "asks before every change",
     "auto-edit": "edits files of the workspace without asking",
+    "auto": "edits without asking, and has a small model judge what else would be asked",
     "plan": "only looks around, and presents a plan",
     "yolo": "runs almost everything without asking",
 }

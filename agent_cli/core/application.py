@@ -81,6 +81,11 @@ class ApprovingApplication(AgentApplication, Protocol):
         ...
 
     @property
+    def judged(self) -> Sequence[tuple[str, str]]:
+        """The calls that the judge of the mode auto judged, and why it had doubts; "" if none."""
+        ...
+
+    @property
     def permissions(self) -> PermissionsPort:
         """The permission policy."""
         ...

@@ -16,6 +16,7 @@ from agent_cli.system.records import dataclass
 _MODES: Final[Mapping[Mode, str]] = {
     "ask": "default",
     "auto-edit": "acceptEdits",
+    "auto": "auto",
     "plan": "plan",
     "yolo": "bypassPermissions",
 }

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permission_modes import EDITING, Mode
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.decision import (
@@ -128,8 +128,8 @@ class FileCalls:
             return allowed("only reads")
         if mode == "yolo":
             return allowed("allowed by the mode yolo")
-        if mode == "auto-edit" and writes and all(map(self._holds, paths)):
-            return allowed("allowed by the mode auto-edit")
+        if mode in EDITING and writes and all(map(self._holds, paths)):
+            return allowed(f"allowed by the mode {mode}")
         if doubt:
             text = tool.remembered(params)
             always = (f"{tool.name}({text})",) if text and _is_plain(text) else ()

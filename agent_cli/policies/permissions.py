@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
-from agent_cli.contracts.permission_modes import STRICTNESS, Mode, stricter
+from agent_cli.contracts.permission_modes import EDITING, STRICTNESS, Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind, RuleScope
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
@@ -57,7 +57,8 @@ class Permissions:
 
     Attributes:
         mode: "ask" asks before every change; "auto-edit" lets tools write the files they name, and
-            runs commands that the sandbox contains; "plan" refuses every change; "yolo" asks only
+            runs commands that the sandbox contains; "auto" does the same, and `policies.judge`
+            answers what is left to ask; "plan" refuses every change; "yolo" asks only
             where every mode asks. Read-only calls run in every mode.
     """
 
@@ -189,6 +190,11 @@ class Permissions:
     def note_asked(self, call: ToolCall, facts: Sequence[str]) -> None:
         """Store another place's facts about *call*; no rule here would cover it."""
         self._asked[call.id] = ApprovalFacts(facts=tuple(facts))
+
+    def add_fact(self, call: ToolCall, fact: str) -> None:
+        """Add *fact* to what the question about *call* shows."""
+        known = self.asked_about(call)
+        self._asked[call.id] = replace(known, facts=(*known.facts, fact))
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
         """Recompute the facts about *call* if another process asked about it."""
@@ -324,7 +330,7 @@ class Permissions:
 
     def _is_held(self, report: Report, place: Place, mode: Mode) -> bool:
         """Return whether the sandbox of *report* makes approval unnecessary in *mode*."""
-        modes = {"never": (), "auto-edit": ("auto-edit",), "always": ("ask", "auto-edit")}
+        modes = {"never": (), "auto-edit": EDITING, "always": ("ask", *EDITING)}
         if mode not in modes[self._auto_allow] or not report.holds or report.network:
             return False
         # A command could change this program, which would run outside at the next start.
@@ -351,7 +357,7 @@ class Permissions:
             or (call.id, command_of(call)) in self._attempted
         ):
             return False
-        if mode not in ("ask", "auto-edit") or self._auto_allow == "never" or runs_on(call):
+        if mode not in ("ask", *EDITING) or self._auto_allow == "never" or runs_on(call):
             return False
         # The dot files of a home directory that is the workspace would be readable.
         if any(map(Path.home().is_relative_to, (self._place.root, *self._place.extra_dirs))):

@@ -415,7 +415,7 @@ async def test_permission_mode_can_be_set_and_the_client_is_notified() -> None:
         assert session.modes is not None
         assert session.modes.current_mode_id == "ask"
         modes = [mode.id for mode in session.modes.available_modes]
-        assert modes == ["ask", "auto-edit", "plan", "yolo"]
+        assert modes == ["ask", "auto-edit", "auto", "plan", "yolo"]
         await client.agent.set_session_mode(session_id=session.session_id, mode_id="auto-edit")
         await client.say(session.session_id, "write it")
 

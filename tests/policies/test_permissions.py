@@ -594,7 +594,7 @@ async def test_rule_remembered_for_the_project_is_stored_and_applies_at_once() -
 async def test_facts_of_a_question_name_the_modes_that_would_not_ask() -> None:
     """For the question that is open while the mode is loosened; protected files ask in each."""
     permissions = policy()
-    asked = {"a": ("auto-edit", "yolo"), ".git/config": ()}
+    asked = {"a": ("auto-edit", "auto", "yolo"), ".git/config": ()}
     for path in asked:
         call = call_of(EDIT, {"path": path}, path)
         await permissions(call, EDIT, {"path": path})

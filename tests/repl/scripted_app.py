@@ -325,6 +325,7 @@ class Application:
     refused_commands: Sequence[str] = ()
     refused_hosts: Sequence[str] = ()
     contacts: Mapping[str, str] = {}
+    judged: Sequence[tuple[str, str]] = ()
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
     prompts: Sequence[PromptCommand] = (
         Prompt("review"),

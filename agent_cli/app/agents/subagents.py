@@ -239,7 +239,11 @@ class AgentTree:
                 compaction=parts.compaction(startup, rank.ledger.stream, around),
                 prefix_watch=prefix,
                 fallback=bench.new_fallback(cache, prefix),
-                authorize=place.authorize,
+                authorize=bench.judge.around(
+                    place.authorize,
+                    mode=lambda: place.mode,
+                    agent=lambda: rank.agent().conversation,
+                ),
                 follow_ups=jobs.follow_ups,
                 publish=lambda event: rank.agent().publish(event),
             )

@@ -11,11 +11,9 @@ from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.model_calls import ModelCalls
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import Event, EventSink, ToolCall, UsageChanged
-from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import ModelRequest
+from agent_cli.contracts.events import Event, ToolCall, UsageChanged
 from agent_cli.contracts.servers import ServerPhase
-from agent_cli.contracts.timeline import Json, Usage, text_of
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import (
     Allow,
     Ask,
@@ -30,9 +28,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.judging import INSTRUCTIONS
 from agent_cli.mcp_client.names import public_name
-from agent_cli.policies.metered import metered
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.side_questions import reply_to
 from agent_cli.prompt_files.front_matter import model_name
 
 _TOKENS_MAX: Final = 2_048
@@ -52,7 +48,6 @@ class SessionHookServices:
         *,
         agent: Callable[[], Agent],
         tools: Callable[[], Sequence[Tool]],
-        publish: EventSink,
     ) -> None:
         """Ask nothing yet.
 
@@ -60,29 +55,19 @@ class SessionHookServices:
             calls: Asks models, within the cost limit.
             servers: The MCP servers.
             permissions: Decide about the calls of hooks too.
-            agent: Returns the agent whose conversation bears the cost.
+            agent: Returns the session's agent, whose options those of a hook's agent follow.
             tools: Returns the session's own tools.
-            publish: Receives the usage.
         """
         self._calls = calls
         self._servers = servers
         self._permissions = permissions
         self._agent = agent
         self._tools = tools
-        self._publish = publish
 
     async def ask_model(self, hook: Hook, prompt: str) -> str:
         """Return the answer of the small model, or of the hook's own, to *prompt*."""
-        self._calls.ledger.check()
         model = self._calls.named(model_name(hook.model) or _DEFAULT_MODEL)
-        request = ModelRequest(
-            model=model,
-            messages=(UserMessage.of(prompt),),
-            system=(INSTRUCTIONS,),
-            max_tokens=min(_TOKENS_MAX, model.max_output_tokens),
-        )
-        reply = await reply_to(request, metered(self._calls.stream, self._spent), self._publish)
-        return text_of(reply.content)
+        return await self._calls.answer(model, INSTRUCTIONS, prompt, max_tokens=_TOKENS_MAX)
 
     async def ask_agent(self, hook: Hook, prompt: str) -> str:
         """Return the last words of an agent that may read what the session may read unasked."""
@@ -149,10 +134,4 @@ class SessionHookServices:
 
     def _note_usage(self, event: Event) -> None:
         if isinstance(event, UsageChanged):
-            self._spent(event.reply)
-
-    def _spent(self, usage: Usage) -> None:
-        conversation = self._agent().conversation
-        if conversation.prompts:
-            conversation.add_usage(usage)
-            self._publish(UsageChanged(usage, conversation.usage))
+            self._calls.record(event.reply)

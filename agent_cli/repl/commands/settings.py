@@ -153,6 +153,9 @@ def _permissions(context: Context, _argument: str) -> None:
         columns = [Column("host"), Column("commands of this session", style="dim")]
         found = [(host, refusal or "reached") for host, refusal in contacts.items()]
         show(context, Table(columns, found))
+    if judged := context.app.judged:
+        columns = [Column("judged call"), Column("by the judge of the mode auto", style="dim")]
+        show(context, Table(columns, [(call, reason or "allowed") for call, reason in judged]))
 
 
 def _theme(context: Context, name: str) -> Awaitable[None] | None:

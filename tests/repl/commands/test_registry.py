@@ -124,7 +124,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
         ("/effort high", "effort: high"),
         ("/effort huge", f"unknown effort huge; there are: default, {LEVELS}"),
         ("/mode plan", "mode: plan, only looks around, and presents a plan"),
-        ("/mode god", "unknown mode god; there are: ask, auto-edit, plan, yolo"),
+        ("/mode god", "unknown mode god; there are: ask, auto-edit, auto, plan, yolo"),
         ("/fork", "now in session s-2, a copy; s-1 is unchanged"),
         ("/fork list", "nothing was said in this session yet"),
         (
@@ -460,6 +460,7 @@ def test_permissions_command_shows_the_mode_and_the_active_rules() -> None:
         "mode: ask, asks before every change",
         "  ask: asks before every change",
         "  auto-edit: edits files of the workspace without asking",
+        "  auto: edits without asking, and has a small model judge what else would be asked",
         "  plan: only looks around, and presents a plan",
         "  yolo: runs almost everything without asking",
     ]

@@ -1,0 +1,103 @@
+"""The judge of the mode auto: a small model says yes where nothing is at stake."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.hook_values import Maybe, settled
+from agent_cli.policies.permissions import Permissions
+
+if TYPE_CHECKING:
+    from agent_cli.policies.judge import Judge, JudgedCall
+
+_MODEL: Final = "small"
+_SHOWN_MAX: Final = 200
+
+
+class Models(Protocol):
+    """The part of `ModelCalls` that a judge needs."""
+
+    def named(self, name: str | None = None) -> Model:
+        """Return the model *name*."""
+        ...
+
+    async def answer(self, model: Model, system: str, prompt: str, *, max_tokens: int) -> str:
+        """Return the text that *model* answers; raises `AgentCliError`."""
+        ...
+
+
+class SessionJudge:
+    """Wraps `authorize_tool` of the session's agents; nothing is imported before it is needed.
+
+    Attributes:
+        verdicts: Those of this session, the newest last.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        permissions: Permissions,
+        *,
+        session: Callable[[], Conversation],
+    ) -> None:
+        """Judge nothing yet; *session* returns the conversation with the user."""
+        self._models = models
+        self._permissions = permissions
+        self._session = session
+        self.verdicts: Sequence[JudgedCall] = ()
+
+    def around(
+        self,
+        authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]],
+        *,
+        mode: Callable[[], Mode],
+        agent: Callable[[], Conversation],
+    ) -> Callable[[ToolCall, Tool, object], Awaitable[Verdict]]:
+        """Return *authorize* with a judge behind it while *mode* returns "auto".
+
+        Args:
+            authorize: The permissions; a question of the mode alone goes to the judge, any other
+                stays one. So does one that an attempt without effects may still answer.
+            mode: Returns the mode that holds for the agent.
+            agent: Returns the conversation of the agent that calls.
+        """
+
+        async def judged(call: ToolCall, tool: Tool, params: object) -> Verdict:
+            verdict: Verdict = await settled(authorize(call, tool, params))
+            if not isinstance(verdict, Ask) or not verdict.by_mode or verdict.attempt_failed:
+                return verdict
+            if mode() != "auto" or self._is_users_own(call):
+                return verdict
+            found = await self._judge.judge(call, agent())
+            if found not in self.verdicts:
+                self.verdicts = (*self.verdicts, found)[-_SHOWN_MAX:]
+            if found.is_allowed:
+                return Allow(input=verdict.input, holds=verdict.holds)
+            self._permissions.add_fact(call, found.reason)
+            return verdict
+
+        return judged
+
+    def _is_users_own(self, call: ToolCall) -> bool:
+        """Return whether a part of a command cannot be undone, leaves the workspace, or is unclear.
+
+        The permissions know that from the text; no model may overrule it.
+        """
+        return any(part.is_danger for part in self._permissions.explain(call))
+
+    @cached_property
+    def _judge(self) -> "Judge":
+        from agent_cli.policies.judge import Judge  # noqa: PLC0415 - in the mode auto only
+
+        return Judge(self._ask, session=self._session)
+
+    async def _ask(self, text: str) -> str:
+        from agent_cli.policies.judge import INSTRUCTIONS, OUTPUT_TOKENS_MAX  # noqa: PLC0415
+
+        model = self._models.named(_MODEL)
+        return await self._models.answer(model, INSTRUCTIONS, text, max_tokens=OUTPUT_TOKENS_MAX)

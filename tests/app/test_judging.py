@@ -1,0 +1,158 @@
+"""The mode auto in the whole: rules and sandbox first, then a small model, then the user."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.judging import SessionJudge
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Tool, Verdict
+from agent_cli.core.conversation import Conversation
+from agent_cli.policies.permission_rules import RuleSet, parse_rule
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.shell import Place
+from agent_cli.policies.shell.explain import explained
+from tests.e2e.program import agent_cli
+from tests.fakes import returns, tool
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.policies.shell.test_verdicts import pinned
+from tests.policies.shell.workspaces import is_secret, make_workspace
+
+REMOTE = tool("mcp__tracker__close", returns("closed"))
+BASH = tool("bash", returns("done"))
+
+
+@dataclass
+class Yes:
+    """A model that says yes to everything."""
+
+    asked: int = 0
+
+    def named(self, name: str | None = None) -> Model:
+        return Model(name or "m")
+
+    async def answer(self, model: Model, system: str, prompt: str, *, max_tokens: int) -> str:
+        self.asked += 1
+        return "yes"
+
+
+@dataclass
+class Session:
+    permissions: Permissions
+    model: Yes
+    judge: SessionJudge
+    conversation: Conversation
+
+    async def decide(self, tool: Tool, given: Json, id: str = "t1") -> Verdict:
+        authorize = self.judge.around(
+            self.permissions, mode=lambda: self.permissions.mode, agent=lambda: self.conversation
+        )
+        return await authorize(ToolCall(id, tool.name, given), tool, given)
+
+
+def session(root: Path, **rules: list[str]) -> Session:
+    place = Place(root=root, is_secret=is_secret, search_path="/nowhere")
+    ask, deny = (tuple(map(parse_rule, rules.get(kind, ()))) for kind in ("ask", "deny"))
+    permissions = Permissions(place, rules=RuleSet(ask=ask, deny=deny), mode="auto")
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("Work."))
+    model = Yes()
+    judge = SessionJudge(model, permissions, session=lambda: conversation)
+    return Session(permissions, model, judge, conversation)
+
+
+async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(tmp_path: Path) -> None:
+    """Threat 26: of 5,000 commands none that is irreversible, hidden, or leaves the workspace.
+
+    The others the model decides.
+    """
+    workspace = make_workspace(tmp_path)
+    it = session(workspace.root)
+    passed: list[str] = []
+    judged = 0
+    for number, (script, said) in enumerate(pinned()):
+        allowed = await it.decide(BASH, {"command": script}, f"t{number}")
+        parts = explained(script, workspace.root)
+        is_for_user = said.startswith("ask") or any(part.is_danger for part in parts)
+        if isinstance(allowed, Allow) and is_for_user:
+            passed.append(script)
+        judged += not is_for_user and isinstance(allowed, Allow)
+
+    assert passed == []
+    assert judged > 4_000
+    assert it.model.asked > 2_000
+
+
+async def test_rules_come_before_the_model(tmp_path: Path) -> None:
+    """Threat 26."""
+    it = session(tmp_path, ask=["mcp__tracker__close"], deny=["bash(make *)"])
+
+    verdicts = [
+        await it.decide(REMOTE, {}),
+        await it.decide(BASH, {"command": "make x"}),
+        await it.decide(BASH, {"command": "ls", "unsandboxed": True}),
+    ]
+
+    assert [type(verdict).__name__ for verdict in verdicts] == ["Ask", "Deny", "Ask"]
+    assert it.model.asked == 0
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto-edit", "yolo"])
+async def test_no_other_mode_asks_the_model(mode: str, tmp_path: Path) -> None:
+    it = session(tmp_path)
+    it.permissions.mode = mode  # type: ignore[assignment] # each of them is a mode
+
+    await it.decide(REMOTE, {})
+
+    assert it.model.asked == 0
+
+
+async def test_a_stricter_mode_chosen_meanwhile_counts(tmp_path: Path) -> None:
+    """What was allowed waits behind other calls; the user switches to ask before it starts."""
+    it = session(tmp_path)
+    verdict = await it.decide(REMOTE, {})
+
+    it.permissions.mode = "ask"
+
+    assert isinstance(verdict, Allow)
+    assert not verdict.holds()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no: it deploys", 3)])
+def test_without_a_person_a_doubt_is_a_refusal(answer: str, code: int, tmp_path: Path) -> None:
+    """Exit 3, as for any question; the verdict stands in the record and its cost in the bill."""
+    call = tool_use("bash", {"command": "make deploy > log.txt"})
+    (tmp_path / "Makefile").write_text("deploy:\n\ttouch deployed\n")
+    arguments = ("--permission-mode", "auto", "--output-format", "stream-json")
+
+    with serve_in_thread(reply(call), reply(answer), reply("Done.")) as api:
+        run = agent_cli("-p", "deploy", *arguments, api=api, AGENT_CLI_SANDBOX__MODE="off")
+        judge = api.requests[1].body
+
+    assert run.code == code, run.stderr
+    assert (tmp_path / "deployed").exists() is (answer == "yes")
+    assert "haiku" in judge["model"]
+    assert "tools" not in judge
+    recorded = [json.loads(line) for line in run.stdout.splitlines()]
+    assert any("app.judged" in json.dumps(each) for each in recorded)
+    assert recorded[-1]["usage"]["output_tokens"] >= 3
+
+
+def test_permissions_lists_what_was_judged(tmp_path: Path) -> None:
+    call = tool_use("bash", {"command": "touch made"})
+
+    with serve_in_thread(reply(call), reply("yes"), reply("Done.")) as api:
+        run = agent_cli(
+            *("--permission-mode", "auto"),
+            api=api,
+            script="go\n/permissions\n",
+            AGENT_CLI_SANDBOX__MODE="off",
+        )
+
+    assert (tmp_path / "made").exists()
+    assert 'bash {"command": "touch made"}  allowed' in run.stderr
