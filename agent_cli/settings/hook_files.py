@@ -7,17 +7,16 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.written_hooks import folded_keys
+from agent_cli.contracts.written_hooks import folded_keys, guards_on
 from agent_cli.settings.claude_files import ClaudeFile
+from agent_cli.settings.loaded_files import loaded_by, run_by
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.authorship import SessionFolders, author_of
-from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import is_dir, is_file
 from agent_cli.system.shapes import is_array, is_mapping, is_sequence
 
@@ -29,18 +28,6 @@ _PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
 _PIECES_MAX = 300
 _FILES_MAX = 50
-_NAMES_MAX = 2_000
-_JAVASCRIPT = ("", ".js", ".mjs", ".cjs", ".ts", ".json", "/index.js")
-_SCRIPT_BYTES_MAX = 262_144
-# Each is bounded: a stranger's file may be one long line.
-_IMPORT = re.compile(
-    r"^[ \t]{0,40}(?:from[ \t]{1,9}(\.{0,9})([\w.]{0,200})[ \t]{1,9}import"
-    r"[ \t(]{1,9}([\w, ]{0,999})"
-    r"|import[ \t]{1,9}([\w., ]{1,999}))",
-    re.MULTILINE,
-)
-_NAMED_SCRIPT = re.compile(r"(?<![\w./-])[\w./-]{1,300}\.(?:sh|bash|zsh|py|js|mjs|cjs|ts|rb|pl)\b")
-_REQUIRED = re.compile(r"['\"](\.\.?/[\w./-]+)['\"]")
 _FOLDERS_MAX = 20
 
 
@@ -108,45 +95,25 @@ def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ..
 
 
 def all_scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ...]:
-    """Return `scripts_of` *hooks*, and the files that these scripts import, source or run."""
+    """Return `scripts_of` *hooks*, and the files that these scripts import, source, run or read.
+
+    Of guards also the files that their programs run by themselves, as make does its Makefile.
+    """
     session = SessionFolders.of(workspace)
+    hooks = [*hooks]
     waiting = [*scripts_of(hooks, workspace)]
-    found = dict.fromkeys(waiting)
+    for written in hooks:
+        if guards_on(written.event):
+            for hook in entries_of(written):
+                text = _named_here(" ".join(words_of(hook)), workspace)
+                waiting += run_by(text, _pieces_of(hook, workspace), workspace)
+    found: dict[Path, None] = {}
     while waiting and len(found) < _FILES_MAX:
         path = waiting.pop()
-        for other in _loaded_by(path, workspace):
-            if other not in found and is_file(other) and _is_strangers(other, session):
-                found[other] = None
-                waiting.append(other)
+        if path not in found and is_file(path) and _is_strangers(path, session):
+            found[path] = None
+            waiting += loaded_by(path, workspace)
     return tuple(sorted(found))
-
-
-def _loaded_by(script: Path, workspace: Path) -> Iterator[Path]:
-    """Yield the files that *script* seems to import, source or run, as its text names them."""
-    try:
-        text = start_of(script, _SCRIPT_BYTES_MAX).decode(errors="replace")
-    except OSError:
-        return
-    for path in islice(_names_in(text, script.parent, workspace), _NAMES_MAX):
-        if path and path != script:
-            yield path
-
-
-def _names_in(text: str, folder: Path, workspace: Path) -> Iterator[Path | None]:
-    for found in _NAMED_SCRIPT.finditer(text):
-        # `$DIR/x.sh` names x.sh too.
-        for name in filter(None, (found[0].lstrip("/"), found[0].partition("/")[2])):
-            yield from (_joined(place, name) for place in (folder, workspace))
-    for found in _REQUIRED.finditer(text):
-        yield from (_joined(folder, f"{found[1]}{end}") for end in _JAVASCRIPT)
-    for found in _IMPORT.finditer(text):
-        dots, module, names, plain = (part or "" for part in found.groups())
-        place = folder / Path(*[".."] * (len(dots) - 1))
-        below = (f"{module}.{name.strip()}".strip(".") for name in names.split(","))
-        whole = (name.split()[0] for name in plain.split(",") if name.split())
-        for each in (module, *below, *whole):
-            name = each.replace(".", "/")
-            yield from (_joined(place, f"{name}{end}") for end in (".py", "/__init__.py"))
 
 
 def _pieces_of(hook: Mapping[str, object], workspace: Path) -> list[str]:
@@ -154,15 +121,19 @@ def _pieces_of(hook: Mapping[str, object], workspace: Path) -> list[str]:
     words = words_of(hook)
     command = hook.get("command")
     texts = [*words, command if isinstance(command, str) else ""]
-    for mark in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
-        texts = [text.replace(mark, str(workspace)) for text in texts]
-    texts = [_HOME.sub(str(Path.home()), text) for text in texts]
+    texts = [_named_here(text, workspace) for text in texts]
     pieces = [*texts[:-1]]
     for text in texts:
         for breaks in (_WORD_ENDS, _PATH_ENDS):
             pieces += breaks.split(_QUOTES.sub("", text))
             pieces += breaks.split(text)
     return [piece for piece in dict.fromkeys(pieces) if piece][:_PIECES_MAX]
+
+
+def _named_here(text: str, workspace: Path) -> str:
+    for mark in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
+        text = text.replace(mark, str(workspace))
+    return _HOME.sub(str(Path.home()), text)
 
 
 def _files_named(pieces: Sequence[str], workspace: Path, session: SessionFolders) -> Iterator[Path]:

@@ -47,7 +47,7 @@ _SERVER_PREFIX = "mcp.servers."
 _ACTING = ("command", "url", "cwd", "args", "env", "headers", "oauth")
 _HELPER = ("headersHelper", "headers_helper")
 _KINDS = {"ask": "asks before", "deny": "denies"}
-_SCRIPT = "is a file that a hook runs"
+_SCRIPT = "is a file that a hook runs or reads"
 _PROGRAM = "is a file that an MCP server runs, outside the sandbox"
 # Only such a value can be no code and no path: a variable may end up in a command.
 _TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)

@@ -16,6 +16,7 @@ from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.guards import is_guard, is_guard_variable
 from agent_cli.settings.hook_files import all_scripts_of, project_hooks
+from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES
 from agent_cli.settings.toml_json import file_entries
 from agent_cli.trust.variables import acting_variables
@@ -77,6 +78,10 @@ def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple
         yield "", _digest(variables), False
         if guards := {key: text for key, text in variables.items() if is_guard_variable(key)}:
             yield "guards", _digest(guards), True
+        return
+    if path.name == PACKAGE:
+        # Its guard is a script in it: the packages and the version may change.
+        yield "scripts", _digest(npm_scripts(path)), False
         return
     yield "", _file_digest(path), False
     try:

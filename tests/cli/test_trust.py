@@ -35,7 +35,7 @@ def test_trust_lists_what_would_act_before_it_trusts() -> None:
     """Threat 10: in a script too, where nobody is asked."""
     run = agent_cli("trust")
 
-    listed, _, told = run.stdout.rpartition("guard.sh\n    is a file that a hook runs\n")
+    listed, _, told = run.stdout.rpartition("guard.sh\n    is a file that a hook runs or reads\n")
     assert f"runs {_COMMAND};" in listed
     assert told.endswith("is trusted until that changes\n")
     assert TrustStore.of_user().is_trusted(Path())

@@ -100,7 +100,7 @@ def test_the_trust_question_lists_the_effects_of_hooks(tmp_path: Path) -> None:
 
     files = {file.path.name: file.effects for file in what_would_act(tmp_path)}
 
-    assert files["guard.sh"] == ("is a file that a hook runs",)
+    assert files["guard.sh"] == ("is a file that a hook runs or reads",)
     [effect] = files["settings.json"]
     assert effect == (
         "runs ./guard.sh --token sk-ant-api03-abcdefghijklmnop; it gets this session's calls or"

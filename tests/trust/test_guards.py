@@ -132,32 +132,6 @@ def test_guard_blocks_on_if_something_else_changed(change: Callable[[Path], None
     assert (run.code, ran) == (0, False)
 
 
-@pytest.mark.parametrize(
-    ("script_text", "name", "text"),
-    [
-        ("#!/usr/bin/env python3\nfrom tools.rules import bad\nbad()\n", "tools/rules.py", "#"),
-        ('#!/bin/sh\n. "$(dirname "$0")/rules.sh"\n', "rules.sh", "exit 2"),
-        ("#!/usr/bin/env node\nrequire('./rules').bad()\n", "rules.js", "//"),
-    ],
-)
-def test_file_that_a_guard_loads_is_part_of_the_guard(
-    script_text: str, name: str, text: str
-) -> None:
-    """A pull that changes it changes what the guard denies; another file beside it does not."""
-    guard = WORKSPACE / SCRIPT
-    guard.write_text(script_text)
-    loaded, other = WORKSPACE / name, WORKSPACE / "package.json"
-    loaded.parent.mkdir(exist_ok=True)
-    loaded.write_text(text)
-    TrustStore.of_user().trust(WORKSPACE.resolve())
-    other.write_text("{}")
-    kept = TrustStore.of_user().standing(WORKSPACE.resolve())
-    loaded.write_text("")
-
-    assert kept.is_trusted
-    assert TrustStore.of_user().standing(WORKSPACE.resolve()).lost == (name,)
-
-
 def test_declined_guard_blocks_every_call() -> None:
     """In the REPL, whose user did not trust the new files."""
     edit_guard(WORKSPACE)
