@@ -43,7 +43,7 @@ async def _mcp(app: Application, _argument: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return *text* of a server as Markdown that shows it as it is: it may name an image."""
+    """Escape *text* of a server so that Markdown shows it literally: it may name an image."""
     shown = one_line(reveal(text), _TOLD_CHARS_MAX).replace("`", "'")
     return f"`{shown}`"
 

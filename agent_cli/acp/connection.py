@@ -114,7 +114,7 @@ class RpcConnection:
             del self._asked[id]
 
     def notify(self, method: str, params: Params) -> None:
-        """Send a notification; it may be merged with those that wait to be written."""
+        """Send a notification; it may be merged with waiting notifications."""
         if not self._is_lost:
             self._outbox.put({"jsonrpc": "2.0", "method": method, "params": params})
 
@@ -270,7 +270,7 @@ class WireOutbox:
         self._is_closed = False
 
     def put(self, message: dict[str, Json]) -> None:
-        """Send *message* after those before it."""
+        """Queue *message* behind the earlier messages."""
         if self._is_closed:
             return
         if not (self._waiting and _merged(self._waiting[-1], message)):

@@ -153,7 +153,7 @@ class Updates:
         self.tell_settings()  # approving a plan leaves plan mode
 
     def _close_calls(self) -> None:
-        """Report calls without an end as failed, except those that wait for a decision."""
+        """Report calls without an end as failed, except calls that wait for a decision."""
         waiting = {call.tool_call_id for call in self._app.agent.conversation.open_calls()}
         if self._app.agent.conversation.waiting:
             self._open, ended = self._open & waiting, self._open - waiting

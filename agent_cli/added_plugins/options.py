@@ -54,7 +54,7 @@ class PluginOption:
         return VARIABLE + self.key.upper()
 
     def checked(self, text: str) -> str:
-        """Return *text* as it is kept.
+        """Return *text* in the form that is stored.
 
         Raises:
             UsageError: It is no value of this kind.
@@ -160,7 +160,7 @@ def values_of(
 
 
 def _shell_command(command: str) -> object:
-    """Return a shell command; as it is, with its references, where they would stand in code."""
+    """Return a shell command; unchanged, references included, where a value would stand in code."""
     words = re.split(r"[\s;&|()`'\"]+", command)
     is_code = any(_kind(words[:i]) for i in range(len(words) + 1))
     return command if is_code else with_variables(command, for_shell=True)

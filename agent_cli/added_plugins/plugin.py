@@ -1,4 +1,4 @@
-"""Read a plugin's folder: `.claude-plugin/plugin.json`, and what lies at the places it names.
+"""Read a plugin's folder: `.claude-plugin/plugin.json`, and the files and folders it names.
 
 A plugin may bring agents, commands, skills, output styles, hooks and MCP servers. What else it
 brings is named, because nothing here uses it.

@@ -33,7 +33,7 @@ _DEPTH_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a plugin comes from.
+    """The source of a plugin.
 
     Attributes:
         address: A folder, or an address for git.

@@ -41,7 +41,7 @@ PROGRAM: Final = "//program"
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """An added plugin: where it came from, and what was shown."""
+    """An added plugin: its source, and the digest of the content that was shown."""
 
     source: Source
     commit: str
@@ -96,7 +96,7 @@ class PluginStore:
         return self._folder / name / f"data-{source}"
 
     def load(self) -> tuple[tuple[AddedPlugin, ...], tuple[str, ...]]:
-        """Return the plugins whose content is what was shown, and a sentence about each other."""
+        """Return the plugins with unchanged content, and a sentence about each changed plugin."""
         found: list[AddedPlugin] = []
         problems: list[str] = []
         try:

@@ -161,7 +161,7 @@ class App:
 
     @property
     def tools(self) -> Sequence["Tool"]:
-        """All tools the model currently has, those of plugins and MCP servers included."""
+        """All current tools of the model, including the tools of plugins and MCP servers."""
         return (*self._bench.own_tools(), *self.servers.tools())
 
     @property
@@ -264,7 +264,7 @@ class App:
 
     @property
     def undecided_files(self) -> Sequence[Path]:
-        """The files that appeared beside commands, and that nobody decided about."""
+        """The files that appeared beside commands and await a person's decision."""
         return self._bench.place.sandbox.undecided_files
 
     @property

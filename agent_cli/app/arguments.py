@@ -156,7 +156,7 @@ def help_text() -> str:
 
 
 def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
-    """Return our words for another agent's option; None if *word* is none, or one of ours."""
+    """Return our words for another agent's option; None if *word* is no such option."""
     name, is_glued, value = word.partition("=")
     if word[:2] == "-c" and _is_setting(word[2:] or "".join(words[:1])):
         # Codex's meaning of the letter; as ours, the setting would be sent as a prompt.

@@ -1,4 +1,4 @@
-"""Delete sessions with all that the program keeps for them, whichever part of it does."""
+"""Delete sessions with everything that any part of the program keeps for them."""
 
 from collections.abc import Iterable
 from contextlib import suppress

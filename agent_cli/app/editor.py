@@ -136,7 +136,7 @@ class EditorProgram:
 
 
 def _patient(loaded: "Loaded") -> "Loaded":
-    """Return the settings with which a first prompt waits for servers as long as that of `-p`.
+    """Return settings with which an editor's first prompt waits for servers as long as `-p` does.
 
     Nobody types for seconds while they start, as in the terminal: the prompt comes at once.
     """

@@ -29,7 +29,7 @@ _ENTRY: Final = "goal"
 
 
 class SessionGoal:
-    """The pursuit of a goal in one session; nothing of it is imported before there is one."""
+    """The pursuit of a goal in one session; its modules are imported with the first goal."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class SessionGoal:
 
 
 class SessionReceipts:
-    """What the checks among the model's commands found, and whether the files are still those."""
+    """Receipts of the checks among the model's commands, each with the state of its files."""
 
     def __init__(
         self, place: WorkingPlace, conversation: Callable[[], Conversation], publish: EventSink
@@ -142,7 +142,7 @@ class SessionReceipts:
         self._publish = publish
 
     async def add(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Return *result*, with a receipt in its details if it is that of a check."""
+        """Return *result*, with a receipt in its details if the call was a check."""
         if call.name != COMMAND_TOOL:
             return result
         from agent_cli.policies.receipts import with_receipt  # noqa: PLC0415 - with a command
@@ -182,7 +182,7 @@ async def _tree(place: WorkingPlace, since_ns: int | None = None) -> str:
 
 
 def before(*sources: TakeMessages) -> TakeMessages:
-    """Return a source that asks each of *sources* only if those before it have no messages."""
+    """Return a source that asks each of *sources* only if the earlier sources have no messages."""
 
     async def take() -> Sequence[UserMessage]:
         for source in sources:

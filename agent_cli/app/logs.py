@@ -56,7 +56,7 @@ class LogSinks:
         ]
 
     def attach(self, handler: logging.Handler, *, to_noisy: bool) -> None:
-        """Send all records to *handler*; those of noisy libraries only if *to_noisy*."""
+        """Send all records to *handler*; records of noisy libraries only if *to_noisy*."""
         for name in (None, *_NOISY) if to_noisy else (None,):
             log = logging.getLogger(name)
             log.addHandler(handler)

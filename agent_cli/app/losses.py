@@ -28,7 +28,7 @@ _GIT_LIMIT_S: Final = 5.0
 
 
 class LossDecider:
-    """Decides whether commands of a session go on; those "always" allowed are not asked about."""
+    """Decides whether commands of a session go on; does not ask about "always" allowed ones."""
 
     def __init__(
         self, person: "ModelsPerson | None", permissions: Callable[[], Permissions], root: Path
@@ -180,7 +180,7 @@ def unkept(limits: "UndoSettings", command: str) -> str:
 
 
 def _not_in_git(paths: Sequence[str], root: Path) -> Sequence[str]:
-    """Return the paths that git's index does not hold; all of them where there is no git."""
+    """Return the paths that git's index does not hold; without git, all paths."""
     if not paths:
         return ()
     listed = git_output(root, "ls-files", "-z", "--full-name", "--", *paths, limit_s=_GIT_LIMIT_S)

@@ -21,7 +21,7 @@ class ModelSwitch:
     def __init__(
         self, agent: Agent, hooks: SessionHooks, *, price: Price, tokens: Callable[[], int]
     ) -> None:
-        """Change nothing yet; *tokens* returns those of the next request."""
+        """Change nothing yet; *tokens* returns the tokens of the next request."""
         self._agent = agent
         self._hooks = hooks
         self._price = price

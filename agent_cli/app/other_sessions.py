@@ -56,7 +56,7 @@ def search_others(
 def copy_of(
     session: ForeignSession, store: SessionStore, workspace: Path
 ) -> tuple[Session, Conversation]:
-    """Begin a session of ours with what was said in *session*, whose file stays as it is.
+    """Begin a session with the conversation of *session*, whose file stays unchanged.
 
     Raises:
         SessionError: It cannot be read, or nothing was said in it.

@@ -110,7 +110,7 @@ def model(startup: StartupContext, name: str | None = None) -> Model:
 
 
 def price(startup: StartupContext) -> Price:
-    """Return the prices of models: the user's own, and those known of other models."""
+    """Return the prices of models: the user's own, and the known prices of all other models."""
     return price_list(startup.loaded.settings.prices)
 
 
@@ -244,7 +244,7 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
 def tools(
     startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
 ) -> Sequence[Tool]:
-    """Return the tools of an agent: the built-in ones, and those that a Python program added.
+    """Return the tools of an agent: built-in tools, and tools that a Python program added.
 
     Without *shared* the built-in ones can be listed but not run.
     """
@@ -363,7 +363,7 @@ def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) ->
 
 
 def permission_rules(startup: StartupContext) -> RuleSet:
-    """Return the rules of all settings, and those that protect the program's own scripts.
+    """Return the rules of all settings, and the rules that protect the program's own scripts.
 
     Raises:
         SettingsError: A permission rule cannot be read.
@@ -386,7 +386,7 @@ def _parsed(written: WrittenRule) -> Sequence[tuple[str, Rule]]:
 
 
 def _beside(startup: StartupContext) -> tuple[Path, ...]:
-    """Return the other folders of the session: what belongs to the repositories opened in it."""
+    """Return the other folders of the repositories that are opened in the session."""
     opened = (startup.workspace, *startup.arguments.add_dirs)
     own = [*map(_real, opened)]
     return tuple(root for root in SessionFolders.of(*opened).roots if root not in own)

@@ -94,7 +94,7 @@ class ModelsPerson:
         return None if answer is None else answer == _UNDO
 
     async def pays(self, reread: Reread, /) -> bool | None:
-        """Ask whether to pay for what the next request reads anew; None if nobody can answer."""
+        """Ask whether to pay for the tokens that a request reads anew; None without a person."""
         if self.dialogs is None or not self.dialogs.can_ask:
             return None
         answers = await self.dialogs.ask([_about_reread(reread)], who="the prompt cache")
@@ -102,7 +102,7 @@ class ModelsPerson:
 
     @property
     def undecided_files(self) -> Sequence[Path]:
-        """The files beside commands of the session that nobody decided about, if still there."""
+        """The files that appeared beside commands, still exist, and await a person's decision."""
         return [path for path in (*self._undecided,) if os.path.lexists(path)]
 
     def note_undecided(self, paths: Iterable[Path], /) -> None:

@@ -113,7 +113,7 @@ def _skill_text(skill: Skill | None, name: str) -> str:
 
 
 def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> OutputStyles:
-    """Return the output styles of the user, and those of a trusted workspace."""
+    """Return the output styles of the user and of a trusted workspace."""
     own = [(folder / "output-styles", "yours") for folder in paths.own_dirs()]
     own += [
         (folder, f"plugin {added.name}")
@@ -202,7 +202,7 @@ def _own_skill_folders() -> Sequence[Path]:
 
 
 def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> CommandFiles:
-    """Return the user's own commands and skills, and those of the workspace.
+    """Return the commands and skills of the user and of the workspace.
 
     *expanding* may refuse the text of a command; see `CommandFolder`.
     """

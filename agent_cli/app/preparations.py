@@ -53,7 +53,7 @@ class Preparations:
             self._while_waiting = loop.call_later(_REPLY_IS_LATE_S, self._use_the_wait)
 
     def close(self) -> None:
-        """Begin nothing more, and log what was held back."""
+        """Begin nothing more, and log the records that were held back."""
         if self._while_waiting:
             self._while_waiting.cancel()
         self._imports.stop()

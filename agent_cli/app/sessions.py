@@ -151,7 +151,7 @@ class Sessions:
         return sum(cost_since(info, 0) for info in self.agents())
 
     def list(self) -> Sequence["SessionInfo"]:
-        """Return all sessions, newest first; those of other agents too."""
+        """Return all sessions, newest first, including sessions of other agents."""
         from agent_cli.app.other_sessions import listed_with  # noqa: PLC0415 - rare
 
         return listed_with(self._store.list())

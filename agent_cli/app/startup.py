@@ -74,7 +74,7 @@ class StartupContext(NamedTuple):
         return SessionFolders.of(self.workspace, *self.arguments.add_dirs)
 
     def is_unchanged(self) -> bool:
-        """Whether the acting files are still those that were trusted; check after reading them."""
+        """Whether the acting files are unchanged since trusted; check after reading them."""
         return not self.pinned or TrustStore.of_user().is_trusted(self.workspace)
 
     def guard_objection(self) -> str:
@@ -91,7 +91,7 @@ class StartupContext(NamedTuple):
         return "" if standing.is_trusted or standing.is_guarded else _CHANGED
 
     def objection(self) -> str:
-        """Return the reason not to use what was read from the workspace, or ""."""
+        """Return the reason not to use the files read from the workspace, or ""."""
         try:
             return "" if self.is_unchanged() else _CHANGED
         except SettingsError as error:  # a caller leaves out only the files in question
@@ -245,7 +245,7 @@ def _missed(standing: Standing, loaded: Loaded) -> tuple[str, ...]:
 def _trust(
     workspace: Path, arguments: Arguments, *, may_ask: bool, copy_of: Path | None
 ) -> tuple[Standing, tuple[str, ...]]:
-    """Return what is trusted in the workspace, and a notice about files that are ignored."""
+    """Return the trusted parts of the workspace, and a notice about ignored files."""
     if arguments.trust:
         return Standing(is_trusted=True), ()
     store = TrustStore.of_user()

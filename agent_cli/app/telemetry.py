@@ -1,4 +1,4 @@
-"""OpenTelemetry of one session, if enabled; otherwise no part of it is imported."""
+"""OpenTelemetry of one session; its modules are imported only if it is enabled."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext

@@ -322,12 +322,12 @@ class Workbench:
         await self._stack.__aexit__(kind, error, traceback)
 
     def own_tools(self) -> Sequence[Tool]:
-        """Return the tools of this program and its plugins, without those of MCP servers."""
+        """Return the tools of this program and its plugins, without tools of MCP servers."""
         agents, plugins = self.agents.tools(), self._plugins.tools()
         return (*self.place.tools, *agents, *plugins, *self.jobs.told.tools())
 
     def _tool_names(self) -> Collection[str]:
-        """Return the names of tools that a call may have, without those of MCP servers."""
+        """Return the names of tools that a call may have, without tools of MCP servers."""
         known = CLAUDE_NAMES.keys() - {"web_fetch"}  # it may not be installed
         return {*known, *(tool.name for tool in self.own_tools())}
 

@@ -149,7 +149,7 @@ class ApiEngine:
         await waiting.ended
 
     def stop(self) -> None:
-        """Wait no longer: what was sent is answered anyway, and collected by the next batch."""
+        """Stop waiting: sent requests are answered anyway, and collected by the next batch."""
         self._stopped.set()
 
     async def _gathered(self) -> Sequence[_Waiting]:

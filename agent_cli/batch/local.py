@@ -71,7 +71,7 @@ class LocalEngine:
             await asyncio.to_thread(link.end, _END_LIMIT_S)
 
     def stop(self) -> None:
-        """Send SIGTERM to all runs, and end those that still run `GRACE_S` later."""
+        """Send SIGTERM to all runs, and kill every run that still works `GRACE_S` later."""
         self._is_stopping = True
         for link in self._running:
             self._send(link, signal.SIGTERM)

@@ -12,7 +12,7 @@ _WAIT_MAX_S: Final = 60.0
 
 @dataclass(slots=True)
 class Outage:
-    """The runs that failed alike since the last one that did not.
+    """The runs that failed alike since the last run with another end.
 
     Attributes:
         wait_max_s: How long an outage is waited for; 0 ends the batch at once.
@@ -31,7 +31,7 @@ class Outage:
     _probe_at_s: float = 0.0
 
     def note(self, trouble: str) -> None:
-        """Note the end of a run, and what it failed for; "" if the world was not the reason."""
+        """Note the end of a run, and the failed part of the world; "" if none failed."""
         now = self.clock()
         if not trouble or trouble != self.trouble:
             self._alike, self._began_s, self._wait_s = 0, now, self.probe_after_s
@@ -44,7 +44,7 @@ class Outage:
 
     @property
     def is_on(self) -> bool:
-        """Whether everything fails."""
+        """Whether all runs fail."""
         return self._alike >= ALIKE
 
     @property

@@ -37,7 +37,7 @@ class _Changes:
 
 
 def is_final(outcome: dict[str, Any] | None) -> bool:
-    """Return whether a run has finished; one that was lost or interrupted is repeated.
+    """Return whether a run has finished; a lost or interrupted run is repeated.
 
     So is one that the world ended: no key, no network, a server or a disk that fails.
     """

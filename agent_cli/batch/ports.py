@@ -16,7 +16,7 @@ PATCH: Final = "changes.patch"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a run on another machine works on: a commit, and a folder inside its repository."""
+    """The origin of a run on another machine: a commit, and a folder inside its repository."""
 
     repository: Path
     commit: str
@@ -70,5 +70,5 @@ class Engine(AbstractAsyncContextManager["Engine"], Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask all runs to end, and kill those that have not ended soon after."""
+        """Ask all runs to end, and kill every run that has not ended soon after."""
         ...

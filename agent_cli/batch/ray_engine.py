@@ -289,7 +289,7 @@ class RayEngine:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """Let the driver disconnect; its supervisor kills what is left of it and its cluster."""
+        """Let the driver disconnect; its supervisor kills what remains of driver and cluster."""
         self._send({"end": True})
         # One that is not connected yet does not read the message.
         limit_s = _END_LIMIT_S if self._is_connected else 0.0

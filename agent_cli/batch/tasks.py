@@ -1,4 +1,4 @@
-"""Read the file of tasks, one JSON object per line, and check all of it."""
+"""Read the file of tasks, one JSON object per line, and check every line."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`agent-cli hooks`: list lifecycle hooks, try them with an input, print those of Claude Code."""
+"""`agent-cli hooks`: list lifecycle hooks, try one with an input, print Claude Code's hooks."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`agent-cli import`: what lies there of other agents, and what becomes of it here."""
+"""`agent-cli import`: list the setups of other agents, and translate them."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ _STYLES: Final = {TRANSLATED: "cyan", CANNOT: "yellow"}
 
 
 def import_setup(arguments: Arguments) -> int:
-    """Print one table of everything found, and write what is translated unless `--dry-run`.
+    """Print one table of everything found, and write the translations unless `--dry-run`.
 
     Raises:
         UsageError: There is no such program.

@@ -38,7 +38,7 @@ def run_options(arguments: Arguments) -> RunOptions:
 
 
 def _redactor() -> "Redactor":
-    """Return a redactor of the user's secrets: those of the process, and of the user's `.env`."""
+    """Return a redactor of the secrets in the process's environment and the user's `.env`."""
     from agent_cli.settings.environment import load_environment  # noqa: PLC0415 - rare
     from agent_cli.system.redaction import Redactor  # noqa: PLC0415 - rare
 
@@ -46,7 +46,7 @@ def _redactor() -> "Redactor":
 
 
 def prompt_of(arguments: Arguments) -> str:
-    """Return the text of `-p`, or that of `--prompt-file`; "-" stands for stdin.
+    """Return the text of `-p` or of `--prompt-file`; "-" stands for stdin.
 
     Raises:
         UsageError: The file cannot be read, or is empty.

@@ -144,7 +144,7 @@ def _options(plugin: AddedPlugin, keys: Sequence[str]) -> Sequence[PluginOption]
 def _set(
     store: PluginStore, plugin: AddedPlugin, pin: Pin, options: Sequence[PluginOption]
 ) -> None:
-    """Ask for the values of *options*, and keep each as soon as it is given.
+    """Ask for the values of *options*, and store each answer at once.
 
     Raises:
         UsageError: A line that no person typed is no value of that kind.
@@ -157,7 +157,7 @@ def _set(
 
 
 def _asked(option: PluginOption, *, is_known: bool) -> str | None:
-    """Return the value for *option*; None for the one it has."""
+    """Return the value for *option*; None to keep its present value."""
     if not sys.stdin.isatty():
         return option.checked(sys.stdin.readline().strip())
     about = f" ({option.description})" if option.description else ""

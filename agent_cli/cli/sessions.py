@@ -196,7 +196,7 @@ def _exported(id: str, to: Format, redact: Callable[[str], str]) -> str:
 
 
 def verify_sessions(arguments: Arguments) -> int:
-    """Check one session, or all of them; return 1 when a record is damaged."""
+    """Check one session or all sessions; return 1 if a record is damaged."""
     store = _store()
     named = [store.find(id) for id in arguments.operands] or store.files()
     found = [path for each in named for path in store.tree(each)]
@@ -233,7 +233,7 @@ class CallDecision:
     reason: str | None = None
 
     async def __call__(self, agent: Agent) -> RunResult:
-        """Record the decision and continue the run; a call decided earlier stays as it is.
+        """Record the decision and continue the run; an earlier decision about a call stays.
 
         Raises:
             ConversationError: There is no such call.

@@ -13,7 +13,7 @@ from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, what_woul
 
 
 def trust(arguments: Arguments) -> int:
-    """Trust a workspace with what was listed; a person at a terminal is asked after the list.
+    """Trust a workspace with the listed effects; a person at a terminal is asked after the list.
 
     With `--show` it is only listed, with the text of the scripts that hooks run.
     """

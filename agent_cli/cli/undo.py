@@ -41,7 +41,7 @@ def _named(name: str = ".") -> Path:
 
 
 def _version(name: str) -> KeptVersion:
-    """Return the version with the id *name*, or the last one of the file that differs from it."""
+    """Return the version with the id *name*, or the last version that differs from the file."""
     everything = kept_versions(changes_dir(), Path("/"))
     for each in everything:
         if each.id == name:

@@ -33,7 +33,7 @@ class AgentInfo:
 
 @dataclass(frozen=True, slots=True)
 class AgentWork:
-    """What an agent was to do and has done so far; `tools` names its calls."""
+    """The task of an agent and its work so far; `tools` names its calls."""
 
     info: AgentInfo
     task: str

@@ -1,4 +1,4 @@
-"""Who speaks in the user's role: the user, or a part of the program."""
+"""Authors of messages in the user's role: the user, or a part of the program."""
 
 from typing import Final
 

@@ -52,7 +52,7 @@ def exact_names(matcher: str) -> frozenset[str] | None:
 
 
 def may_match(matcher: str, tools: Collection[str]) -> bool:
-    """Return whether a matcher can match a call of one of *tools*, or of an MCP server's tool.
+    """Return whether a matcher can match a call of any of *tools*, or of an MCP server's tool.
 
     The tools of servers are not known in advance, so whatever could name one counts.
     """

@@ -62,7 +62,7 @@ class SettingsError(AgentCliError):
 
 
 class NoCredentials(SettingsError):
-    """There is no key, token or profile; the message says where to get a key and how to set it."""
+    """A missing key, token or profile; the message says where to get a key and how to set it."""
 
     trouble: Trouble | None = "auth"
 
@@ -143,7 +143,7 @@ class LimitReached(AgentCliError):
 
 
 class ToolError(AgentCliError):
-    """A tool failed in a way the model can act on; the text goes to the model as it is."""
+    """A failure of a tool that the model can act on; the model reads the text unchanged."""
 
 
 class PluginError(AgentCliError):
@@ -165,7 +165,7 @@ class Aborted(AgentCliError):
 
 
 def trouble_of(error: BaseException | None) -> Trouble | None:
-    """Return the part of the world that *error*, or one of its causes, was raised for."""
+    """Return the part of the world that failed, according to *error* or its causes."""
     while error is not None:
         if isinstance(error, AgentCliError) and error.trouble:
             return error.trouble

@@ -1,4 +1,4 @@
-"""Events of a run: ten core events, and those of the application in the namespace `app.`.
+"""Events of a run: ten core events, and the application's events in the namespace `app.`.
 
 Events report; hooks decide (core/loop_config.py). Each event is passed to plain functions
 (`EventSink`) in order; a sink must be quick and must not raise. Grammar of a run:
@@ -44,7 +44,7 @@ class AgentStart:
 
 @dataclass(frozen=True, slots=True)
 class AgentEnd:
-    """A run ended; nothing follows. `messages` are those this run added.
+    """A run ended; nothing follows. `messages` are the messages that this run added.
 
     `stop_reason` is the last reply's, or "aborted", "error", "max_rounds", "max_cost",
     "waiting_for_approval". `error` is one sentence when it is "error", and `trouble` the part of
@@ -301,7 +301,7 @@ class ErrorShown:
 
 @dataclass(frozen=True, slots=True)
 class UsageHeld:
-    """A cost of a prompt that no entry tells changed: a reserved one, or that of a summary."""
+    """A change of costs that no entry holds: a reserved cost, or the cost of a summary."""
 
     type: ClassVar[Literal["app.usage_held"]] = "app.usage_held"
     prompt_id: str

@@ -1,9 +1,9 @@
-"""The options, commands and slash commands of other agents, and what they are called here.
+"""The options, commands and slash commands of other agents, each with its name here.
 
 One table for the parser of the command line, the prompt and docs/coming-from.md. A name stands for
-words of ours if those do the same; for all others, one sentence says what to use. Names of our own
-are not listed, even where another agent means something else by them. Nothing imports this module
-before somebody has typed a name that we do not know.
+words of ours that do the same; without such words a sentence says what to use. Our own names are
+not listed, even where another agent means something else by them. No module imports this one before
+the user has typed an unknown name.
 """
 
 import re

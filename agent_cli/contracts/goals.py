@@ -14,7 +14,7 @@ GoalState: TypeAlias = Literal["active", "met", "blocked", "stopped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What is to be reached, how that is checked, and its limits.
+    """A goal with its check and its limits.
 
     Attributes:
         text: The goal in the user's words.
@@ -41,7 +41,7 @@ class CheckRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalProgress:
-    """How far a goal is.
+    """The progress of a goal.
 
     Attributes:
         goal: The goal.
@@ -66,7 +66,7 @@ class GoalProgress:
     reason: str = ""
 
     def receipt(self) -> dict[str, Json]:
-        """Return what a script reads of it."""
+        """Return the receipt as scripts read it."""
         return {
             "command": self.goal.check,
             "state": self.state,
@@ -77,7 +77,7 @@ class GoalProgress:
         }
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as it is recorded."""
+        """Return the goal in its recorded form."""
         return asdict(self)
 
 

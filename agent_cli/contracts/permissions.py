@@ -59,7 +59,7 @@ class ApprovalFacts:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPart:
-    """A part of a command and what it does.
+    """A part of a command and its effect.
 
     Attributes:
         text: As written, on one line, with the operator before it; "" for a remark.
@@ -84,7 +84,7 @@ class PermissionsPort(Protocol):
     mode: Mode
 
     def rules(self) -> Iterable[tuple[str, Rule]]:
-        """Return the rules in force and what they do, the strongest first."""
+        """Return the rules in force with their effects, the strongest first."""
         ...
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:

@@ -21,7 +21,7 @@ ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "x
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model and the facts about it that change what is sent.
+    """A model with the facts about it that change a request.
 
     Attributes:
         api: Key of the provider registry.

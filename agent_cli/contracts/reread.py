@@ -1,4 +1,4 @@
-"""What a request reads anew instead of from the prompt cache, said before it is paid for."""
+"""The tokens that a request reads anew instead of from the prompt cache, and their price."""
 
 from agent_cli.contracts.money import dollars
 from agent_cli.system.records import dataclass

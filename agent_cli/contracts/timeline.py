@@ -22,7 +22,7 @@ PromptState: TypeAlias = Literal["running", "waiting_for_approval", "completed"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one reply or of many, from the API's own figures, and what they cost.
+    """Tokens and cost of one reply or of many, from the API's own figures.
 
     `input_tokens` counts only tokens neither read from nor written to the cache; the prompt's size
     is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.

@@ -69,7 +69,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Whether a call needs a person's approval, and the sentence that person reads."""
+    """A tool's answer whether a call needs approval, with the sentence for the person."""
 
     required: bool
     reason: str = ""

@@ -314,7 +314,7 @@ class Agent(AgentQueues):
         self.adopt(conversation_of(messages, user_id=self._config.user_id))
 
     def append_message(self, message: Message) -> None:
-        """Append *message* as if it had happened before the next prompt; nothing of it is run.
+        """Append *message* as history before the next prompt; its tool calls are not run.
 
         Raises:
             AgentBusy: A run is going on.

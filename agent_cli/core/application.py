@@ -163,7 +163,7 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         ...
 
     def context_notes(self) -> Sequence[str]:
-        """Return sentences about what is summarised, pinned and cached."""
+        """Return sentences about summaries, pinned texts and the cache."""
         ...
 
     async def compact(self, focus: str) -> None:

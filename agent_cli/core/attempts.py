@@ -1,4 +1,4 @@
-"""What comes before a person is asked about a call: an attempt without any lasting effect."""
+"""Attempt a call without lasting effect before a person is asked about it."""
 
 from collections.abc import Mapping
 

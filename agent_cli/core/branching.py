@@ -1,4 +1,4 @@
-"""Branch points of a conversation, and the prompts up to one of them.
+"""Branch points of a conversation, and the prompts up to a branch point.
 
 Pure: it reads prompts, and copies those it shortens.
 """
@@ -22,7 +22,7 @@ from agent_cli.system.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BranchPoint:
-    """The end of a prompt, or of one of its replies but the last.
+    """The end of a prompt, or the end of any of its replies but the last.
 
     Attributes:
         id: The prompt or entry that a copy ends with.

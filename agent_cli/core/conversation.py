@@ -246,7 +246,7 @@ class Conversation(Record):
         self._replace(replace(call, result=result, started_at_ms=self.now()))
 
     def pause(self, questions: Mapping[str, str]) -> None:
-        """Let the open calls wait until a person has decided about some of them.
+        """Let the open calls wait for a person's decisions.
 
         Args:
             questions: For each call that needs a decision, its id and the reason; other calls wait
@@ -360,7 +360,7 @@ class Conversation(Record):
             raise ConversationError(f"there is no entry {id!r} in this conversation")
 
     def note(self, message: CustomMessage) -> CustomMessage:
-        """Append an entry of a kind the core does not know; return it as it is recorded."""
+        """Append an entry of a kind the core does not know; return the recorded entry."""
         if not self._prompts:
             self.begin(visible=False)
             self.complete()
@@ -394,7 +394,7 @@ class Conversation(Record):
 
 
 def _unique(block: Block, taken: set[str]) -> Block:
-    """Give a tool call a new id where the server sent none, or one that was used before."""
+    """Give a tool call a new id if the server sent none, or sent a used one."""
     if block["type"] == "tool_use" and (not block.get("id") or block["id"] in taken):
         return block | {"id": f"toolu_{new_id()}"}
     return block

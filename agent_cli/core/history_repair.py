@@ -40,7 +40,7 @@ def conversation_of(
 
 
 def close(conversation: Conversation) -> None:
-    """Make a prompt that somebody left running history; one that waits for a decision waits on."""
+    """Close a prompt that was left running; a prompt that waits for a decision stays open."""
     if conversation.prompts and conversation.prompts[-1].state == "running":
         conversation.answer_open_calls()
         conversation.complete()

@@ -27,7 +27,7 @@ _UNKNOWN_OR_PRIVATE = frozenset({"Cn", "Co"})
 
 
 def checked_incoming(message: object) -> Incoming:
-    """Return *message* as `checked_user_message` does; a message of a custom kind as it is."""
+    """Return *message* as `checked_user_message` does; a message of a custom kind unchanged."""
     return message if isinstance(message, CustomMessage) else checked_user_message(message)
 
 

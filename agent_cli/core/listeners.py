@@ -24,7 +24,7 @@ class Listeners:
         self._listeners: dict[object, EventSink] = {}
 
     def add(self, listener: EventSink) -> Callable[[], None]:
-        """Add *listener*, again if it is there; return a function that removes what was added.
+        """Add *listener*, also a second time; return a function that removes this addition.
 
         Raises:
             AgentCliError: It is a coroutine or generator function, which nothing would run.
@@ -47,7 +47,7 @@ class Listeners:
                 return
 
     def tell(self, event: Event) -> BaseException | None:
-        """Call every listener with *event*; return what is to end the program, if one raised it.
+        """Call every listener with *event*; return an exception that must end the program, or None.
 
         An error is logged: a broken renderer must not stop the agent's work or its record. What is
         no `Exception`, such as KeyboardInterrupt or a test framework's failure, ends the program.

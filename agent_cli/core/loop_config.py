@@ -1,4 +1,4 @@
-"""The hooks of a run, each with its contract. Every feature of the program is built on one of them.
+"""The hooks of a run, each with its contract. Every feature of the program is built on such a hook.
 
 A hook may be a plain function or a coroutine function. Unless its contract says otherwise it may be
 slow (a run can be interrupted while it waits) and may raise: an `AgentCliError` ends the run with

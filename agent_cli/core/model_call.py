@@ -56,7 +56,7 @@ _EXPLANATION_CHARS_MAX = 500
 
 
 async def ask(turn: Turn) -> str:
-    """Let the model answer the conversation as it is now; return the reply's stop reason.
+    """Let the model answer the current conversation; return the reply's stop reason.
 
     Raises:
         NoStreamFunction, ProviderNotFound: No model can be asked.
@@ -156,7 +156,7 @@ def stream_fn_of(config: LoopConfig) -> StreamFn:
 
 
 async def request_of(turn: Turn) -> ModelRequest:
-    """Return the request that *turn* makes, as it is prepared now."""
+    """Return the current request of *turn*."""
     config = turn.config
     messages: Sequence[Message] = turn.conversation.context()
     if config.transform_context:

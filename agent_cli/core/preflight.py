@@ -51,14 +51,14 @@ def refuse(call: ToolOutput, reason: str) -> CheckedCall:
 async def check_all(
     turn: Turn, calls: Sequence[ToolOutput]
 ) -> tuple[list[CheckedCall], dict[str, Ask]]:
-    """Sort the calls of a batch: those that may run now, and those that need a decision.
+    """Sort the calls of a batch into calls that may run now and calls that need a decision.
 
     Nothing runs after a reply that was cut off: its last call may be incomplete. Other stop reasons
     do not matter: some servers send "end_turn" after a complete call. One at a time, in call order:
     two questions on one terminal would overlap. Calls behind the first question are in neither
-    (`approval="defer"`), or nothing may run (`"batch"`). Calls behind one that is to be attempted
-    are in neither: it comes first, when those before it have run. Nobody is asked about a call that
-    can only fail: it gets the answer of its tool at once.
+    list (`approval="defer"`), or no call may run (`"batch"`). Calls behind a call that is to be
+    attempted are in neither list: the attempt comes first, after the calls before it. A call that
+    can only fail is not asked about: it gets the answer of its tool at once.
     """
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
@@ -83,7 +83,7 @@ async def check_all(
 
 
 def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]]:
-    """Group consecutive calls that may run in parallel; any other call is a wave of its own."""
+    """Group consecutive calls that may run in parallel; every other call forms its own wave."""
     waves: list[list[CheckedCall]] = []
     beside = False
     for item in ready:

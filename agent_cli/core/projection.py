@@ -47,7 +47,7 @@ INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
 
 
 def usage_of(prompts: Iterable[Prompt], taken_back: Usage = NO_USAGE) -> Usage:
-    """Return the usage of *prompts*, added to that of rewound ones."""
+    """Return the usage of *prompts*, added to the usage of rewound prompts."""
     return sum((prompt.usage for prompt in prompts), taken_back)
 
 
@@ -65,7 +65,7 @@ def numbered(prompts: Iterable[Prompt]) -> Iterator[tuple[int, Output]]:
 
 
 def messages(outputs: Iterable[Output]) -> Iterator[Message]:
-    """Yield the messages that *outputs* represent, those of incomplete replies too."""
+    """Yield the messages that *outputs* represent, including messages of incomplete replies."""
     blocks: list[BlockOutput] = []
     last_ms = 0  # a call may have ended after the entries behind it were recorded
     for output in outputs:

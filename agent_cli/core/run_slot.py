@@ -1,9 +1,9 @@
-"""Whether an agent is busy, known in one place.
+"""The slot that an agent's run, or a change of its conversation, holds while it is busy.
 
-A run, or a change of the conversation, claims the slot before anything of it is published or
-recorded, and releases it when the last listener has seen its last event. Whoever comes in between,
-a listener included, is refused or stops it through its token. Any thread may ask. A run whose event
-loop was closed under it never goes on: whoever asks next ends it first.
+A run, or a change of the conversation, claims the slot before it publishes or records anything, and
+releases the slot when the last listener has seen its last event. Another caller in between, a
+listener included, is refused, or stops the run through its token. Any thread may ask. A run whose
+event loop was closed under it never goes on: the next caller ends it first.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class RunSlot:
         return await run
 
     def is_held_by(self, token: CancelToken) -> bool:
-        """Return whether the holder is the one that got *token*."""
+        """Return whether the run that got *token* holds the slot."""
         return self._token is token
 
     def _end_what_stands_still(self) -> None:

@@ -85,7 +85,7 @@ class StreamProcessor:
                 assert_never(event)
 
     def snapshot(self) -> Callable[[], AssistantMessage]:
-        """Return a function that builds the reply as it is now, even when called later."""
+        """Return a function that builds the reply in its present state, even when called later."""
         pieces, count = self._pieces, len(self._pieces)
         return lambda: self._partial(pieces[:count])
 

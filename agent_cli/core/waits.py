@@ -216,7 +216,7 @@ async def _ended(other: _Use, limit_s: float) -> None:
 
 
 def overlap(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether a path of *some* equals, lies in or contains one of *others*."""
+    """Return whether any path of *some* equals, lies in or contains a path of *others*."""
     return any(
         one.startswith(other) or other.startswith(one)
         for one in map(_as_folder, some)
@@ -239,7 +239,7 @@ class Overran(Exception):
 
 
 class Bounded(Generic[T]):
-    """One coroutine, in a task of its own so that the run can go on without it.
+    """A coroutine in a separate task, so that the run can go on without it.
 
     Attributes:
         left_behind: It did not end within `stop_limit_s` of its cancellation; it may still run.

@@ -19,7 +19,7 @@ class UserRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A tool call; the id is the other program's."""
+    """A tool call with the id that the other program gave it."""
 
     id: str
     name: str

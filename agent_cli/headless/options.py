@@ -53,7 +53,7 @@ class LimitWatch:
             timer.cancel()
 
     def note(self, event: Event) -> None:
-        """Count the tokens reported by *event*, those of agents included."""
+        """Count the tokens reported by *event*, including tokens of agents."""
         match innermost(event):
             case UsageChanged(reply=usage):
                 self._tokens += usage.prompt_tokens + usage.output_tokens

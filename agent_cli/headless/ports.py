@@ -33,7 +33,7 @@ class Application(AttachingApplication, Protocol):
 
     @property
     def undecided_files(self) -> Sequence[Path]:
-        """The files that appeared beside commands, and that nobody decided about."""
+        """The files that appeared beside commands and await a person's decision."""
         ...
 
     @property

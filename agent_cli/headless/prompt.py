@@ -12,7 +12,7 @@ _STDIN_LIMIT_S: Final = 3.0
 
 
 class Given(NamedTuple):
-    """The whole text of a prompt, and the part of it that was piped in."""
+    """The whole text of a prompt, and the piped part."""
 
     text: str
     piped: str = ""

@@ -196,7 +196,7 @@ class _HeadlessRun:
         self._warn(f"{call} skipped: cannot ask here; use --allow or --permission-mode")
 
     def _note_goal(self, app: Application) -> None:
-        """Report a goal of this session; one that is still pursued was not reached."""
+        """Report a goal of this session; a goal still pursued counts as not reached."""
         progress = app.goals.progress
         if progress is None:
             return

@@ -56,7 +56,7 @@ class OutputSchema:
         )
 
     def parse(self, answer: str) -> Json:
-        """Return the value in *answer*; a code fence around all of it is ignored.
+        """Return the value in *answer*; a code fence around the whole answer is ignored.
 
         Raises:
             InvalidAnswer: It is not JSON, or does not fit the schema.

@@ -165,7 +165,7 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
 
 
 def _last_object(text: str) -> dict[str, Json]:
-    """Return the object behind one that only announces a late answer, as `{"async": true}`.
+    """Return the object behind an announcement of a late answer such as `{"async": true}`.
 
     Such a hook is waited for; `async` in its definition has it run in the background.
 

@@ -36,7 +36,7 @@ _MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClaudeCall:
-    """A call in Claude Code's terms; `names` are those that a matcher is compared with."""
+    """A call in Claude Code's terms; matchers are compared with each of `names`."""
 
     name: str
     input: dict[str, Json]

@@ -49,7 +49,7 @@ class TranscriptCopy:
     _written: set[str] = field(default_factory=set[str])
 
     def update(self, prompts: Iterable[Prompt]) -> Path:
-        """Append what is new in *prompts*, and return the file."""
+        """Append the new entries of *prompts*, and return the file."""
         lines: list[str] = []
         parent: str | None = None
         for id, at_ms, fields in _lines(entries(prompts), self.workspace):
@@ -139,7 +139,7 @@ def _compaction_lines(output: CompactionOutput) -> Iterator[_Line]:
 
 
 def _content(blocks: tuple[Block, ...]) -> Json:
-    """Return the content of a message; that of one text block is the text itself."""
+    """Return the content of a message; for a single text block, its text."""
     if len(blocks) == 1 and blocks[0].get("type") == "text":
         return blocks[0].get("text", "")
     return [dict(block) for block in blocks]

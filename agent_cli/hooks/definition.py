@@ -140,7 +140,7 @@ class Hook:
         return self.event not in MATCHED or self.matches(MATCHED[self.event])
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Return whether the matcher matches one of *names*; a faulty hook matches all."""
+        """Return whether the matcher matches any of *names*; a faulty hook matches every name."""
         if self.matcher in _ALL or self.fault:
             return True
         if self.event == "FileChanged":

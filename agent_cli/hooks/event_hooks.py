@@ -60,7 +60,7 @@ class LateWords:
         return words
 
     def take_waking(self) -> Sequence[str]:
-        """Return all words, if one of the hooks wants the run to go on for them."""
+        """Return all texts of hooks, if any hook asks the run to go on."""
         return self.take() if self._is_waking else ()
 
     def user_spoke(self) -> None:
@@ -75,7 +75,7 @@ _GRACE_S: Final = 2.0
 
 
 class EventHooks:
-    """`async with` lets hooks run in the background; at its end those that still run are killed.
+    """Runs hooks in the background inside `async with`; hooks that run at its end are killed.
 
     Attributes:
         stop: The reason a hook gave for ending the run, or "".

@@ -1,4 +1,4 @@
-"""The events of lifecycle hooks: those that run here, and why the others of Claude Code do not."""
+"""The events of lifecycle hooks; for each event of Claude Code without hooks here, the reason."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -57,7 +57,7 @@ class ExportsReader:
     mark: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def around(self, command: Sequence[str]) -> list[str]:
-        """Return the command line that runs *command* and reports what it exports."""
+        """Return the command line that runs *command* and reports its exported variables."""
         return ["/bin/sh", "-c", _SCRIPT, "sh", self.mark, *command]
 
     def read(

@@ -269,7 +269,7 @@ class Lifecycle:
             await asyncio.to_thread(self._watch.watch, answer.watch)
 
     async def _submit(self, turn: Turn, messages: Sequence[UserMessage]) -> None:
-        """Ask hooks about *messages* before they are sent, and remove those that are blocked.
+        """Ask hooks about *messages* before they are sent, and remove blocked messages.
 
         Raises:
             AgentCliError: No message is left to be sent.

@@ -80,7 +80,7 @@ def about_effort(level: str) -> Mapping[str, Json]:
 
 
 def about_agent(agent: WorkingAgent) -> dict[str, Json]:
-    """Return the fields that name a subagent, and those that differ from the session's."""
+    """Return the fields that name a subagent, and the fields that differ from the session's."""
     return {
         "agent_id": agent.id,
         "agent_type": agent.name,

@@ -144,7 +144,7 @@ class CallHooks:
         return replace(verdict, input=call.input)
 
     async def _refused(self, call: ToolCall, verdict: Deny) -> Deny:
-        """Tell PermissionDenied hooks, and add what they say to the reason."""
+        """Run PermissionDenied hooks, and add their text to the reason."""
         theirs = self._payloads.translated(call)
         wanted = self._runs.wanted(
             "PermissionDenied", theirs.names, lambda rule: self._covers(call, rule)

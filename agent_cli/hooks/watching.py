@@ -24,7 +24,7 @@ class FileChange(NamedTuple):
 
 @dataclass(slots=True)
 class FileWatch:
-    """The watched files and what they were like at the last look.
+    """The watched files and their state at the last look.
 
     Attributes:
         root: The folder that relative paths are in.
@@ -37,7 +37,7 @@ class FileWatch:
     _seen: dict[Path, _Stamp] = field(default_factory=dict[Path, _Stamp])
 
     def watch(self, paths: Iterable[str]) -> None:
-        """Watch *paths* beside the names, in place of those given before."""
+        """Watch *paths* beside the names, in place of the earlier *paths*."""
         self._paths = tuple(self.root / os.path.expanduser(path) for path in paths)[:FILES_MAX]  # noqa: PTH111
         # A change of a file that was watched before is still to be told.
         self._seen = {**dict(self._stamps()), **self._seen}

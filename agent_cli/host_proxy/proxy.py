@@ -67,7 +67,7 @@ class ContactRefused(Exception):
 
 
 class HostProxy:
-    """Serves connections, each in a task of its own."""
+    """Serves connections, each in a separate task."""
 
     def __init__(
         self,

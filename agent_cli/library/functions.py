@@ -82,7 +82,7 @@ def _tool_of(function: ToolFunction, name: str, *, changes: bool, timeout_s: flo
 
 
 def _parameters(function: ToolFunction, name: str) -> tuple[dict[str, type], type[BaseModel]]:
-    """Return the parameters that are the call's own, by name, and a model of the others."""
+    """Return the parameters that the call itself fills, by name, and a model of all others."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:

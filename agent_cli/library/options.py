@@ -51,7 +51,7 @@ _RULES: Final = ("allow", "ask", "deny")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """The options of a session; what is not given comes from the user's settings, as for `-p`.
+    """The options of a session; omitted options come from the user's settings, as for `-p`.
 
     Attributes:
         workspace: The directory that the tools work in; None is the current one.

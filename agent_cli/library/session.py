@@ -86,7 +86,7 @@ StreamItem: TypeAlias = Event | PromptResult
 
 
 async def query(prompt: str | UserMessage, options: SessionOptions | None = None) -> PromptResult:
-    """Answer one prompt in a session of its own.
+    """Answer one prompt in a new session.
 
     Raises:
         RunFailed: It did not come to its end.

@@ -105,7 +105,7 @@ class ServerProblem:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The servers of one file: the usable ones in order, and the others."""
+    """The servers of one file: usable servers in order, and servers with a problem."""
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[ServerProblem, ...] = ()

@@ -223,7 +223,7 @@ class ServerConnection:
         return client, tools
 
     async def _list(self, client: Client) -> tuple[mcp_types.Tool, ...]:
-        """List the tools; the notes are those of the last listing."""
+        """List the tools; the notes come from the last listing."""
         self._notes.clear()
         return await list_tools(client, self._notes.append)
 

@@ -87,7 +87,7 @@ class FileCredentials:
         return known
 
     def lock_file(self, url: str) -> Path:
-        """Return a file beside that of *url*."""
+        """Return the lock file beside the credentials of *url*."""
         return _lock_file(self._folder, url)
 
     def _path(self, url: str) -> Path:

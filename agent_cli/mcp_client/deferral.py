@@ -1,4 +1,4 @@
-"""Deferred tools: beyond a token budget the model gets one tool that finds the others.
+"""Deferred tools: beyond a token budget the model gets one tool that finds further tools.
 
 The result of a search refers to the tools that it found, and the model reads their definitions
 there: a search changes nothing that was sent before, and so costs no cached token. The tools of
@@ -108,7 +108,7 @@ class Deferral:
         return offered
 
     def news(self) -> tuple[str, Sequence[Tool]]:
-        """Return a sentence about the tools that came later, or "", and those to be added."""
+        """Return a sentence about tools that came later, or "", and the tools to add."""
         if self._unsaid:
             names = _overview(self._unsaid, _NEWS_CHARS)
             return f"[agent-cli: these tools can be called from now on: {names}]", self._unsaid
@@ -120,7 +120,7 @@ class Deferral:
     def _searched(
         self, tools: Sequence[Tool], state: MutableMapping[str, Json], shown: Collection[str]
     ) -> tuple[Tool, ...]:
-        """Return the tool that searches, and those of *tools* that are *shown* or were found."""
+        """Return the search tool, and the *tools* that are *shown* or were found."""
         self._deferred = tuple(
             replace(tool, is_deferred=True) for tool in tools if tool.name not in shown
         )
@@ -343,7 +343,7 @@ def _texts(schema: dict[str, Json]) -> Iterator[str]:
 
 
 def _expanded(stems: Sequence[str]) -> dict[str, float]:
-    """Return word → weight: the words of a query, and those that are used like them."""
+    """Return word → weight: the words of a query, and their synonyms."""
     wanted = {stem: _ALIKE_WEIGHT for word in stems for stem in _alike().get(word, frozenset())}
     return wanted | dict.fromkeys(stems, 1.0)
 

@@ -27,14 +27,14 @@ _LOST = {"envFile": "write its variables into env"}
 
 @dataclass(frozen=True, slots=True)
 class ForeignServers:
-    """The servers in one file of another program, converted, and those left out.
+    """The servers in one file of another program: converted, or left out with a reason.
 
     Attributes:
         path: The file.
         entries: The servers of the user, or of the project whose file it is.
-        local: Those that the user has in this workspace alone.
-        elsewhere: The names of those in another directory alone, by directory.
-        problems: Sentences about those left out.
+        local: The user's servers for this workspace alone.
+        elsewhere: The names of servers for another directory alone, by directory.
+        problems: Sentences about the servers that were left out.
     """
 
     path: Path
@@ -117,7 +117,7 @@ def _converted(
 
 
 def _servers(content: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return the entries of a file, without those of single directories."""
+    """Return the entries of a file, without entries for single directories."""
     keys = ("mcpServers", "servers", "mcp_servers")
     nested = content.get("mcp")  # settings of older VS Code versions
     holder = nested if is_object(nested) and "servers" in nested else content

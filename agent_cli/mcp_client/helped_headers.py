@@ -26,7 +26,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 async def all_headers(config: ServerConfig, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return a server's headers; those of its helper replace others of the same name.
+    """Return a server's headers; a header from its helper replaces another of the same name.
 
     Raises:
         SettingsError: The helper failed; what it printed as headers is not quoted.

@@ -31,7 +31,7 @@ class SilenceLimits:
     async def limited(
         self, silence_s: float, *, total_s: float = math.inf
     ) -> AsyncGenerator[Callable[[], None]]:
-        """Run the body with limits; yield a function that restarts the one of silence.
+        """Run the body with limits; yield a function that restarts the limit of silence.
 
         Raises:
             TotalTimeReached: The body took *total_s*.
@@ -89,7 +89,7 @@ class SilenceLimits:
 
 
 async def ended(tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:
-    """Wait until *tasks* have ended; cancel those that have not within the limit."""
+    """Wait until *tasks* have ended; cancel tasks that exceed the limit."""
     if not tasks:
         return
     _, unfinished = await asyncio.wait(tasks, timeout=limit_s)

@@ -36,7 +36,7 @@ def server_name(server: str) -> str:
 
 
 def is_of_server(name: str, server: str) -> bool:
-    """Return whether the public *name* may be that of a tool of *server*.
+    """Return whether the public *name* may belong to a tool of *server*.
 
     True also for a few tools of other servers: those called like this one with `__` behind.
     """

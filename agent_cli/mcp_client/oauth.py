@@ -84,7 +84,7 @@ async def authorization(
 
 
 def _exchange(storage: Storage, addresses: Addresses) -> Exchange:
-    """Return a function that sends a request for tokens over a connection of its own."""
+    """Return a function that sends a request for tokens over a separate connection."""
 
     async def send(request: httpx2.Request) -> httpx2.Response:
         bound = BoundTokens(httpx2.Auth(), storage.record)
@@ -132,7 +132,7 @@ class Loopback:
             self._arrived.set_result(pasted)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request; every path but that of the redirect is "not found"."""
+        """Answer one request; every path but the redirect's is "not found"."""
         with contextlib.suppress(TimeoutError, ValueError, ConnectionError):
             async with asyncio.timeout(_LINE_LIMIT_S):
                 words = (await reader.readline()).decode(errors="replace").split()

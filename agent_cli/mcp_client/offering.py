@@ -61,7 +61,7 @@ class Wrapped:
 
 
 def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
-    """Wrap those of *tools* that are enabled, usable and unchanged since their approval.
+    """Wrap the *tools* that are enabled, usable and unchanged since their approval.
 
     Raises:
         SettingsError: The pins cannot be read.
@@ -193,7 +193,7 @@ class Offering:
 
     @property
     def names(self) -> frozenset[str]:
-        """The public names of all listed tools, also of those left out."""
+        """The public names of all listed tools, including tools that are left out."""
         server = self._server.config.name
         return frozenset(public_name(server, tool.name) for tool in self._listed)
 

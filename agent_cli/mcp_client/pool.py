@@ -132,7 +132,7 @@ class McpServers:
         return tuple(by_name[name] for name in sorted(by_name))
 
     def names_of(self, server: str) -> frozenset[str]:
-        """Return the public names of all tools that *server* listed, also of those left out."""
+        """Return the public names of all tools that *server* listed, including tools left out."""
         connection = self._connections.get(server)
         return connection.offering.names if connection else frozenset()
 
@@ -352,7 +352,7 @@ class McpServers:
                         await connection.upkeep.listed.wait()
 
     async def close(self, limit_s: float = _CLOSE_LIMIT_S) -> None:
-        """Close all servers concurrently; those not closed within the limit are cancelled."""
+        """Close all servers concurrently; cancel servers that exceed the limit."""
         for loader in self._loaders:
             loader.cancel()
         for connection in self._connections.values():

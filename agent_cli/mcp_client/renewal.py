@@ -28,7 +28,7 @@ log = logger(__name__)
 
 
 class Renewed(Enum):
-    """The outcome of a renewal: no token, that of another call or process, or a new one."""
+    """The outcome of a renewal: no token, another call's or process's token, or a new token."""
 
     NOT = auto()
     TAKEN_OVER = auto()

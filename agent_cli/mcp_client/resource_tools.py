@@ -43,7 +43,7 @@ class _ReadInput(BaseModel):
 
 
 def resource_tools(servers: Resources, present: Collection[str]) -> tuple[Tool, ...]:
-    """Return the tools for the resources of those *servers* that are *present*."""
+    """Return the tools for the resources of the *servers* that are *present*."""
 
     async def list_them(
         _tool_call_id: str, params: _ListInput, _cancel: CancelToken, _context: ToolContext

@@ -72,7 +72,7 @@ class UserServers:
         return tuple(self._servers(self._read()))
 
     def add(self, entries: Mapping[str, Mapping[str, Json]]) -> tuple[str, ...]:
-        """Add those of *entries* whose names are free; return the names of the others."""
+        """Add the *entries* whose names are free; return the names that are taken."""
         with locked(self._lock):
             content = self._read()
             servers = self._servers(content)

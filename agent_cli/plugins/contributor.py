@@ -97,12 +97,12 @@ class Plugins:
         return self._loaded.is_set()
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return the plugins' tools: the fixed ones, and those added in the last round."""
+        """Return the plugins' tools: fixed tools, and tools added in the last turn."""
         fixed = {tool.name: tool for plugin in self._active() for tool in plugin.tools}
         return tuple((fixed | {tool.name: tool for tool in self._contributed}).values())
 
     def agent_folders(self) -> Mapping[str, Path]:
-        """Return plugin -> its directory of agent definitions, of those that have one."""
+        """Return plugin → its directory of agent definitions, for plugins that have one."""
         return {plugin.name: plugin.agents for plugin in self._active() if plugin.agents}
 
     def report(self) -> tuple[tuple[str, str], ...]:

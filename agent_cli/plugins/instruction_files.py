@@ -105,7 +105,7 @@ class InstructionFiles:
         yield from (InstructionFile(path, "repository") for path in theirs)
 
     def for_path(self, touched: Path) -> Iterator[InstructionFile]:
-        """Yield the files that a tool's work on *touched* brings in, beyond those at the start."""
+        """Yield the files that a tool's work on *touched* adds to the files of the start."""
         if not touched.is_relative_to(self.root):
             return
         below = touched.relative_to(self.root)
@@ -149,7 +149,7 @@ class InstructionFiles:
     def imports_of(
         self, file: InstructionFile, text: str, seen: set[Path]
     ) -> Iterator[tuple[InstructionFile, str, Path]]:
-        """Yield the files that *text* names by `@path`, and those that they name.
+        """Yield the files that *text* names by `@path`, and recursively the files they name.
 
         Behind each stand its text, and the file that names it.
 

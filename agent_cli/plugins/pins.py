@@ -1,4 +1,4 @@
-"""Tell the model of the texts that the user pinned, as long as it is not sent them anyway."""
+"""Send the model the texts that the user pinned, unless the request holds them anyway."""
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned

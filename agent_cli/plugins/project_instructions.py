@@ -132,7 +132,7 @@ class _Instructions:
         self._seen: Sequence[object] = ()
 
     def prepare(self, ctx: PluginContext) -> None:
-        """Add the instructions to the context, and those of folders that tools came to."""
+        """Add the instructions to the context, also those of folders that tools touched."""
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
             if at[0] != self._at[0]:
@@ -171,7 +171,7 @@ class _Instructions:
     def _shown(
         self, files: Iterable[LoadedInstructions], seen: set[Path]
     ) -> tuple[list[LoadedInstructions], list[str]]:
-        """Return those of *files* and of their imports that fit in the limit for all, and fenced.
+        """Return *files* and their imports, fenced, as far as the common limit allows.
 
         Imports in *seen* are left out.
         """
@@ -245,7 +245,7 @@ def _touched(output: Sequence[object], directory: Path) -> Iterator[Path]:
 
 
 def _notes(ctx: PluginContext) -> Iterator[str]:
-    """Yield the texts that the model still sees of those that plugins added."""
+    """Yield the texts added by plugins that the model still sees."""
     for message in ctx.conversation.context():
         if isinstance(message, UserMessage):
             yield from (str(block.get("text", "")) for block in message.content)

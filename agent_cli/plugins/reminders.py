@@ -48,7 +48,7 @@ WAITING = PluginState("reminders", PendingReminders)
 
 
 class RemindInput(BaseModel):
-    """The input of `remind`: the time is given in one of two ways."""
+    """The input of `remind`: a point in time, or a delay."""
 
     model_config = ConfigDict(json_schema_extra=without_docstring)
 

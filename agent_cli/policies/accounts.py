@@ -60,7 +60,7 @@ class Account:
         )
 
     def affordable(self) -> int:
-        """Return its limit, or what is left above if that is less."""
+        """Return the account's limit, or the rest of the account above if that is less."""
         above = [each.limit - each.spent - each.lost for each in self._line[1:] if each.limit]
         least = min([self.limit, *above] if self.limit else above)
         return max(least, 0)

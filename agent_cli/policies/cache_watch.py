@@ -1,4 +1,4 @@
-"""Report each reply that read less from the prompt cache than the one before it had left there.
+"""Report each reply that read less from the prompt cache than the previous reply left there.
 
 The tokens that were lost, their price and the cause: the server's, where it names one, and our own
 difference between the two requests. `PrefixWatch` reports a change before it is paid for; this is

@@ -26,7 +26,7 @@ _WEB: Final = "web_fetch"
 
 
 class Translation(NamedTuple):
-    """Our rules for one of Claude Code's, by kind.
+    """Our rules for one rule of Claude Code, by kind.
 
     Attributes:
         rules: (kind, rule as text), none if it cannot be translated.
@@ -40,7 +40,7 @@ class Translation(NamedTuple):
 
 
 def claude_rules(kind: str, written: str, *, origin: str) -> tuple[tuple[str, Rule], ...]:
-    """Return our rules for one of Claude Code's, each with its kind."""
+    """Return our rules for one rule of Claude Code, each with its kind."""
     found = translated(kind, written).rules
     return tuple((kind, parse_rule(text, origin)) for kind, text in found)
 

@@ -86,7 +86,7 @@ class CompactionStrategy(Protocol):
 
 
 class AroundCompaction(Protocol):
-    """Called before and after each compaction; "manual" is one that the user asked for."""
+    """Called before and after each compaction; "manual" if the user asked for it."""
 
     async def before(self, focus: str, *, trigger: Trigger) -> str:
         """Return the focus of the summary, which is *focus* or more.
@@ -122,7 +122,7 @@ class _Plan:
 
 
 class Compaction:
-    """A `prepare` contributor, placed behind those that add tools or context.
+    """A `prepare` contributor, behind all contributors that add tools or context.
 
     Args:
         strategy: Makes the summary; None never compacts, and only trims on overflow.
@@ -267,7 +267,7 @@ class Compaction:
             self._around.after(focus, trigger=trigger)
 
     def _room(self, removed: Sequence[Message], model: Model) -> int:
-        """Return the characters that the user's words may have: half of what they replace."""
+        """Return the limit of the user's words in characters: half of the text they replace."""
         tokens = min(estimate_tokens(removed) // 2, int(WORDS_SHARE * model.context_window))
         return min(self._words_chars, tokens * CHARS_PER_TOKEN)
 

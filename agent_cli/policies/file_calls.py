@@ -138,14 +138,14 @@ class FileCalls:
         return asked(effect, by_mode=True)
 
     def _protection(self, paths: Sequence[str]) -> str | None:
-        """Return why one of *paths* is write-protected, or None."""
+        """Return the reason that any of *paths* is write-protected, or None."""
         for path, root in self._below_roots(paths):
             if why := why_protected(path, root, self.own_dirs):
                 return f"{path.name} is {why}"
         return None
 
     def _starts(self, paths: Sequence[str]) -> str | None:
-        """Return the effect that changing one of *paths* has on other programs, or None."""
+        """Return the effect on other programs of changing any of *paths*, or None."""
         for path, root in self._below_roots(paths):
             if what := what_it_starts(path, root) or _git_starts(path) or self._runs(path):
                 return f"{os.path.relpath(path, root)} {what}"

@@ -33,7 +33,7 @@ def record(conversation: Conversation, progress: GoalProgress) -> None:
 
 
 def recorded(conversation: Conversation) -> GoalProgress | None:
-    """Return how far the last goal of *conversation* is; None without one that can be read."""
+    """Return the progress of the last goal of *conversation*; None without a readable goal."""
     found = None
     for output in entries(conversation.prompts):
         if isinstance(output, CustomOutput) and output.name == GOAL_ENTRY:
@@ -109,7 +109,7 @@ class Pursuit:
         return f"goal, round {progress.rounds + 1}" if progress else ""
 
     def begin(self, goal: Goal) -> str:
-        """Pursue *goal*; one with the same check goes on with what is left of its limits."""
+        """Pursue *goal*; a goal with the same check goes on with the rest of its limits."""
         now = self._active()
         if now is None or now.goal.check != goal.check or not goal.check:
             spent = self._conversation().usage.cost_microdollars or 0

@@ -135,7 +135,7 @@ class ModelFallback:
             asked = self._instead_of(request, asked, others.pop(0))
 
     def _others(self, model: Model) -> Sequence[Model]:
-        """Return the models to ask after *model*: those behind it in the list, or all."""
+        """Return the models to ask after *model*: the models behind it in the list, or all."""
         models = self._fallbacks.models
         ids = [each.id for each in models]
         return models[ids.index(model.id) + 1 :] if model.id in ids else models

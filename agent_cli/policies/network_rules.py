@@ -98,7 +98,7 @@ def covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
 
 
 def service_of(host: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return the service of the group that *host* belongs to, and all of its hosts."""
+    """Return the service of the group that *host* belongs to, and all its hosts."""
     return next(((name, hosts) for name, hosts in REGISTRIES.items() if host in hosts), None)
 
 

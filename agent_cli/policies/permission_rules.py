@@ -125,7 +125,7 @@ class RuleSet:
             yield base.joinpath(*plain), 0 if rest in {("**",), ("*",)} else depth
 
     def denies_paths(self, *tools: str) -> bool:
-        """Return whether a rule denies some paths to one of *tools*."""
+        """Return whether a rule denies some paths to any of *tools*."""
         return any(True for _rule in self._denied(*tools))
 
     def _denied(self, *tools: str) -> Iterator[Rule]:

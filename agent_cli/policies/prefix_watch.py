@@ -64,7 +64,7 @@ class _Change:
 
 
 class PrefixWatch:
-    """A `prepare` contributor; the last one, so that it sees the changes of the others."""
+    """A `prepare` contributor, the last in order, so that it sees the changes of all others."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class PrefixWatch:
         self._quoted = ""
 
     async def __call__(self, turn: Turn) -> None:
-        """Report what is read anew and its price; ask first if that is above the limit.
+        """Report the tokens read anew and their price; ask first if the price exceeds the limit.
 
         Raises:
             AgentCliError: The person does not want to pay that now.

@@ -53,7 +53,7 @@ class Receipt:
     is_final: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """Return what a script reads of it."""
+        """Return the receipt as scripts read it."""
         return {
             "command": self.command,
             "tools": [*self.tools],
@@ -236,7 +236,7 @@ def _is_fed(node: "Node") -> bool:
 
 
 def _figures(matches: Sequence[re.Match[str]]) -> Iterator[tuple[str, int]]:
-    """Yield the figures of summaries: those of a list such as `3 failed, 409 passed`, or groups."""
+    """Yield the figures of summaries: of a list such as `3 failed, 409 passed`, or of groups."""
     for match in matches:
         groups = match.groupdict()
         for number, name in _LISTED.findall(groups.pop("listed", None) or ""):

@@ -69,7 +69,7 @@ class Reservation:
         self._change(cost)
 
     def __str__(self) -> str:
-        """Name the call, for those that wait for its reservation."""
+        """Name the call, for calls that wait for its reservation."""
         elapsed_s = max(0.0, self.payer.clock_s() - self._sent_s)
         return f"a call of {self.request.model.id} ({dollars(self.cost)}, for {elapsed_s:.0f} s)"
 

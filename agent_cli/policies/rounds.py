@@ -79,7 +79,7 @@ def history_of(conversation: Conversation) -> RequestHistory:
 
 
 def _parts(outputs: Sequence[Output]) -> Iterator[list[Output]]:
-    """Yield the entries of each round; those of a reply end with its mark."""
+    """Yield the entries of each unit; the entries of a reply end with its mark."""
     reply: list[Output] = []
     for output in outputs:
         match output:

@@ -40,7 +40,7 @@ _STILL_RUNS = "[agent-cli: this call is still at work]"
 
 
 class SideQuestions:
-    """Questions of the user beside the conversation, which stays as it is."""
+    """Questions of the user beside the conversation, which stays unchanged."""
 
     def __init__(self, agent: Agent, compaction: Compaction, stream_fn: StreamFn) -> None:
         """Ask nothing yet; *compaction* knows what the last request was prepared with."""
@@ -83,7 +83,7 @@ async def answer_at_the_end_of(
     no_tool: str,
     emit: EventSink = lambda _event: None,
 ) -> tuple[Reply, Usage]:
-    """Return the reply to *request* with a user message *text* at its end, and what it all used.
+    """Return the reply to *request* with a final user message *text*, and the total usage.
 
     The reply calls tools if the model did so twice; *no_tool* is the result of such a call.
 

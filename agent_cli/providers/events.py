@@ -54,7 +54,7 @@ _STREAM = "text/event-stream"
 
 
 async def events(opened: OpenReply, limit: ProgressLimit) -> AsyncGenerator[ServerSentEvent, None]:
-    """Yield each event that has data; the one who reads them tells *limit* of progress.
+    """Yield each event that has data; the caller reports progress to *limit*.
 
     Raises:
         BrokenReply: The stream is not UTF-8, or ended before its first event.
@@ -110,7 +110,7 @@ class Gulps:
         self._pieces = 0
 
     def pause_s(self, waited_s: float) -> float:
-        """Return the pause before the next read, after one that waited *waited_s*.
+        """Return the pause before the next read, after a read that waited *waited_s*.
 
         0 while pieces arrive faster than they are read, or too rarely for several to accumulate.
         """

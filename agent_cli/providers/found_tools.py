@@ -1,4 +1,4 @@
-"""Send the tools that a conversation has gained without a change to what was sent before; pure.
+"""Send tools that a conversation has gained, without a change to earlier messages; pure.
 
 Where the API can load tools later, a definition is deferred, and a `tool_reference` in the result
 of the search loads it; a message of the system's adds what nobody searched for. Elsewhere the
@@ -165,7 +165,7 @@ def _without_additions(message: Block) -> list[Block]:
 
 
 def _with_additions(message: Block, names: Collection[str]) -> list[Block]:
-    """Return *message*, and behind it one of the system's that adds those of its tools in *names*.
+    """Return *message*, followed by a system message that adds its tools with the given *names*.
 
     The API takes that only behind the whole of a user's turn.
     """

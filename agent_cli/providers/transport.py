@@ -49,7 +49,7 @@ class OpenReply:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go.
+    """The address that requests go to.
 
     Attributes:
         url: The endpoint.
@@ -193,7 +193,7 @@ def _fault_of_address(error: BaseException | None) -> str:
 
 
 def _reason(error: BaseException | None) -> BaseException | None:
-    """Return the most informative cause of *error*: one of TLS, else of the system."""
+    """Return the most informative cause of *error*: a TLS error, else a system error."""
     chain = [error] if error else []
     while chain and (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         # Several addresses were tried: report one of them.

@@ -1,4 +1,4 @@
-"""The work of one agent so far, as a page: who it is, its task, what it said and called."""
+"""The work of one agent so far, as a page: its name, task, texts and calls."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ def _rows(output: Output, tools: Sequence[Tool]) -> Iterator[str]:
 
 
 def _call_row(call: ToolOutput, tools: Sequence[Tool]) -> str:
-    """Return a call like its row on the screen: what it did, and what came of it."""
+    """Return a call like its row on the screen: its action, and its result."""
     text = describe_call(tools, call.name, call.input)
     started, ended = call.started_at_ms, call.ended_at_ms
     elapsed_s = None if started is None or ended is None else (ended - started) / 1_000

@@ -61,7 +61,7 @@ def not_an_answer(line: str) -> str:
 
 
 def key_of(line: str, keys: str) -> str | None:
-    """Return the one of *keys* that the whole *line* selects: `y`, or `yes` for it."""
+    """Return the key of *keys* that the whole *line* selects: `y`, or `yes` for it."""
     typed = line.strip().lower()
     key = _WORDS.get(typed, typed)
     return key if len(key) == 1 and key in keys else None

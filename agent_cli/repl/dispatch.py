@@ -346,7 +346,7 @@ _MISSING_MAX: Final = 3
 async def build_message(
     prompt: str | UserMessage, attachments: Attachments, servers: ServersPort, lines: Lines
 ) -> UserMessage:
-    """Return *prompt* as a message for the model; a message is returned as it is.
+    """Return *prompt* as a message for the model; a message is returned unchanged.
 
     Raises:
         AgentCliError: A file or resource it names cannot be read.

@@ -136,7 +136,7 @@ class ModelQuestions:
         return answer.strip() if isinstance(answer, str) else offered[answer].label
 
     async def _several(self, offered: Mapping[Choice, OptionPort]) -> str:
-        """Return the picked answers, given one by one or all at once, and the user's own words.
+        """Return the picked answers, typed one by one or together, and the user's own words.
 
         The first row shows the picked answers, so that Enter alone accepts them.
         """

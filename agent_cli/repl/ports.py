@@ -190,7 +190,7 @@ class AgentsPort(Protocol):
         ...
 
     def servers(self) -> Sequence[AgentServer]:
-        """Return the MCP servers of working agents, and those that start with other agents."""
+        """Return the MCP servers of working agents, and servers that start with other agents."""
         ...
 
     def work(self, number: int) -> AgentWork:

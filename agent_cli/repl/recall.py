@@ -38,7 +38,7 @@ class Exchange(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """A resumed conversation: its last exchange, and those before it.
+    """A resumed conversation: its last exchange, and the exchanges before.
 
     `about` tells the number of prompts; `left_out` is the number of oldest ones not shown; `cut`
     names the calls that ran when the program was killed, or says that the answer is not complete.
@@ -152,7 +152,7 @@ def left_out_row(earlier: Earlier) -> list[str]:
 
 
 def the_end_of(rows: Sequence[str]) -> Sequence[str]:
-    """Return the last of *rows*, with a mark for those left out."""
+    """Return the last of *rows*, with a mark for the rows left out."""
     return rows if len(rows) <= EARLIER_ROWS_MAX else ["…", *rows[-EARLIER_ROWS_MAX:]]
 
 

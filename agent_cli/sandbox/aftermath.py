@@ -40,11 +40,11 @@ class Appeared:
 
     @classmethod
     def at(cls, path: Path) -> "Appeared":
-        """Return *path* as it is on the disk now."""
+        """Return the present state of *path* on the disk."""
         return cls(path, _identity(path))
 
     def undone(self, aside: Path) -> Sequence[str]:
-        """Move it to *aside* if it is still what was found; return a sentence.
+        """Move the file to *aside* if it is unchanged since it was found; return a sentence.
 
         A repository keeps the part of its configuration that cannot start a program.
         """
@@ -83,7 +83,7 @@ class Appeared:
 def appeared(
     before: Acting, after: Acting, writable: Sequence[Path], missing: Sequence[Path] = ()
 ) -> list[Appeared]:
-    """Return the new acting files, those inside others first.
+    """Return the new acting files, nested files first.
 
     What lies outside *writable*, where the command could write, is not its work: there only a new
     name for it counts. *missing* are acting paths that did not exist before.
@@ -118,7 +118,7 @@ def unsearched(before: Acting, after: Acting) -> Iterator[str]:
 
 
 def shortened(sentences: Sequence[str]) -> Sequence[str]:
-    """Return the first *sentences*, and how many more there are; the log has all of them."""
+    """Return the first *sentences*, and the number of the others; the log has all."""
     more = len(sentences) - _SENTENCES_MAX
     return [*sentences[:_SENTENCES_MAX], f"and {more} more like these"] if more > 0 else sentences
 

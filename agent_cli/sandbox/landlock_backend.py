@@ -50,7 +50,7 @@ def confinement(rules: Rules, places: Places) -> Confinement:
 
 
 def _readable_without_others(rules: Rules, places: Places) -> Iterator[Path]:
-    """Yield what a command may read that nobody was asked about.
+    """Yield the paths that a command may read without a person's approval.
 
     Not devices: to read the user's terminal takes the typed keys, and is enough to change its
     settings. Nor the temporary files of other programs.

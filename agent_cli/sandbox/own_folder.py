@@ -21,7 +21,7 @@ class OwnFolder:
     """A directory that only its user may enter; removed with this object, or with the process."""
 
     def __init__(self) -> None:
-        """Create the directory, and remove those of killed processes.
+        """Create the directory, and remove the directories of killed processes.
 
         Raises:
             OSError: The disk is full, or creating one is not permitted.

@@ -25,12 +25,12 @@ def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def holds(directory: Path, paths: Sequence[Path]) -> bool:
-    """Return whether one of *paths* is *directory* or inside it."""
+    """Return whether any of *paths* is *directory* or inside it."""
     return any(path.is_relative_to(directory) for path in paths)
 
 
 def outermost(paths: Sequence[Path]) -> list[Path]:
-    """Return *paths* without those inside another of them."""
+    """Return *paths* without every path that lies inside another."""
     known = set(paths)
     return [path for path in paths if known.isdisjoint(path.parents)]
 

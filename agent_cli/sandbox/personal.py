@@ -66,7 +66,7 @@ def personal_files(home: Path, workspace: Sequence[Path]) -> Sequence[Path] | No
 
 
 def _beside(folders: Sequence[Path], kept: Sequence[Path]) -> Iterator[Path]:
-    """Yield the entries of *folders* that neither hold one of *kept* nor lie in one."""
+    """Yield the entries of *folders* that neither hold a path of *kept* nor lie in such a path."""
     above = {parent for path in kept for parent in path.parents}
     inside, left, done = set(kept), list(folders), set[Path]()
     while left:

@@ -199,7 +199,7 @@ class Sandbox:
 
     @property
     def undecided_files(self) -> Sequence[Path]:
-        """The files that appeared beside commands of the session, and that nobody decided about."""
+        """The files that appeared beside commands of the session and await a person's decision."""
         return self._person.undecided_files if self._person else ()
 
     def close(self) -> None:
@@ -319,7 +319,7 @@ class Sandbox:
             return self._places
 
     def _confined(self, backend: "Backend", cwd: Path) -> "tuple[Confinement, Rules, Acting]":
-        """Return the parameters for starting a command, with what they were made from."""
+        """Return the parameters for starting a command, and the rules they were made from."""
         places = self._made_places()
         rules, before = self._policy.survey()
         confinement = backend.confine(rules, places, cwd)

@@ -171,7 +171,7 @@ class SecretIndex:
         return replace(self._found, is_changed=self._is_changed)
 
     def contents_further(self) -> Contents:
-        """Return the current contents, up to ten times as many directories; remember none of them.
+        """Return the current contents of up to ten times as many directories; remember none.
 
         It takes seconds.
         """
@@ -194,7 +194,7 @@ class SecretIndex:
         self._is_complete = False
 
     def _search(self) -> None:
-        """Look at each directory, and list those that changed."""
+        """Search each directory, and list the changed directories."""
         before, self._known, self._is_complete = self._known, {}, True
         for paths in (self._holding, self._refused, self._unwatched, self._told):
             paths.clear()
@@ -206,7 +206,7 @@ class SecretIndex:
                 self._watch.drop(path, self)
 
     def _update(self) -> None:
-        """List the directories that changed, and look at those whose changes nobody tells."""
+        """List the changed directories, and search those whose changes no watch reports."""
         told, self._told = self._told, set[str]()
         new: list[str] = []
         for path in sorted({*told, *self._unwatched, *self._refused}, key=_from_root):
@@ -229,7 +229,7 @@ class SecretIndex:
         self._descend(sorted(new), {})
 
     def _descend(self, paths: list[str], before: Mapping[str, _Directory]) -> None:
-        """Add the directories *paths* and those below them, nearest to the root first."""
+        """Add the directories *paths* and all directories below, nearest to the root first."""
         while paths:
             room = self._directories_max - len(self._known)
             self._is_complete = self._is_complete and len(paths) <= room
@@ -268,7 +268,7 @@ class SecretIndex:
         return known
 
     def _forget(self, top: str) -> None:
-        """Drop the directory *top* and those below it."""
+        """Drop the directory *top* and all directories below it."""
         self._is_changed = True
         waiting = [top]
         while waiting:

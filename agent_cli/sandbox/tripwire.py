@@ -83,7 +83,7 @@ class Tripwire:
         return [Changed(self, each.path) for each in self._before if self._has_changed(each)]
 
     def added(self) -> list[Path]:
-        """Return the new entries of the folders that may grow, but for those left beside others."""
+        """Return the new entries of folders that may grow, except entries left beside others."""
         found: list[Path] = []
         for each in self._before:
             if each.may_grow and each.before.kind == "directory":
@@ -155,7 +155,7 @@ class Changed:
     path: Path
 
     def undone(self, aside: Path) -> Sequence[str]:
-        """Put back what was there before; return a sentence."""
+        """Put the earlier entry back; return a sentence."""
         return self.tripwire.restore(aside, only=self.path)
 
     def stays(self, why: str) -> str:
@@ -163,12 +163,12 @@ class Changed:
         return f"{self.path} changed while a command ran; it stays as it is now: {why}"
 
     def consists_of(self, paths: Iterable[Path]) -> bool:
-        """Return whether it is one of *paths*, or holds one."""
+        """Return whether it is a path of *paths*, or holds one."""
         return any(each.is_relative_to(self.path) for each in paths)
 
 
 class _Replaced:
-    """Takes away what is replaced."""
+    """Takes replaced files away."""
 
     def __init__(self, aside: Path | None) -> None:
         self._aside = aside
@@ -178,7 +178,7 @@ class _Replaced:
 
     @property
     def sentence(self) -> str:
-        """Where it is, if it was kept."""
+        """The end of a sentence that says where the replaced files are kept; "" if none is."""
         where = [f"in {self._folder}"] if self._count else []
         where += [f"beside it, as {name}" for name in self.beside]
         return f"; what was there is {' and '.join(where)}" if where else ""

@@ -29,7 +29,7 @@ class FileDecider(Protocol):
 
     @property
     def undecided_files(self) -> Sequence[Path]:
-        """The files that nobody decided about, as long as they are there."""
+        """The files that await a person's decision, as long as they exist."""
         ...
 
     def note_undecided(self, paths: Iterable[Path], /) -> None:
@@ -55,7 +55,7 @@ class Open(Protocol):
         ...
 
     def undone(self, aside: Path) -> Sequence[str]:
-        """Move it to *aside*, or put back what was there; return sentences."""
+        """Move the file to *aside*, or put the earlier file back; return sentences."""
         ...
 
     def stays(self, why: str) -> str:
@@ -120,7 +120,7 @@ class Undecided:
         return await self._person.decide_new_files(paths, self._aside)
 
     def close(self) -> None:
-        """Leave what nobody has decided about, with warnings."""
+        """Leave undecided files in place, with warnings."""
         self._left(self._taken())
 
     def _taken(self) -> list[Open]:

@@ -63,7 +63,7 @@ _KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id",
 
 @dataclass(frozen=True, slots=True)
 class UnknownOutput(Output):
-    """An entry of a kind that is not registered; `data` is all of it. Never projected."""
+    """An entry of a kind that is not registered; `data` holds the whole entry. Never projected."""
 
     kind: ClassVar[str] = "unknown"
     data: Block
@@ -125,7 +125,7 @@ def output_to_json(output: Output) -> JsonObject:
 
 
 def prompt_to_json(prompt: Prompt) -> JsonObject:
-    """Return *prompt* as it is when it starts: state, outputs and usage are recorded later."""
+    """Return *prompt* as JSON at its start: state, outputs and usage are recorded later."""
     return {
         "id": prompt.id,
         "user_id": prompt.user_id,

@@ -30,7 +30,7 @@ _BLOB: Final = re.compile(r"[0-9a-f]{64}")
 def delete(
     store: SessionStore, ids: Iterable[str], *, folders_of: Callable[[str], Iterable[Path]]
 ) -> int:
-    """Delete sessions with those of their subagents; nothing if one of them is open or unknown.
+    """Delete sessions and their subagents' sessions; none if any of them is open or unknown.
 
     Args:
         store: The store of all sessions.

@@ -196,7 +196,7 @@ _Object = dict[str, Json]
 
 
 def trajectory(history: History, agents: Sequence[History] = ()) -> dict[str, Json]:
-    """Return the session as one trajectory, with those of its subagents *agents*."""
+    """Return the session as one trajectory, with the trajectories of its subagents *agents*."""
     header = history.header
     started = {
         agent.header.parent_at: agent.header.id

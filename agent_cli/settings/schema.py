@@ -142,7 +142,7 @@ class SandboxSettings(NamedTuple):
 
 
 class UndoSettings(NamedTuple):
-    """What is kept so that the changes of commands can be undone; files above `max_mb` are not.
+    """The copies kept to undo changes of commands; files above `max_mb` are not copied.
 
     A command that deletes or overwrites more than `ask_beyond_files`, or `ask_beyond_mb` in all,
     stands still until a person has answered; 0 is no limit. Records are removed `keep_days` after
@@ -318,7 +318,7 @@ class TelemetrySettings(NamedTuple):
 
 
 class SessionSettings(NamedTuple):
-    """Whether conversations are saved."""
+    """The storage of conversations."""
 
     enabled: Annotated[bool, flag()._replace(stricter=off)] = True
 

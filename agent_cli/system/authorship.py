@@ -30,7 +30,7 @@ _POINTER_BYTES_MAX: Final = 4096
 
 
 class Author(StrEnum):
-    """Who could have written a file."""
+    """The possible writers of a file."""
 
     USER = "user"
     """Only the user, or who has the user's rights outside of this session."""
@@ -43,12 +43,12 @@ class Author(StrEnum):
 
     @property
     def is_stranger(self) -> bool:
-        """Whether the content must be treated as a stranger's: what is unknown is one's too."""
+        """Whether the content must be treated as a stranger's; an unknown author counts as one."""
         return self in (Author.WORKSPACE, Author.UNKNOWN)
 
 
 class Authorship(NamedTuple):
-    """Who could have written a file, and the place that says so.
+    """The possible writers of a file, and the folder that tells.
 
     Attributes:
         place: The link, folder or file that decided; for a message.

@@ -52,7 +52,7 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """How the changes of a command are recorded, so that they can be undone.
+    """The recording of a command's changes, so that they can be undone.
 
     Attributes:
         module: Our module with the `CommandWatch` that takes these fields as a dictionary.

@@ -150,7 +150,7 @@ def fingerprint(workspace: Path) -> "Fingerprint":
 
 
 class Standing(NamedTuple):
-    """What the user's trust in a workspace covers.
+    """The extent of the user's trust in a workspace.
 
     Attributes:
         is_trusted: The user trusts the directory, and nothing that acts has changed since.

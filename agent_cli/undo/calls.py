@@ -127,7 +127,7 @@ _AARCH64 = _NEWER | {
 
 
 class Machine(NamedTuple):
-    """What the kernel calls a machine, its watched calls, and the number of `seccomp`."""
+    """A machine type by its kernel name, with its watched calls and the number of `seccomp`."""
 
     audit_id: int
     calls: dict[int, Call]

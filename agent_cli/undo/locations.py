@@ -41,7 +41,7 @@ class Location(NamedTuple):
 
     @property
     def key(self) -> tuple[Key, str]:
-        """What names the file, whatever its folders are called by now."""
+        """The identity of the file, independent of the current names of its folders."""
         return self.folder, self.name
 
 

@@ -21,7 +21,7 @@ Signature: TypeAlias = list[int] | None
 
 @dataclass(frozen=True, slots=True)
 class CommandLog:
-    """What one command was about to change.
+    """The log of the changes that one command was about to make.
 
     Attributes:
         folder: The folder with the kept files.

@@ -70,7 +70,7 @@ class State(NamedTuple):
 
 
 class ChangeRecord(NamedTuple):
-    """What a call was about to change; see above.
+    """A change that a call was about to make; see above.
 
     Attributes:
         at_ns: When, in nanoseconds of the clock on the wall.

@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class UndoOutcome:
-    """What could not be undone: a sentence for each file."""
+    """The changes that could not be undone: a sentence for each file."""
 
     faults: list[str] = field(default_factory=list[str])
 

@@ -30,7 +30,7 @@ _HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a server answered.
+    """The answer of a server.
 
     Attributes:
         address: Where it was found, behind redirects of the same server.

@@ -29,7 +29,7 @@ _READ_LOG_BYTES_MAX = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
         code: The exit code; None if it was stopped at its limit.

@@ -21,11 +21,11 @@ StoppedBy: TypeAlias = Literal["", "model", "user", "limit", "agent"]
 
 
 class JobWork(Protocol):
-    """What a job does: a command that runs, or an agent."""
+    """The work of a job: a running command, or an agent."""
 
     @property
     def outcome(self) -> str:
-        """How it ended by itself: `exit 3`, `done`, `failed`; "" while it runs, or was stopped."""
+        """The outcome: `exit 3`, `done`, `failed`; "" while the job runs, or if it was stopped."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Read the output of a job: what is new, what matches, or what comes until it ends."""
+"""Read the output of a job: new lines, matching lines, or all lines until it ends."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What looks like a slip in the result of an exact edit, which is made as it was asked for."""
+"""Find probable slips in the result of an exact edit; the edit itself is made as requested."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

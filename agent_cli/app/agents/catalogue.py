@@ -10,7 +10,7 @@ from agent_cli.trust.store import AGENT_FOLDERS
 
 
 def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
-    """Return the available agents; those of a workspace only if it is trusted."""
+    """Return the available agents; agents of the workspace only if it is trusted."""
     workspace = startup.workspace
     project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
     own = [AgentFolder(folder / "agents") for folder in paths.own_dirs()]
@@ -21,7 +21,7 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
 def plugin_agents(
     startup: StartupContext, packages: Mapping[str, Path]
 ) -> Mapping[str, Sequence[AgentFolder]]:
-    """Return the directories of agents of the plugins: those the user added, and *packages*."""
+    """Return the agent directories of the plugins: of those the user added, and of *packages*."""
     added = {
         plugin.name: [AgentFolder(path, filling=plugin.filled) for path in plugin.folders["agents"]]
         for plugin in startup.plugins

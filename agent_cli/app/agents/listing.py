@@ -58,7 +58,7 @@ class AgentList:
     """Agents at work or waiting for their turn, and the last that ended, by number."""
 
     def __init__(self, definitions: Callable[[], Sequence[AgentDefinition]]) -> None:
-        """List no agents yet; *definitions* returns those that may start MCP servers."""
+        """List no agents yet; *definitions* returns the agents that may start MCP servers."""
         self._definitions = definitions
         self._listed: list[_Listed] = []
         self._last = 0
@@ -92,11 +92,11 @@ class AgentList:
             unsubscribe()
 
     def uses(self, assignment: Assignment, servers: Callable[[], Sequence[ServerState]]) -> None:
-        """Show *servers*, those of the agent for *assignment* alone, while it works."""
+        """Show *servers*, used by the agent for *assignment* alone, while it works."""
         self._of(assignment).servers = servers
 
     def servers(self) -> Sequence[AgentServer]:
-        """Return the servers of working agents, and those that start with other agents."""
+        """Return the servers of working agents, and the servers that start with other agents."""
         found: list[AgentServer] = []
         for definition in self._definitions():
             running = [each for each in self._listed if each.has_servers_of(definition)]

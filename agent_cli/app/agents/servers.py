@@ -1,4 +1,4 @@
-"""The MCP servers of a subagent: those of the session, and those that its definition brings."""
+"""The MCP servers of a subagent: the session's servers, and the servers in its definition."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """The rights and limits of an agent, which those of its children never exceed.
+    """The rights and limits of an agent; its children never get more.
 
     Attributes:
         allows: Returns whether it may use the tool of that name.

@@ -135,7 +135,7 @@ class AgentPlace:
         return stricter(self.own_mode, self.session.permissions.mode)
 
     def directories(self) -> AbstractContextManager[WorkspaceDirectories]:
-        """Return the directories of its agent; those that the user adds meanwhile are opened."""
+        """Return the agent's directories; directories that the user adds meanwhile are opened."""
         own = (self.sandbox.open_dir, self.permissions.open_dir) if self.is_owned else ()
         return self.session.directories.following(self.workspace.root, opens=own)
 

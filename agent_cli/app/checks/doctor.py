@@ -54,7 +54,7 @@ _WAYS_OUT = {
 
 
 async def examine(startup: StartupContext) -> int:
-    """Print all checks, as a table or on a pipe as lines; return 1 if one of them failed."""
+    """Print all checks, as a table or on a pipe as lines; return 1 if a check failed."""
     from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.progress import working  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from agent_cli.terminal.sanitize import reveal
 
 
 def belongs(required: str, server: str) -> bool:
-    """Return whether *required* is the name of a tool of *server*, or means all of them."""
+    """Return whether *required* names a tool of *server*, or all its tools."""
     return is_of_server(required, server) or required == server_name(server)
 
 

@@ -1,4 +1,4 @@
-"""Checks of MCP servers for `doctor`: those of the session, and those that agents bring."""
+"""Checks of MCP servers for `doctor`: the session's servers, and the servers of agents."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ _Configured: TypeAlias = Sequence[ServerConfig | ServerProblem]
 
 
 async def check_servers(startup: StartupContext) -> list[Check]:
-    """Start every server once; those of agents by definition, as their names may repeat."""
+    """Start every server once; servers of agents for each definition, as their names may repeat."""
     checks = await _checked(startup, [*configured_servers(startup)])
     for agent, configured in _of_agents(startup):
         checks += [_marked(check, agent) for check in await _checked(startup, configured)]
@@ -54,7 +54,7 @@ async def _checked(startup: StartupContext, configured: _Configured) -> list[Che
 
 
 def _of_agents(startup: StartupContext) -> Iterator[tuple[str, _Configured]]:
-    """Yield the name of each agent that brings servers, with those."""
+    """Yield the name of each agent that brings servers, with its servers."""
     settings = startup.loaded.settings
     if not (settings.agents.enabled and settings.mcp.enabled):
         return

@@ -1,6 +1,6 @@
-"""Where each hook runs: in the sandbox, unless it is certain that all it runs is the user's.
+"""Confine hooks: a hook runs in the sandbox unless it certainly runs only the user's files.
 
-Files that appeared beside a command, and that nobody decided about, end that certainty: `git
+Files that appeared beside a command, and that no person decided about, end that certainty: `git
 status` of a user's hook runs what the configuration of a new repository names.
 """
 
@@ -41,7 +41,7 @@ class HookPlaces:
 
     @asynccontextmanager
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
-        """Yield how *hook*, which starts with *command*, is started; free all of it afterwards."""
+        """Yield the way to start *hook*, whose command is *command*; free its resources after."""
         if hook not in self._outside:
             self._outside[hook] = runs_outside(hook, self._startup)
         if self._outside[hook] and not self._sandbox.undecided_files:

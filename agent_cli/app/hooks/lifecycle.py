@@ -313,7 +313,7 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
 
 
 def _lost(file: str) -> "Hook":
-    """Return a guard that blocks in place of one that was trusted and changed."""
+    """Return a guard that blocks, to replace a trusted guard that changed."""
     from agent_cli.hooks.definition import Hook  # noqa: PLC0415 - as above
 
     return Hook(event="PreToolUse", origin=file, is_project=True, fault=_LOST.format(file))

@@ -14,7 +14,7 @@ _EVENTS: Final = {"new": "TaskCreated", "done": "TaskCompleted"}
 
 
 def around_tasks(asking: EventHooks, authorize: Any) -> Any:
-    """Return *authorize* with the hooks of the list of steps around it; as it is without any."""
+    """Wrap *authorize* in the hooks of the list of steps; unchanged without such hooks."""
     is_asked = any(asking.is_asked(event, "") for event in _EVENTS.values())
     return _TaskHooks(asking, authorize).authorize if is_asked else authorize
 

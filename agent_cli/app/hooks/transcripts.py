@@ -1,4 +1,4 @@
-"""Copies of what was said, in Claude Code's form, for the hooks of a session."""
+"""Copies of the conversation in Claude Code's format, for the hooks of a session."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The setups of other agents: everything found, and what `agent-cli import` writes of it."""
+"""The setups of other agents: everything found, and the files that `agent-cli import` writes."""

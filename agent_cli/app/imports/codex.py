@@ -108,7 +108,7 @@ def _mode(findings: Findings, path: Path, approval: object, sandbox: object) -> 
 
 
 def _hooks(findings: Findings, path: Path) -> None:
-    """Translate hooks: their format is that of our settings."""
+    """Translate hooks, which have the format of our settings."""
     document = findings.read("hooks", path.name, path, json.loads)
     events = document.get("hooks") if is_object(document) else None
     for event, groups in events.items() if is_object(events) else ():
@@ -139,7 +139,7 @@ def _rules(findings: Findings, path: Path) -> None:
 
 
 def _prefix_rule(call: ast.Call) -> tuple[str, list[str]] | None:
-    """Return the kind and our rules for one of theirs; a word may be a list of alternatives."""
+    """Return the kind and our rules for a rule of Codex; a word may be a list of alternatives."""
     try:
         given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is found of another agent's setup: used as it is, translated, or with a reason why not.
+"""Findings in another agent's setup: used unchanged, translated, or left out with a reason.
 
 A reader of one program (claude.py, codex.py, ...) fills `Findings`; writing.py writes the files of
 its `contents`. Nothing here opens a file but to read it.

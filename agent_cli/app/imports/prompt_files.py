@@ -55,7 +55,7 @@ def read_styles(findings: Findings, folder: Path) -> None:
 
 
 def read_instructions(findings: Findings, files: list[Path], workspace: Path) -> None:
-    """Note instruction files that are read where they lie, and those that they name by `@path`."""
+    """Note instruction files that are read where they lie, and the files they name by `@path`."""
     found = InstructionFiles(
         workspace,
         workspace,

@@ -23,7 +23,7 @@ _WRITTEN: Final = "written.json"
 
 
 def folder_of(program: str) -> Path:
-    """Return the folder of what was imported of *program*."""
+    """Return the folder of the imported files of *program*."""
     return paths.imported_dir() / program
 
 
@@ -34,10 +34,10 @@ def is_current(program: str, contents: Mapping[str, str]) -> bool:
 
 
 def write(program: str, contents: Mapping[str, str]) -> str:
-    """Replace what was imported of *program*; return a sentence about it.
+    """Replace the imported files of *program*; return a sentence about the change.
 
     Raises:
-        SettingsError: It cannot be written; what was there stays.
+        SettingsError: The files cannot be written; the earlier files stay.
     """
     folder = folder_of(program)
     files = {name: text.encode() for name, text in contents.items()}
@@ -64,7 +64,7 @@ def write(program: str, contents: Mapping[str, str]) -> str:
 
 
 def take_back(program: str) -> str:
-    """Remove what was imported of *program*; return a sentence about it.
+    """Remove the imported files of *program*; return a sentence about the change.
 
     Raises:
         SettingsError: It cannot be removed.

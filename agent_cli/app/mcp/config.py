@@ -1,4 +1,4 @@
-"""Find the configured MCP servers: those of the settings, and of files that may be read."""
+"""Find the configured MCP servers in the settings and in the files that may be read."""
 
 import os
 from collections.abc import Iterator, Mapping

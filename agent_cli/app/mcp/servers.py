@@ -111,7 +111,7 @@ class Servers:
         await self.all.__aexit__(*failure)
 
     def start(self) -> None:
-        """Start the configured servers in the background; report those that cannot be started."""
+        """Start the configured servers in the background; report servers that cannot be started."""
         servers = [*configured_servers(self._startup)]
         self._started_at = asyncio.get_running_loop().time()
         if not servers:
@@ -218,7 +218,7 @@ class Servers:
             turn.tell_model(text, author="mcp", blocks=[reference_to(tool.spec) for tool in added])
 
     def _available(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
-        """Return the tools of the *present* servers, and those for their resources."""
+        """Return the tools of the *present* servers, and the tools for their resources."""
         readable = self.all.with_resources()
         if present is not None:
             readable = readable.intersection(present)
@@ -320,7 +320,7 @@ class Servers:
         return ""
 
     def offered(self) -> Sequence[Tool]:
-        """Return the tools last offered to the model; before the first run, those available."""
+        """Return the tools last offered to the model; before the first run, all available tools."""
         return self._offered or self._chosen(self._available(), {})
 
     def badges(self) -> Sequence[str]:

@@ -144,7 +144,7 @@ def _add(given: argparse.Namespace, entry: Mapping[str, Json], context: CommandC
 
 
 def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
-    """Delete a server from the file of its scope, or from the only one that has it."""
+    """Delete a server from the file of its scope, or from the only file that has it."""
     scopes = (cast("Scope", given.scope),) if given.scope else _SCOPES
     files = [UserServers.of_scope(scope, context.workspace) for scope in scopes]
     having = [each for each in files if given.name in each.names()]
@@ -219,7 +219,7 @@ def switch_server(given: argparse.Namespace, context: CommandContext) -> int:
 
 
 def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
-    """Connect to the servers and show each one's offer, or why it cannot be used."""
+    """Connect to the servers and show the offer of each, or the reason it cannot be used."""
     configured = [context.server(given.name)] if given.name else context.configured()
     usable = [each for each in configured if isinstance(each, ServerConfig)]
     tested = {state.name: state for state in run_loop(_states(usable, context))}
@@ -273,7 +273,7 @@ def _usable(
     context: CommandContext,
     where: str,
 ) -> dict[str, Mapping[str, Json]]:
-    """Return those of *entries* that are not *known*, empty where one cannot be used."""
+    """Return the *entries* that are not *known*; empty if an entry cannot be used."""
     found: dict[str, Mapping[str, Json]] = {}
     for name, entry in entries.items():
         if name in known:

@@ -308,7 +308,7 @@ def answer_with(answers: Answers) -> Elicit:
 
 
 def simplest(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the simplest object *schema* allows: only what is required."""
+    """Return the simplest object that *schema* allows, with required properties only."""
     properties = schema.get("properties")
     required = schema.get("required")
     fields = properties if isinstance(properties, dict) else {}

@@ -225,13 +225,13 @@ def _starts_removal(words: Sequence[str]) -> bool:
 
 
 def _removes(command: Sequence[str]) -> bool:
-    """Return whether *command* deletes what it is given, as a program or in a shell's script."""
+    """Return whether *command* deletes its operands, as a program or in a shell's script."""
     name = base_name(command[0]) if command else ""
     return name in _REMOVERS or (name in SHELLS and any(map(_REMOVER_IN_TEXT.search, command[1:])))
 
 
 def _fd_removes_all(words: Sequence[str]) -> bool:
-    """Return whether `fd` with *words* deletes what it finds, and finds everything."""
+    """Return whether `fd` with *words* deletes its matches, and matches every file."""
     words = [word.strip("\"'") for word in words]
     runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
     at, found = next(runs, (0, None))

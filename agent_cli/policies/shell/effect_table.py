@@ -1,4 +1,4 @@
-"""What programs do, in verbs, and what that means: the one list, with a line for each effect."""
+"""The table of effects: for each program, verbs that say what it does, and their meaning."""
 
 import re
 from functools import cache
@@ -14,7 +14,7 @@ or not; "acts" changes something, or needs what a read-only run lacks: other hos
 
 
 class Effect(NamedTuple):
-    """What a call does that has this subcommand and these options."""
+    """The effect of a call with this subcommand and these options."""
 
     subcommand: tuple[str, ...]
     options: tuple[str, ...]

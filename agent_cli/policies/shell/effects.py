@@ -104,7 +104,7 @@ _UNNAMED: Final = "runs a program whose name is known only when it runs"
 
 
 class Act(NamedTuple):
-    """What a part of a script does.
+    """The effect of one part of a script.
 
     Attributes:
         says: A clause that begins with a verb; "" where there is none.
@@ -116,7 +116,7 @@ class Act(NamedTuple):
 
 
 def effects(script: str, place: Place) -> list[str]:
-    """Return what *script* does besides reading, each once, in order; nothing for what is unknown.
+    """Return the effects of *script* besides reading, each once, in order; none of unknown parts.
 
     Files that it writes are named as in the text, and said to be outside the workspace if they are.
     """

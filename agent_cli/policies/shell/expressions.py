@@ -148,7 +148,7 @@ def _is_own(name: str) -> bool:
 
 
 def _only_prints(program: str) -> bool:
-    """Return whether every token of *program* is known, and none of them can write or run."""
+    """Return whether every token of *program* is known and unable to write or run."""
     if len(program) > _PROGRAM_CHARS_MAX:
         return False
     at, before, kind, parentheses, braces, prints = 0, "", "", 0, 0, False

@@ -1,4 +1,4 @@
-"""The read-only forms of git, and those that take what all sessions in a folder have changed.
+"""The read-only forms of git, and the forms that take the changes of all sessions in a folder.
 
 Even the read-only ones run programs that the configuration names.
 """

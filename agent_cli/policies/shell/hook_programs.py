@@ -1,8 +1,8 @@
-"""Whether a command of the user runs nothing but the user's own files.
+"""Decide whether a user's command runs only the user's own files.
 
 A hook runs outside the sandbox only if that is certain. `make`, `npx`, `git` and most other
-programs run what they find in the current folder, so only programs known not to do that count, and
-scripts that the command names by a path of their own.
+programs run what they find in the current folder, so only two kinds count: programs known not to
+do that, and scripts that the command names by path.
 """
 
 import re

@@ -44,7 +44,7 @@ class Objection(Exception):
 
 
 class OutOfPlace(Objection):
-    """It runs or reads something that it should not; the message names that."""
+    """A command that runs or reads something forbidden; the message names it."""
 
 
 def _no_secret(_path: PurePath) -> bool:

@@ -1,4 +1,4 @@
-"""Parse scripts that are fully explicit: commands of literal words, and lists of them.
+"""Parse scripts that are fully explicit: commands of literal words, and lists of such commands.
 
 The tree must consist of known nodes only, and every character of the script must belong to one of
 them or be a blank between two, so that text skipped by the parser is never run unchecked.
@@ -129,7 +129,7 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
 
 
 def simple_commands(parts: Sequence[Part]) -> Iterator[SimpleCommand]:
-    """Yield every command in *parts*, those of a loop once for each value."""
+    """Yield every command in *parts*; the commands of a loop once for each value."""
     for part in parts:
         match part:
             case SimpleCommand():

@@ -123,7 +123,7 @@ def seen_commands(script: str) -> list[str]:
 
 
 def written_commands(script: str, depth: int = 0) -> Iterator[Sequence[str]]:
-    """Yield the words of each command as they are written, those of quoted scripts too.
+    """Yield the words of each command as written, also in quoted scripts.
 
     The variable of a loop stands for the words that it takes.
     """

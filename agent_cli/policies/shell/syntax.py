@@ -30,7 +30,7 @@ def is_descriptor(node: "Node") -> bool:
 
 
 def redirect_words(redirect: "Node") -> list["Node"]:
-    """Return the words of a redirect: the file it opens, then those that the command gets.
+    """Return the words of a redirect: the file it opens, then the words that the command gets.
 
     Before them may stand what the parser takes for a stream number; see `is_descriptor`.
     """

@@ -1,4 +1,4 @@
-"""What one command does, in verbs, as the table says it; those that only read too."""
+"""Name the effects of one command in verbs from the effect table, reading included."""
 
 import re
 from collections.abc import Sequence

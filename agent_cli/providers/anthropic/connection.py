@@ -88,7 +88,7 @@ def known_credential(connection: Connection) -> str | None:
 
 
 def checked_key(key: str) -> str:
-    """Return *key* as it is valid in a header: copied text often has blanks around it.
+    """Return *key* in a form valid in a header: copied text often has blanks around it.
 
     Raises:
         CallFailed: It is not. The HTTP library's own error would print the key.

@@ -190,7 +190,7 @@ class ReplyBuilder:
         return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
     def _fallback(self) -> Mapping[str, Json] | None:
-        """Return the usage of the model that answered in place of one that declined; None."""
+        """Return the usage of the model that answered in place of a declining model, or None."""
         served = (each for each in self._iterations() if each.get("type") == "fallback_message")
         return next(served, None)
 

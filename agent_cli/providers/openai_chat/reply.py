@@ -163,7 +163,7 @@ class ChatReply:
             yield ToolCallDelta(block.index, arguments)
 
     def _block(self, kind: str, key: int) -> Generator[StreamEvent, None, _Open]:
-        """Yield the end of another block, if one is open, and return the one to add to."""
+        """Yield the end of another open block, if any, and return the block to add to."""
         if self._open is None or (self._open.kind, self._open.key) != (kind, key):
             yield from self._close()
             self._open = _Open(kind, key, self._begun_blocks)

@@ -143,7 +143,7 @@ class Approvals:
                 return decisions
 
     async def _ask_about_each(self, calls: _Calls) -> _Decisions:
-        """Ask about one call after the other, except those that a rule just stored allows."""
+        """Ask about one call after the other, except calls allowed by a rule stored just now."""
         decided: _Decisions = {}
         for number, call in calls.items():
             if not self._permissions.is_remembered(call):

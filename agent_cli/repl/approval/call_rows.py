@@ -1,4 +1,4 @@
-"""The rows of waiting calls: one call with all of its effect, or several on one row each."""
+"""The rows of waiting calls: one call with its whole effect, or several on one row each."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _NEW: Final = " (new file)"
 
 
 class TitledCall(NamedTuple):
-    """A waiting call as verb and target, with the size of what it changes, and the rows below it.
+    """A waiting call as verb and target, with the size of the change, and the rows below it.
 
     Attributes:
         target: The rest of the title; "" if it is long, and the rows show it.
@@ -49,7 +49,7 @@ class TitledCall(NamedTuple):
 
 
 def titled(call: ToolCall, tools: Sequence[Tool]) -> TitledCall:
-    """Return *call* for a question; title and rows together show all of it."""
+    """Return *call* for a question; title and rows together show the whole call."""
     target = written_by(call.name, call.input, tools)
     if target and (rows := changes_of(call.input, target)):
         return _change(label_of(tools, call.name), rows)
@@ -149,7 +149,7 @@ def rows_of_all(calls: Mapping[int, ShownCall]) -> list[Row]:
 
 
 def rows_of_parts(parts: Sequence[ExplainedPart], title: str) -> list[Row]:
-    """Return the explanation of a command below *title*: each part with what it does."""
+    """Return the explanation of a command below *title*: each part with its effect."""
     width = min(shutil.get_terminal_size().columns - 1, _COLUMNS_MAX)
     texts = [f"{_STEP * part.depth}{reveal(part.text)}" for part in parts]
     column = min(max(map(cells, texts)), (width - len(_MARGIN)) // 2)
@@ -227,7 +227,7 @@ def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
 
 
 def _facts(facts: Sequence[str]) -> list[Row]:
-    """Return the rows of *facts*: faint, and those that warn in a row of their own."""
+    """Return the rows of *facts*: faint, each warning in its own row."""
     rows: list[Row] = []
     for warns in (False, True):
         if some := [fact for fact in facts if _is_warning(fact) == warns]:

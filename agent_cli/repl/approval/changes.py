@@ -171,7 +171,7 @@ def _rows(
 
 
 def _marks(old: Sequence[str], new: Sequence[str]) -> list[tuple[_Spans, _Spans]]:
-    """Return the changed words of lines that were changed one by one; nothing for other changes."""
+    """Return the changed words of lines that were changed one for one; none for other changes."""
     if len(old) != len(new) or len(old) > _MARKED_LINES_MAX:
         return []
     return [_changed_words(before, after) for before, after in zip(old, new, strict=True)]

@@ -1,4 +1,4 @@
-"""The preview of a waiting call: all of its effect, with nothing hidden."""
+"""The preview of a waiting call: its whole effect, with nothing hidden."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -94,7 +94,7 @@ def _amount(rows: Sequence[Row]) -> str:
 
 
 def _shares(heights: Sequence[int], rows_max: int) -> list[int]:
-    """Return the number of screen rows for each row: short ones leave room for the others."""
+    """Return the number of screen rows for each row: short rows leave room for long rows."""
     shares = [1] * len(heights)
     left = rows_max
     shortest_first = sorted(range(len(heights)), key=heights.__getitem__)

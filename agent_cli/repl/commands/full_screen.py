@@ -1,4 +1,4 @@
-"""Detect commands that need the terminal: full-screen programs, and those that prompt there.
+"""Detect commands that need the terminal: full-screen programs, and programs that prompt.
 
 Known by name, because a command whose output is already captured cannot be moved to the terminal
 later.

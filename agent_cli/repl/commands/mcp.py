@@ -1,4 +1,4 @@
-"""`/mcp`: show the MCP servers as a table, and manage each of them."""
+"""`/mcp`: show the MCP servers as a table, and manage each server."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final

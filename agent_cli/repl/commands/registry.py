@@ -1,4 +1,4 @@
-"""The registry of slash commands: built-in ones, and those defined by prompt files."""
+"""The registry of slash commands: built-in commands, and commands from prompt files."""
 
 import difflib
 import inspect
@@ -174,7 +174,7 @@ def _help(context: Context, name: str) -> None:
 
 
 def grouped(commands: Sequence[Command]) -> dict[str, list[Command]]:
-    """Return the commands grouped by subject; those not built in by their source."""
+    """Return the commands grouped by subject; commands that are not built in, by source."""
     groups = {name: [*group] for name, group in _GROUPS.items()}
     for command in commands:
         if command.source:

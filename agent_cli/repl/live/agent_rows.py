@@ -81,7 +81,7 @@ class AgentRows:
         return next((agent for agent in listed if agent.number == self._number), None)
 
     def listed(self) -> Sequence["AgentInfo"]:
-        """Return the agents with a row: those at work, and the selected one."""
+        """Return the agents with a row: working agents, and the selected agent."""
         if not self.is_open:
             return ()
         return [each for each in self.agents() if each.is_running or each.number == self._number]

@@ -15,7 +15,7 @@ _QUEUED_CHARS_MAX: Final = 500
 
 @dataclass(slots=True, eq=False)
 class Queued:
-    """A queued message, and *when* it will be sent; one that `is_held` is being edited."""
+    """A queued message, and *when* it will be sent; while it `is_held` it is being edited."""
 
     text: str
     when: str = "when done"

@@ -140,13 +140,13 @@ class Outbox:
         return (each for each in self._letters if each.message is None and not each.is_held)
 
     def _withdraw(self) -> None:
-        """Take the messages out of the agent's queues, but for those that a run has taken."""
+        """Take the messages out of the agent's queues, except messages that a run has taken."""
         waiting = {id(message) for message in self._agent.clear_all_queues()}
         for letter in self._letters:
             letter.is_passed = letter.is_passed and id(letter.message) not in waiting
 
     def _is_blocked(self, letter: _Letter, *, by_unready: bool = True) -> bool:
-        """Return whether it, or an earlier one of its kind, is held or not ready."""
+        """Return whether the message, or an earlier message of its kind, is held or not ready."""
         earlier = takewhile(lambda each: each is not letter, self._letters)
         same = [each for each in earlier if each.follow_up == letter.follow_up]
         return any(

@@ -115,7 +115,7 @@ class Paint:
 
     @property
     def theme(self) -> ThemeName:
-        """The current theme; without colours one that needs none."""
+        """The current theme; without colours, a theme that needs none."""
         if self._color or self._theme == "none":
             return self.ground if self._theme == "auto" else self._theme
         return self._colorless
@@ -127,7 +127,7 @@ class Paint:
         return f"auto, here {self.ground}" if is_auto else self.theme
 
     def use_theme(self, theme: ThemeChoice) -> None:
-        """Use *theme* from now on; "auto" is the one for the `ground` of the terminal."""
+        """Use *theme* from now on; "auto" chooses by the `ground` of the terminal."""
         self._theme = theme
 
     def begin(self, role: Role) -> str:

@@ -41,7 +41,7 @@ class Painter:
 
     @property
     def answers_in_s(self) -> float:
-        """How long an answer of the terminal may still come, in seconds."""
+        """The rest of the wait for an answer of the terminal, in seconds."""
         return self._app.answers_in_s()
 
     @property
@@ -128,7 +128,7 @@ class Painter:
         self._narrow_gap(widths, columns)
 
     def _fill_gap(self, tail: Sequence[str]) -> None:
-        """Shrink the gap by the finished rows, and if *tail* needs less of it."""
+        """Shrink the gap by the finished rows, and if *tail* needs fewer rows."""
         size = self._output.get_size()
         rows = sum(rows_taken(row_width(row), size.columns) for row in self._finished)
         self._headroom += rows

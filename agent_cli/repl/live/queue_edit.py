@@ -70,7 +70,7 @@ class QueueEdit:
             self._end()
 
     def keep(self) -> None:
-        """Put the message back where it stood, as it is now; drop it if nothing is left."""
+        """Put the edited message back in its old position; drop it if it is empty."""
         if self._release(self._draft.text.strip()):
             self._end()
         else:  # a command that cannot run now: its text stays in the input
@@ -83,7 +83,7 @@ class QueueEdit:
         self._end()
 
     def undo(self) -> None:
-        """Put the message back as it was; what was typed is in the history."""
+        """Put the message back unedited; the edited text is in the history."""
         if self._edited:
             self._release(self._edited.text)
             self._end()

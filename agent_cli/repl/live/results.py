@@ -91,7 +91,7 @@ class Results:
         return rows
 
     def output(self, number: int | None) -> str | None:
-        """Return the folded output of that number, or the last one; all of it if a file has it."""
+        """Return the folded output of that number, or the last output; whole if a file has it."""
         number = self._count if number is None else number
         return _in_full(self._kept.get(number), self._files.get(number, ""))
 

@@ -217,7 +217,7 @@ class LiveScreen:
 
     @property
     def is_low(self) -> bool:
-        """Whether the terminal has few rows, so that text needs those that are blank elsewhere."""
+        """Whether the terminal has few rows, so that text needs rows that are blank elsewhere."""
         return self._output.get_size().rows < _LOW_ROWS
 
     def asks(self) -> bool:
@@ -262,7 +262,7 @@ class LiveScreen:
             self.when_answered(self.app.exit)
 
     def when_answered(self, act: Callable[[], None]) -> None:
-        """Give the terminal away with *act*, once no answer of it is to come any more."""
+        """Give the terminal away with *act*, once no answer of the terminal can come any more."""
         if wait_s := self.app.answers_in_s():
             asyncio.get_running_loop().call_later(wait_s, self.when_answered, act)
         elif self.app.is_running and not self.app.is_done:

@@ -40,7 +40,7 @@ class LinesAbove(io.TextIOBase):
 
 @contextmanager
 def lines_above(show: Callable[[str], None]) -> Generator[None]:
-    """If stderr is the terminal, show its lines with *show* instead of on the screen."""
+    """Show the lines of stderr with *show* if stderr is the terminal, instead of on the screen."""
     terminal = sys.stderr
     if not terminal.isatty():
         yield

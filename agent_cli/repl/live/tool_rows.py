@@ -43,7 +43,7 @@ class _Call:
 
     @property
     def is_folded(self) -> bool:
-        """Whether it can share its row: it only looked, and nothing else is to be shown of it."""
+        """Whether the call can share its row: it only read, and has no further rows."""
         return self.looks and bool(self.line) and not self.side_outputs
 
     @property
@@ -234,7 +234,7 @@ class ToolRows:
         return self._calls[call_id]
 
     def _try(self, event: ToolAttemptStart) -> None:
-        """Show a call as running; the one tried before it waits for a person again."""
+        """Show a call as running; the previously tried call waits for a person again."""
         if self._tried and self._tried.ended_s is None:
             self._tried.started_s, self._tried.beside, self._tried.update = None, "", ()
         self._tried = self._call(event.tool_call_id, event.tool_name, None)

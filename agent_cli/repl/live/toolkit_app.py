@@ -23,7 +23,7 @@ _RESIZE_SETTLES_S: Final = 0.08
 
 
 class LiveApplication(Application[None]):
-    """Draws whole frames, and only while the size is the one last drawn at.
+    """Draws whole frames, and only while the size is unchanged since the last frame.
 
     `on_resize` is called once a new size is stable; it must redraw everything.
     """
@@ -107,7 +107,7 @@ class LiveApplication(Application[None]):
         return [_width(screen, y) for y in range(screen.height)] if screen else []
 
     def forget(self) -> None:
-        """Make the cursor's position the top of the region, and draw all of it anew next time.
+        """Make the cursor's position the top of the region; the next frame draws it whole.
 
         Not `renderer.reset()`, which switches bracketed paste off and on each time.
         """

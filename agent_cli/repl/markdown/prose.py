@@ -73,7 +73,7 @@ class Prose:
         return copy.copy(self)
 
     def becomes_heading(self, style: str) -> bool:
-        """Turn this into a heading, if no part of it is finished."""
+        """Turn the paragraph into a heading, if no row of it is finished."""
         if self._has_parts:
             return False
         self._style = style

@@ -144,7 +144,7 @@ class Dialogs:
         nobody: AnswerT,
         stopped: AnswerT,
     ) -> AnswerT:
-        """Ask when no other dialog is open; *nobody* and *stopped* are the default answers."""
+        """Ask when no other dialog is open; without an answer return *nobody* or *stopped*."""
         if not self._prompt.can_ask:
             self._warn(f"{named(server)} asked a question, declined: there is no user to answer it")
             return nobody

@@ -73,7 +73,7 @@ class FormDialog:
         return Filled("accept", values)
 
     async def _fill(self, number: int, field: FormField, values: dict[str, Json]) -> None:
-        """Ask for a valid value for *field*; Enter keeps the one it has, or its default.
+        """Ask for a valid value for *field*; Enter keeps the present value, or the default.
 
         An optional field that has either can be emptied: it is None then, and not sent.
         """

@@ -18,7 +18,7 @@ _PLAIN_TABLE = str.maketrans(PLAIN)
 
 
 class Unclear(Exception):
-    """It is not certain what to write; the message says why, as part of a sentence.
+    """An edit whose result is not certain; the message says why, as part of a sentence.
 
     Attributes:
         fits: Whether the quotation may still be of these lines.

@@ -83,7 +83,7 @@ def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
 
 
 def _most_alike(lines: Sequence[str], wanted: str) -> int:
-    """Return the line most like *wanted* of those with the most words of it."""
+    """Return the line most like *wanted* among the lines that share most words with it."""
     words = set(_WORD.findall(wanted))
     shared = sorted(
         (-len(words.intersection(_WORD.findall(line))), i) for i, line in enumerate(lines) if line

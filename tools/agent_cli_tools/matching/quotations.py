@@ -122,7 +122,7 @@ def _doubled_backslashes(old: str, new: str) -> _Texts:
 
 
 def _escaped(old: str, new: str) -> _Texts:
-    """Undo the escapes of a JSON string: all of them, those of quotes, or those of line ends."""
+    """Undo escapes of a JSON string: all, only escaped quotes, or only escaped line ends."""
     with suppress(ValueError):
         whole, instead = (json.loads(f'"{text}"') for text in (old, new))
         # Unless a quote shows that all of it was escaped, a line end may be one of a string.

@@ -169,7 +169,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """What known files held when a command began, or when a tool changed them since.
+    """The contents of known files when a command began, or when a tool changed them since.
 
     Attributes:
         log: The folder of the log that the command's keeper may write.

@@ -1,4 +1,4 @@
-"""Undo a run's changes: all of them, or none if others changed one of the files since."""
+"""Undo all changes of a run, or none if another program changed one of the files since."""
 
 import contextlib
 import os

@@ -41,7 +41,7 @@ class CloudAccount(Protocol):
     """One cloud's way to sign in."""
 
     def credentials(self) -> CloudCredentials:
-        """Find credentials, or renew those that expire; blocks.
+        """Find credentials, or renew expiring credentials; blocks.
 
         Raises:
             ModelError: There are none, or they cannot be renewed; the message says how to sign in.

@@ -221,7 +221,7 @@ class ResourceChoices:
 
 
 class PromptChoices:
-    """A completion source: a server's suggestions for an argument of one of its prompts."""
+    """A completion source: a server's suggestions for an argument of a prompt."""
 
     def __init__(self, servers: ServersPort, ask: Ask) -> None:
         self._servers = servers

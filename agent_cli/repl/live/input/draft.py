@@ -68,7 +68,7 @@ class Draft:
         self.buffer.document = Document(marked, len(marked))
 
     def replace(self, before: str, after: str) -> None:
-        """Replace the text *before*, as `text` gave it, with *after*, an edited version of it.
+        """Replace the text *before*, as returned by `text`, with its edited version *after*.
 
         Text that was put back or inserted meanwhile stays.
         """
@@ -126,7 +126,7 @@ _READ_BYTES_MAX: Final = 1_000_000
 
 
 class PrivateHistory(FileHistory):
-    """The prompts of all sessions in one private file; only the last part of it is offered.
+    """The prompts of all sessions in one private file; only its last part is offered.
 
     A prompt that cannot be stored is still sent, and stays in this session's history; *warn* gets
     one sentence the first time.

@@ -26,7 +26,7 @@ _LIGHT_NUMBERS: Final = frozenset({"7", "15"})
 
 
 class GroundAnswer:
-    """Takes the answer out of what is read from the terminal, in however many parts it comes."""
+    """Takes the answer out of the terminal's input, in however many parts it arrives."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Expect no answer yet."""
@@ -48,11 +48,11 @@ class GroundAnswer:
 
     @property
     def wait_s(self) -> float:
-        """How long the answer may still be waited for, in seconds; 0 if it came or is late."""
+        """The rest of the wait for the answer, in seconds; 0 if it came or is late."""
         return 0.0 if self._until_s is None else max(self._until_s - self._clock(), 0.0)
 
     def keys_in(self, read: str) -> str:
-        """Return what was *read* without the answer; the beginning of one is held back."""
+        """Return the input *read* without the answer; the beginning of an answer is held back."""
         text = f"{self._held}{read}"
         if self._passed_escape and read.startswith("]"):
             text = f"\x1b{text}"
@@ -66,7 +66,7 @@ class GroundAnswer:
         return text
 
     def released(self) -> str:
-        """Return what is held back if it is a key after all, because nothing followed in time."""
+        """Return the held back input if it is a key after all, because nothing followed in time."""
         if len(self._held) > len("\x1b]"):
             return ""
         held, self._held = self._held, ""
@@ -93,6 +93,6 @@ def ground_of(color: str) -> Ground | None:
 
 
 def first_guess(environment: Mapping[str, str]) -> Ground:
-    """Return the ground before an answer: that of COLORFGBG, which some terminals set, or dark."""
+    """Return the ground before an answer: from COLORFGBG, which some terminals set, or dark."""
     _, _, behind = environment.get("COLORFGBG", "").rpartition(";")
     return "light" if behind in _LIGHT_NUMBERS else "dark"

@@ -23,7 +23,7 @@ def separated(text: str) -> str:
 
 
 class SeparateEmoji(Processor):
-    """Leaves those characters out of what is shown; they stay in the text."""
+    """Hides the joining characters on the screen; they stay in the text."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         """Return the fragments to show, and how positions in them and in the text correspond."""

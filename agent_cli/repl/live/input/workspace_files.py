@@ -1,4 +1,4 @@
-"""List the files and folders of the workspace: all of them, and later only what changed.
+"""List the files and folders of the workspace: first all, later only the changes.
 
 Knows nothing of completion. Its functions read the disk, so call them in a thread.
 """
@@ -154,7 +154,7 @@ def _names_in(folder: Path) -> set[str]:
 
 
 def _empty_folders(root: Path, path: str) -> list[str]:
-    """Return *path* and the folders below it, if none of them holds a file yet."""
+    """Return *path* and the folders below it, if no such folder holds a file yet."""
     found: list[str] = []
     for folder, _folders_in_it, names in islice(walk(root / path), _EMPTY_MAX):
         if names:
