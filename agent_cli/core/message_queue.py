@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.messages import Message, UserMessage
@@ -30,7 +31,8 @@ class MessageQueue:
         """Queue *message*."""
         self._messages.append(message)
         for loop, arrived in tuple(self._waiters):
-            loop.call_soon_threadsafe(arrived.set)
+            with suppress(RuntimeError):  # its loop was closed
+                loop.call_soon_threadsafe(arrived.set)
 
     def take(self) -> list[UserMessage]:
         """Take the messages to deliver now: the first one, or all of them."""

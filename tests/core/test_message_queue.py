@@ -8,6 +8,7 @@ import pytest
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.message_queue import MessageQueue
+from agent_cli.system.batches import unwind
 from tests.fakes import LIMIT_S
 
 ONE, TWO, THREE = (UserMessage.of(text) for text in ("one", "two", "three"))
@@ -114,6 +115,22 @@ def test_message_can_be_queued_after_an_abandoned_wait() -> None:
     queue.put(ONE)
 
     assert queue.take() == [ONE]
+
+
+def test_message_can_be_queued_while_a_wait_stands_in_a_closed_event_loop() -> None:
+    """`steer()` raised "Event loop is closed" until the run that waited was ended."""
+    queue = MessageQueue("all")
+    loop = asyncio.new_event_loop()
+    wait = queue.wait()
+    task = loop.create_task(wait)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    queue.put(ONE)
+
+    assert queue.take() == [ONE]
+    unwind(wait)
+    del task
 
 
 def test_delivering_one_copy_of_a_message_queued_twice_keeps_the_other() -> None:
