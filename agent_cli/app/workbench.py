@@ -103,6 +103,8 @@ class Workbench:
         )
         self.cache = self.new_cache_watch(self.calls.ledger.stream)
         self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
+        self.fallback = self.new_fallback(self.cache, self.prefix)
+        self.ask_beside = self.fallback.beside(self.calls.stream)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
         self.receipts = SessionReceipts(self.place, lambda: self.agent.conversation, self.announce)
@@ -113,9 +115,7 @@ class Workbench:
         self.output_styles = output_styles(startup, warn)
         self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
         self.hooks = self._new_hooks(one_shot=one_shot)
-        self.compaction = parts.compaction(
-            startup, self.calls.stream, self.hooks.around_compaction()
-        )
+        self.compaction = parts.compaction(startup, self.ask_beside, self.hooks.around_compaction())
         config = self.hooks.around(self._config(self.compaction), parts.place(startup))
         self.agent = Agent(self.telemetry.around_calls(config))
         self.context = self._new_context(startup)
@@ -183,7 +183,7 @@ class Workbench:
                 ledger=self.calls.ledger,
                 compaction=compaction,
                 prefix_watch=self.prefix,
-                fallback=self.new_fallback(self.cache, self.prefix),
+                fallback=self.fallback,
                 authorize=self.judge.around(
                     place.permissions,
                     mode=lambda: place.permissions.mode,

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from agent_cli.contracts.errors import ModelError
@@ -56,7 +57,6 @@ class FallbackModels:
 class _Held:
     """The model that answers in place of another, until a time."""
 
-    instead_of: str
     model: Model
     until_s: float
 
@@ -93,36 +93,51 @@ class ModelFallback:
         self._expect_loss = expect_loss
         self._on_answer = on_answer
         self._clock = clock
-        self._held: _Held | None = None
+        self._held: dict[str, _Held] = {}
 
     def __call__(self, turn: Turn) -> None:
         """Let the model that fell in for the usual one answer this turn too, for a while."""
-        held = self._held
-        if held is None:
-            return
-        if held.until_s <= self._clock() or turn.model.id != held.instead_of:
-            self._held = None
-            return
-        level = self._fallbacks.level_for(held.model, turn.config.thinking_level)
-        turn.config = replace(turn.config, model=held.model, thinking_level=level)
+        if model := self._held_for(turn.model):
+            level = self._fallbacks.level_for(model, turn.config.thinking_level)
+            turn.config = replace(turn.config, model=model, thinking_level=level)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+    def _held_for(self, model: Model) -> Model | None:
+        """Return the model that answers in place of *model* for now, if one does."""
+        answers: Model | None = None
+        while (held := self._held.get((answers or model).id)) and held.until_s > self._clock():
+            answers = held.model
+        return answers
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply; see `provider.Provider`.
 
         Raises:
             ModelError: No model answered; the error is that of the last one.
         """
-        asked, others = request, list(self._others(request.model))
+        return self._streamed(request, self._ask, is_turn=True)
+
+    def beside(self, ask: StreamFn) -> StreamFn:
+        """Return *ask* with the same fallbacks, for what is asked beside the turns."""
+        return partial(self._streamed, ask=ask, is_turn=False)
+
+    async def _streamed(
+        self, request: ModelRequest, ask: StreamFn, *, is_turn: bool
+    ) -> AsyncGenerator[StreamEvent, None]:
+        asked = first = self._for(self._held_for(request.model), request)
+        others = list(self._others(asked.model))
         while True:
             has_begun = False
             if self._fallbacks.by_server:
                 asked = replace(asked, fallbacks=tuple(others))
             try:
-                async with aclosing(closable(self._ask(asked))) as events:
+                async with aclosing(closable(ask(asked))) as events:
                     async for event in events:
                         has_begun = not isinstance(event, Retrying)
                         if isinstance(event, ReplyEnd):
-                            self._note(request, asked, event.reply)
+                            self._hold(first.model, asked.model)
+                            if is_turn and asked.model != request.model:
+                                self._on_answer(asked.model.id, asked.thinking_level)
+                            self._tell_declined(event.reply)
                         yield event
                 return
             except ModelError as error:
@@ -132,7 +147,10 @@ class ModelFallback:
             if has_begun:
                 reason = str(failure).partition(";")[0]
                 yield Retrying(1, 1, 0.0, reason, True, failure.may_have_cost)
-            asked = self._instead_of(request, asked, others.pop(0))
+            failed, asked = asked, self._for(others.pop(0), request)
+            self._tell_price(failed, asked)
+            if is_turn:
+                self._expect_loss()
 
     def _others(self, model: Model) -> Sequence[Model]:
         """Return the models to ask after *model*: the models behind it in the list, or all."""
@@ -140,23 +158,26 @@ class ModelFallback:
         ids = [each.id for each in models]
         return models[ids.index(model.id) + 1 :] if model.id in ids else models
 
-    def _instead_of(self, request: ModelRequest, asked: ModelRequest, other: Model) -> ModelRequest:
-        """Return *request* for *other*, after *asked* failed; tell why, and the price."""
-        level = self._fallbacks.level_for(other, request.thinking_level)
-        fixed = estimate_fixed(request.system, request.tools)
-        tokens = fixed + estimate_tokens(request.messages)
-        cost = self._price(other.id, Usage(cache_write_5m_tokens=tokens))
-        cause = f"{asked.model.id} is overloaded, {other.id} answers for {HOLD_S / 60:.0f} minutes"
-        self._emit(Notice("warning", str(Reread(cause, tokens, cost))))
-        self._expect_loss()
-        return replace(request, model=other, thinking_level=level)
+    def _for(self, model: Model | None, request: ModelRequest) -> ModelRequest:
+        """Return *request* for *model*; unchanged without one."""
+        if model is None:
+            return request
+        level = self._fallbacks.level_for(model, request.thinking_level)
+        return replace(request, model=model, thinking_level=level)
 
-    def _note(self, request: ModelRequest, asked: ModelRequest, reply: Reply) -> None:
-        if asked.model != request.model:
-            held = self._held
-            first = held.instead_of if held and held.model == request.model else request.model.id
-            self._held = _Held(first, asked.model, self._clock() + HOLD_S)
-            self._on_answer(asked.model.id, asked.thinking_level)
+    def _hold(self, first: Model, answered: Model) -> None:
+        if answered != first:
+            self._held[first.id] = _Held(answered, self._clock() + HOLD_S)
+
+    def _tell_price(self, failed: ModelRequest, asked: ModelRequest) -> None:
+        fixed = estimate_fixed(asked.system, asked.tools)
+        tokens = fixed + estimate_tokens(asked.messages)
+        cost = self._price(asked.model.id, Usage(cache_write_5m_tokens=tokens))
+        minutes = f"{HOLD_S / 60:.0f} minutes"
+        cause = f"{failed.model.id} is overloaded, {asked.model.id} answers for {minutes}"
+        self._emit(Notice("warning", str(Reread(cause, tokens, cost))))
+
+    def _tell_declined(self, reply: Reply) -> None:
         if reply.declined:
             cost = reply.usage.cost_microdollars
             price = "" if cost is None else f"; the reply cost {dollars(cost)}"

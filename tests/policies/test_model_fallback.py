@@ -107,6 +107,35 @@ async def test_a_reply_of_another_model_than_asked_is_told_with_its_cost() -> No
     assert it.next_model() == (MODEL.id, "low")
 
 
+async def test_what_is_asked_beside_the_turns_falls_back_too() -> None:
+    """A summary that failed while the model was overloaded cut the history without one."""
+    it, other = Fallback(says("turn")), ScriptedModel(OVERLOADED, says("summary"), says("aside"))
+    beside = it.fallback.beside(other)
+    for _ in range(2):
+        assert [event async for event in beside(REQUEST)]
+
+    await it.ask()
+
+    assert [each.model.id for each in other.requests] == [MODEL.id, "second", "second"]
+    assert [each.model.id for each in it.model.requests] == ["second"]
+    assert len(it.told) == 1
+    assert it.answered == [("second", None)]  # by the turn alone
+    it.now_s = 301
+    assert it.next_model() == (MODEL.id, "low")
+
+
+async def test_model_that_falls_in_may_be_overloaded_later() -> None:
+    """Each is asked again five minutes after it failed."""
+    it = Fallback(OVERLOADED, says("one"), OVERLOADED, says("two"), says("three"))
+    await it.ask()
+    it.now_s = 200
+    await it.ask()
+    assert it.next_model() == ("third", "low")
+
+    it.now_s = 301
+    assert it.next_model() == (MODEL.id, "low")
+
+
 def _busy_sonnet(request: ReceivedRequest) -> Answer:
     if request.body["model"] == "claude-sonnet-5-5":
         return error(529, "overloaded_error", "Overloaded")
@@ -133,6 +162,23 @@ def test_overloaded_model_is_replaced_for_the_session_and_the_price_is_right() -
     shown = run.stdout + run.stderr
     assert shown.count("claude-sonnet-5-5 is overloaded, claude-opus-5-5 answers") == 1
     assert "$0.012" in shown  # 4 and 20 dollars a million, twice
+
+
+def test_side_question_and_summary_go_to_the_model_that_answers() -> None:
+    """Each waited for the retries of the overloaded model, and failed."""
+    with serve_in_thread(answer=_busy_sonnet) as api:
+        run = agent_cli(
+            *("--model-fallback", "high"),
+            api=api,
+            script="one\ntwo\nthree\nfour\nfive\n/btw why?\n/compact\n",
+            AGENT_CLI_RETRY__MAX="0",
+        )
+
+    assert run.code == 0, run.stderr
+    assert api.refusals == []
+    models = [request.body["model"] for request in api.requests]
+    assert models == ["claude-sonnet-5-5", *["claude-opus-5-5"] * 7]
+    assert "neither question nor answer" in run.stdout + run.stderr
 
 
 def test_the_server_asks_another_model_when_one_declines() -> None:

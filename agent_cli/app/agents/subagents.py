@@ -209,6 +209,7 @@ class AgentTree:
         instructions = agent_plugins(startup, bench.announce.warn, bench.tell_hooks)
         cache = bench.new_cache_watch(rank.ledger.stream)
         prefix = bench.new_prefix_watch(cache)
+        fallback = bench.new_fallback(cache, prefix)
         around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
 
         tools = [tool for tool in own if rank.allows(tool.name)]
@@ -236,9 +237,9 @@ class AgentTree:
                 undone=bench.place.file_changes.teller(),
                 jobs=jobs,
                 ledger=rank.ledger,
-                compaction=parts.compaction(startup, rank.ledger.stream, around),
+                compaction=parts.compaction(startup, fallback.beside(rank.ledger.stream), around),
                 prefix_watch=prefix,
-                fallback=bench.new_fallback(cache, prefix),
+                fallback=fallback,
                 authorize=bench.judge.around(
                     place.authorize,
                     mode=lambda: place.mode,
