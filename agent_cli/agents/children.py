@@ -155,7 +155,7 @@ class Children:
         """Return the number of agents that the last reply starts."""
         return sum(call.name == tool_name for call in self._conversation().open_calls())
 
-    def place_among(self, call_id: str, tool_name: str) -> int:
+    def index_among(self, call_id: str, tool_name: str) -> int:
         """Return how many calls before *call_id* in its reply start agents too."""
         prompts = self._conversation().prompts
         calls = [out for out in prompts[-1].output if isinstance(out, ToolOutput)]

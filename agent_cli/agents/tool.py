@@ -66,7 +66,7 @@ def agent_tool(
     async def execute(
         call_id: str, params: AgentInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
-        if is_limit() and children.place_among(call_id, TOOL) >= ask_beyond:
+        if is_limit() and children.index_among(call_id, TOOL) >= ask_beyond:
             raise ToolError(_TOO_MANY.format(ask_beyond))
         return await children.work(
             params.subagent_type,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.app.working_place import WorkingPlace
+from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice, ToolCall
@@ -33,7 +33,7 @@ class SessionGoal:
 
     def __init__(
         self,
-        place: WorkingPlace,
+        place: SessionWorkspace,
         conversation: Callable[[], Conversation],
         *,
         has_jobs: Callable[[], bool],
@@ -134,7 +134,7 @@ class SessionReceipts:
     """Receipts of the checks among the model's commands, each with the state of its files."""
 
     def __init__(
-        self, place: WorkingPlace, conversation: Callable[[], Conversation], publish: EventSink
+        self, place: SessionWorkspace, conversation: Callable[[], Conversation], publish: EventSink
     ) -> None:
         """Know the checks of the conversation only; *publish* receives a notice after a run."""
         self._place = place
@@ -174,7 +174,7 @@ class SessionReceipts:
         return ()
 
 
-async def _tree(place: WorkingPlace, since_ns: int | None = None) -> str:
+async def _tree(place: SessionWorkspace, since_ns: int | None = None) -> str:
     from agent_cli.system.tree_state import tree_state  # noqa: PLC0415 - with a check
 
     root = place.workspace.root

@@ -11,7 +11,7 @@ from typing import Final
 from agent_cli.app import early_imports, logs
 from agent_cli.app.early_imports import EarlyImports
 from agent_cli.app.event_log import EventLog
-from agent_cli.app.working_place import WorkingPlace
+from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.system.background import in_background
 from agent_cli.terminal.sanitize import reveal
 
@@ -27,7 +27,7 @@ class Preparations:
         log: A listener that logs events; it holds them back until the logs are loaded.
     """
 
-    def __init__(self, place: WorkingPlace, *, one_shot: bool) -> None:
+    def __init__(self, place: SessionWorkspace, *, one_shot: bool) -> None:
         """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
         self.log = EventLog()
         self._sandbox = place.sandbox

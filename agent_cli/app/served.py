@@ -11,7 +11,7 @@ from agent_cli.acp.ports import Opening
 from agent_cli.app.editor import EditorProgram
 from agent_cli.contracts.errors import SessionNotFound, UsageError
 from agent_cli.contracts.permission_modes import stricter
-from agent_cli.mcp_server.ports import Wanted
+from agent_cli.mcp_server.ports import RunRequest
 from agent_cli.settings.sources import Override
 from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import Redactor
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ServedProgram(EditorProgram):
     """Builds the program of each call."""
 
-    def build_for(self, wanted: Wanted) -> "App":
+    def build_for(self, wanted: RunRequest) -> "App":
         """Return the program of a call.
 
         Raises:
@@ -73,7 +73,7 @@ class ServedProgram(EditorProgram):
         if not any(each.id == id for each in self.sessions()):
             raise SessionNotFound(f"session {id!r} does not exist in this folder")
 
-    def _overrides(self, wanted: Wanted) -> list[Override]:
+    def _overrides(self, wanted: RunRequest) -> list[Override]:
         settings = self._startup.loaded.settings
         found: list[Override] = []
         if wanted.model is not None:

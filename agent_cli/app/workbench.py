@@ -39,10 +39,10 @@ from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import instructions_at_start, output_styles, plugins
 from agent_cli.app.preparations import Preparations
 from agent_cli.app.providers import unsent_images
+from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
-from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
@@ -79,7 +79,7 @@ class Workbench:
         warn = self.announce.warn
         self.telemetry = SessionTelemetry(startup, warn)
         self.person = ModelsPerson(lambda: self.place.permissions)
-        self.place = WorkingPlace(
+        self.place = SessionWorkspace(
             startup,
             warn,
             command_variables=self.telemetry.command_variables,

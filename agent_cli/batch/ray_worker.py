@@ -28,7 +28,7 @@ _KEPT: Final = (STDERR, "session.jsonl", "changes.diff", PATCH, RESULT)
 _PROMPT: Final = "prompt.md"
 
 
-class CopiedPlace:
+class NodeCheckout:
     """A folder on this node with a checkout of the task's commit; `close` removes it."""
 
     def __init__(self, order: Mapping[str, Any], bundle: bytes) -> None:
@@ -114,7 +114,7 @@ def _copied(order: dict[str, Any], bundle: bytes, keeper: Any) -> str | dict[str
     if fault := _version_fault(order["version"]):
         return f"the Ray node {host} {fault}"
     try:
-        place = CopiedPlace(order, bundle)
+        place = NodeCheckout(order, bundle)
     except (GitError, OSError) as error:
         return f"the Ray node {host} cannot unpack the repository: {error}"
     try:
@@ -124,7 +124,7 @@ def _copied(order: dict[str, Any], bundle: bytes, keeper: Any) -> str | dict[str
         place.close()
 
 
-async def _run_apart(place: CopiedPlace, sent: Mapping[str, str], keeper: Any) -> str:
+async def _run_apart(place: NodeCheckout, sent: Mapping[str, str], keeper: Any) -> str:
     async with pause_socket(place.path, keeper) as path:
         variables = {**sent, PAUSE_VARIABLE: str(path)}
         return await _run(place.work, node_environment(os.environ, variables))

@@ -11,7 +11,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.cli.complaint import print_complaint
-from agent_cli.cli.place import SessionPlace
+from agent_cli.cli.session_folder import SessionFolder
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.importing import without_collections
@@ -28,23 +28,23 @@ def open_repl(arguments: Arguments) -> int:
     if arguments.prompts_from is None and not sys.stdin.isatty():
         # Otherwise every line of a piped log would be a prompt of its own.
         return print_answer(arguments, piped=True)
-    with _in_place(arguments) as place:
-        return _run_repl(place)
+    with _in_folder(arguments) as folder:
+        return _run_repl(folder)
 
 
-def _run_repl(place: SessionPlace) -> int:
+def _run_repl(folder: SessionFolder) -> int:
     from agent_cli.repl import repl  # noqa: PLC0415
     from agent_cli.repl.look import Look  # noqa: PLC0415
     from agent_cli.system import paths  # noqa: PLC0415 - each command pays only for itself
 
-    arguments = place.arguments
+    arguments = folder.arguments
     is_script = arguments.prompts_from is not None
     may_ask = not is_script and sys.stderr.isatty()
     chooses = arguments.resume == CHOOSE_SESSION and not is_script
     if chooses:
         arguments = arguments._replace(resume=None)
     try:
-        startup = ready(arguments, may_ask=may_ask, copy_of=place.copy_of)
+        startup = ready(arguments, may_ask=may_ask, copy_of=folder.copy_of)
     except NoCredentials as error:
         if not may_ask:
             raise
@@ -68,12 +68,12 @@ def _run_repl(place: SessionPlace) -> int:
 
 def print_answer(arguments: Arguments, *, piped: bool = False) -> int:
     """Answer one prompt; with *piped*, stdin is appended to the text of the command line."""
-    with _in_place(arguments) as place:
-        return _run_once(place, piped=piped)
+    with _in_folder(arguments) as folder:
+        return _run_once(folder, piped=piped)
 
 
-def _run_once(place: SessionPlace, *, piped: bool) -> int:
-    arguments = place.arguments
+def _run_once(folder: SessionFolder, *, piped: bool) -> int:
+    arguments = folder.arguments
     with without_collections():
         from agent_cli.cli.one_run import failure_kept, prompt_of, run_options  # noqa: PLC0415
         from agent_cli.headless import run as headless  # noqa: PLC0415
@@ -81,7 +81,7 @@ def _run_once(place: SessionPlace, *, piped: bool) -> int:
     options = run_options(arguments)
     with failure_kept(options.output_dir):
         prompt = (arguments.prompt or "-") if piped else prompt_of(arguments)
-        startup = ready(arguments, may_ask=False, copy_of=place.copy_of)
+        startup = ready(arguments, may_ask=False, copy_of=folder.copy_of)
     running = headless.run(
         prompt,
         _builder(startup, one_shot=True),
@@ -113,14 +113,14 @@ def play_demo(_arguments: Arguments) -> int:
     return run_loop(run_demo())
 
 
-def _in_place(arguments: Arguments) -> AbstractContextManager[SessionPlace]:
+def _in_folder(arguments: Arguments) -> AbstractContextManager[SessionFolder]:
     """Enter the session's directory: the worktree that *arguments* ask for, or the current one.
 
     Raises:
         UsageError: The worktree cannot be used or made.
     """
     if arguments.worktree is None:
-        return nullcontext(SessionPlace(arguments))
+        return nullcontext(SessionFolder(arguments))
     from agent_cli.cli.worktree import inside_worktree  # noqa: PLC0415 - most sessions need none
 
     return inside_worktree(arguments)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.app import parts
-from agent_cli.app.hooks.confinement import HookPlaces
+from agent_cli.app.hooks.confinement import HookConfinement
 from agent_cli.app.hooks.lifecycle import defined_hooks, environment_of_hooks
 from agent_cli.app.hooks.lines import listed
 from agent_cli.app.startup import StartupContext
@@ -86,10 +86,10 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
         names = (name, *to_claude(our_tool_name(name), given, startup.workspace).names)
     sandbox = parts.sandbox(startup)
     around = HookEnvironment(
-        startup.workspace, environment_of_hooks(startup), place=HookPlaces(startup, sandbox)
+        startup.workspace, environment_of_hooks(startup), place=HookConfinement(startup, sandbox)
     )
     runs = HookRuns(defined_hooks(startup)[0], around)
-    wanted = runs.wanted(event, names)
+    wanted = runs.matching(event, names)
     if not wanted:
         print(f"no hook matches {event} {names[0]}".rstrip())
         return 0

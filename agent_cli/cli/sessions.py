@@ -21,7 +21,7 @@ from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
-from agent_cli.core.branching import places
+from agent_cli.core.branching import branch_points
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.export import Format, export
@@ -35,7 +35,7 @@ from agent_cli.system.records import dataclass
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
 from agent_cli.terminal.confirmation import confirmed
-from agent_cli.terminal.narration import describe_place
+from agent_cli.terminal.narration import describe_branch_point
 
 _NUMBERS = ("prompts", "cost")
 
@@ -137,7 +137,7 @@ def _show_entries(history: History) -> int:
     from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
     from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
 
-    rows = [(place.id, describe_place(place)) for place in places(history.prompts)]
+    rows = [(point.id, describe_branch_point(point)) for point in branch_points(history.prompts)]
     columns = [Column("entry", whole=True), Column("content")]
     show_view(Table(columns, rows, empty="the session has no prompt yet"), sys.stdout)
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.cli.place import SessionPlace
+from agent_cli.cli.session_folder import SessionFolder
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override
@@ -51,7 +51,7 @@ class _Session:
 
 
 @contextmanager
-def inside_worktree(arguments: Arguments) -> Generator[SessionPlace]:
+def inside_worktree(arguments: Arguments) -> Generator[SessionFolder]:
     """Work in the worktree that *arguments* ask for; at the end report its changes.
 
     A worktree made here is removed again if nothing changed in it.
@@ -72,7 +72,7 @@ def inside_worktree(arguments: Arguments) -> Generator[SessionPlace]:
     os.chdir(inside if inside.is_dir() else session.tree.path)
     inside = Path.cwd()
     try:
-        yield SessionPlace(_with_absolute_paths(arguments, here), here)
+        yield SessionFolder(_with_absolute_paths(arguments, here), here)
     finally:
         _close(session, inside, here)
 

@@ -37,9 +37,9 @@ class BranchPoint:
     called: tuple[str, ...] = ()
 
 
-def places(prompts: Sequence[Prompt]) -> list[BranchPoint]:
+def branch_points(prompts: Sequence[Prompt]) -> list[BranchPoint]:
     """Return the branch points of *prompts*, in order; hidden prompts have none."""
-    return [place for prompt in prompts if prompt.visible for place in _places_in(prompt)]
+    return [point for prompt in prompts if prompt.visible for point in _points_in(prompt)]
 
 
 def up_to(prompts: Sequence[Prompt], last: str) -> list[Prompt]:
@@ -60,7 +60,7 @@ def up_to(prompts: Sequence[Prompt], last: str) -> list[Prompt]:
     return [*prompts[:number], replace(prompt, state="running", output=kept)]
 
 
-def _places_in(prompt: Prompt) -> list[BranchPoint]:
+def _points_in(prompt: Prompt) -> list[BranchPoint]:
     ends = [i for i, output in enumerate(prompt.output) if isinstance(output, ReplyOutput)]
     replies = [_reply(prompt.output[begin + 1 : end + 1]) for begin, end in pairwise([-1, *ends])]
     if prompt.input is None:

@@ -11,14 +11,14 @@ from agent_cli.contracts.errors import UsageError
 _STDIN_LIMIT_S: Final = 3.0
 
 
-class Given(NamedTuple):
+class PromptText(NamedTuple):
     """The whole text of a prompt, and the piped part."""
 
     text: str
     piped: str = ""
 
 
-def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Given:
+def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> PromptText:
     """Return *prompt* with the text piped to *stdin*.
 
     A pipe that stays open but silent, as under supervisors and CI, is waited for only when the
@@ -37,7 +37,7 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Give
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     if not text:
         raise UsageError("there is no prompt: give one after -p, or pipe one in")
-    return Given(text, piped.strip())
+    return PromptText(text, piped.strip())
 
 
 def preparing(text: str) -> AbstractContextManager[None]:

@@ -30,7 +30,7 @@ from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
 from agent_cli.headless.options import LimitWatch, RunOptions
 from agent_cli.headless.ports import Application
-from agent_cli.headless.prompt import Given, preparing, read_prompt
+from agent_cli.headless.prompt import PromptText, preparing, read_prompt
 from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line
 from agent_cli.system import stop_signals
 from agent_cli.system.background import in_background
@@ -141,10 +141,12 @@ class _HeadlessRun:
             self._tell_what_waits(app.agent)
             self._has_ended = True
 
-    async def _given(self, prompt: str) -> Given:
+    async def _given(self, prompt: str) -> PromptText:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
 
-    async def _message(self, app: Application, given: Given) -> tuple[UserMessage, Model | None]:
+    async def _message(
+        self, app: Application, given: PromptText
+    ) -> tuple[UserMessage, Model | None]:
         text, model = await app.written_out(given.text)
         with preparing(text):
             message = await with_attachments(

@@ -125,7 +125,7 @@ class EventHooks:
 
     def is_asked(self, event: str, matched: str) -> bool:
         """Return whether a hook runs at *event*."""
-        return bool(self._runs.wanted(event, (matched,)))
+        return bool(self._runs.matching(event, (matched,)))
 
     def watched_files(self) -> FileWatch | None:
         """Return a watch of the files that FileChanged hooks name; None without such hooks."""
@@ -138,7 +138,7 @@ class EventHooks:
 
         *more* are the fields of the payload besides those that each event has.
         """
-        wanted = self._runs.wanted(event, (matched,))
+        wanted = self._runs.matching(event, (matched,))
         if not wanted:
             return HookAnswer()
         answer = await self._runs.run(wanted, self.payloads.payload(event, **more), matched)

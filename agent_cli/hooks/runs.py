@@ -77,7 +77,7 @@ class HookRuns:
     _running: list[str] = field(default_factory=list[str])
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
-    def wanted(
+    def matching(
         self, event: str, names: Sequence[str], covers: Covers = lambda _rule: True
     ) -> list[Hook]:
         """Return the hooks for *event* that match one of *names*; *covers* evaluates their `if`."""

@@ -85,7 +85,7 @@ class CallHooks:
         Raises:
             AgentCliError: One of them does not let the model go on.
         """
-        wanted = self._runs.wanted("PostToolBatch", ("",))
+        wanted = self._runs.matching("PostToolBatch", ("",))
         calls = _last_batch(turn.conversation) if wanted else []
         if not calls or calls[0].reply_id == self._batch:
             return
@@ -146,7 +146,7 @@ class CallHooks:
     async def _refused(self, call: ToolCall, verdict: Deny) -> Deny:
         """Run PermissionDenied hooks, and add their text to the reason."""
         theirs = self._payloads.translated(call)
-        wanted = self._runs.wanted(
+        wanted = self._runs.matching(
             "PermissionDenied", theirs.names, lambda rule: self._covers(call, rule)
         )
         if not wanted:
@@ -164,7 +164,7 @@ class CallHooks:
         has_failed = result.is_error or exit_code(result) != 0
         event = "PostToolUseFailure" if has_failed else "PostToolUse"
         theirs = self._payloads.translated(call)
-        wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
+        wanted = self._runs.matching(event, theirs.names, lambda rule: self._covers(call, rule))
         contexts = self._contexts.pop(call.id, ())
         if wanted:
             more = after_call(theirs, result, self._took_ms(call.id))
@@ -193,7 +193,7 @@ class CallHooks:
         key = _key(event, call)
         if key not in self._answers:
             theirs = self._payloads.translated(call)
-            wanted = self._runs.wanted(event, theirs.names, lambda rule: self._covers(call, rule))
+            wanted = self._runs.matching(event, theirs.names, lambda rule: self._covers(call, rule))
             answer = HookAnswer()
             if wanted:
                 payload = self._payloads.about_call(event, call.id, theirs)

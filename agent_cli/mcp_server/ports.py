@@ -11,7 +11,7 @@ from agent_cli.system.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RunRequest:
     """A client's request besides the prompt; None keeps the server's own value.
 
     Attributes:
@@ -42,7 +42,7 @@ class Application(ApprovingApplication, Protocol):
 class AgentBuilder(Protocol):
     """Builds the application of a call, and knows the saved sessions; all methods block."""
 
-    def build_for(self, wanted: Wanted) -> Application:
+    def build_for(self, wanted: RunRequest) -> Application:
         """Return the application, not yet entered.
 
         Raises:

@@ -14,7 +14,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, SessionError
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.mcp_server.gate import left_token
-from agent_cli.mcp_server.ports import AgentBuilder, Wanted
+from agent_cli.mcp_server.ports import AgentBuilder, RunRequest
 from agent_cli.mcp_server.questions import asker_of, questions_for
 from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun
 from agent_cli.system.background import in_background
@@ -48,12 +48,12 @@ class AgentTools:
         permission_mode: Mode | None = None,
     ) -> Outcome | InputRequiredResult:
         """Give the agent a task and return its answer."""
-        wanted = Wanted(cwd=cwd, model=model, max_cost_usd=max_cost, mode=permission_mode)
+        wanted = RunRequest(cwd=cwd, model=model, max_cost_usd=max_cost, mode=permission_mode)
         return await self._run(prompt, wanted, ctx)
 
     async def reply(self, session: str, prompt: str, ctx: Context) -> Outcome | InputRequiredResult:
         """Go on with a session: answer the agent's question, or give it the next task."""
-        return await self._run(prompt, Wanted(session=session), ctx)
+        return await self._run(prompt, RunRequest(session=session), ctx)
 
     async def sessions(self) -> str:
         """The saved sessions, the last used first."""
@@ -72,7 +72,7 @@ class AgentTools:
             raise ResourceNotFoundError(str(error)) from error
 
     async def _run(
-        self, prompt: str, wanted: Wanted, ctx: Context
+        self, prompt: str, wanted: RunRequest, ctx: Context
     ) -> Outcome | InputRequiredResult:
         if self._running >= _RUNNING_MAX:
             raise ToolError(f"{_RUNNING_MAX} calls run already: call again when one has ended")
@@ -86,7 +86,7 @@ class AgentTools:
             self._running -= 1
 
     async def _answer(
-        self, prompt: str, wanted: Wanted, ctx: Context
+        self, prompt: str, wanted: RunRequest, ctx: Context
     ) -> Outcome | InputRequiredResult:
         capabilities = ctx.client_capabilities
         asker = asker_of(ctx) if capabilities and capabilities.elicitation else None

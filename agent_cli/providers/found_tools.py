@@ -140,12 +140,12 @@ def _with_texts(message: Block, added: Collection[str], declared: Collection[str
     What was found later must not decide it: a model may call a tool that it only knows by name.
     """
 
-    def told(result: Block) -> Block:
+    def as_text(result: Block) -> Block:
         definitions = _definitions_in(result)
         return {**result, "content": [_as_text(definitions)]} if definitions else result
 
     if message["role"] == "user":
-        return _with_results(_added_as_text(message, added), told)
+        return _with_results(_added_as_text(message, added), as_text)
     content: list[Json] = [
         {**each, "name": CALL_FOUND, "input": {"name": each["name"], "input": each.get("input")}}
         if each["type"] == "tool_use" and each["name"] not in declared

@@ -24,7 +24,7 @@ from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.editing import Editor
 from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.dialogue import Choice, Questions, chosen
-from agent_cli.repl.mcp.foreign_words import said
+from agent_cli.repl.mcp.foreign_words import quoted_rows
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Pages
 
@@ -128,7 +128,7 @@ class ModelQuestions:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
         about = " · ".join(filter(None, (header, of)))
         self._draw([Row(f"{who} asks you", "title", beside=about)])
-        self._show(said(question.question))
+        self._show(quoted_rows(question.question))
         offered = _offered(question.options)
         if question.multi_select:
             return await self._several(offered)

@@ -64,7 +64,7 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
         f"{counted(len(prompts), 'prompt')} so far:",
         len(prompts) - 1 - len(before),
         [_exchange(prompt) for prompt in before],
-        said_in(prompts[-1]),
+        prompt_line(prompts[-1]),
         [out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)],
         _last_text(replies) or "",
         cut_rows(prompts[-1]) or _open_end(replies, is_waiting=bool(conversation.waiting)),
@@ -125,7 +125,7 @@ def _exchange(prompt: Prompt) -> Exchange:
         or (isinstance(out, DiscardedOutput) and out.reason == "aborted")
     ]
     answer = next((text for text in reversed(texts) if isinstance(text, str) and text.strip()), "")
-    return Exchange(said_in(prompt), calls, answer.strip())
+    return Exchange(prompt_line(prompt), calls, answer.strip())
 
 
 def recalled(conversation: Conversation) -> str:
@@ -165,7 +165,7 @@ def typed_prompts(conversation: Conversation) -> list[Prompt]:
     ]
 
 
-def said_in(prompt: Prompt) -> str:
+def prompt_line(prompt: Prompt) -> str:
     """Return the text of a prompt on one line."""
     return one_line(typed_in(prompt.input.content)) if prompt.input else ""
 

@@ -29,7 +29,7 @@ class LeftWaiting(Exception):
     """The session ends at an open question, which waits for the next session."""
 
 
-async def told(work: Awaitable[None], lines: Lines) -> None:
+async def reported(work: Awaitable[None], lines: Lines) -> None:
     """Run *work*; report any error in one line, so that the prompt returns.
 
     Raises:

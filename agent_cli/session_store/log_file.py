@@ -35,7 +35,7 @@ class LogLine:
     sum: str = ""
     problem: str = ""
 
-    def told(self, session_id: str) -> str:
+    def message(self, session_id: str) -> str:
         """Return the sentence about this damaged line of a session: where it is, and the remedy."""
         return (
             f"session {session_id} is damaged: line {self.number} {self.problem};"
@@ -95,7 +95,7 @@ class LogFile:
             _lock(descriptor, path, f", or go on with a copy (--fork {path.stem})")
             log = read_log(path)  # under the lock: another process may have appended
             if log.damage:
-                raise SessionError(log.damage.told(path.stem))
+                raise SessionError(log.damage.message(path.stem))
         except BaseException:
             os.close(descriptor)
             raise

@@ -113,7 +113,7 @@ class SessionStore:
         try:
             history = History.of_log(log, path, self._codec)
             if history.damage:
-                raise SessionError(history.damage.told(path.stem))
+                raise SessionError(history.damage.message(path.stem))
             mending = history.mend()
         except BaseException:
             log_file.close()
@@ -159,7 +159,7 @@ class SessionStore:
         path = self.find(id)
         history = read_mended(path, self._codec)
         if history.damage:
-            self._tell(history.damage.told(path.stem))
+            self._tell(history.damage.message(path.stem))
         return history
 
     def read_file(self, path: Path) -> History:

@@ -74,23 +74,23 @@ def _signal(
     if exporter != "otlp":
         raise SettingsError(f'OTEL_{kind}_EXPORTER must be "otlp" or "none", not {exporter!r}')
 
-    def said(name: str) -> tuple[str, str]:
+    def setting(name: str) -> tuple[str, str]:
         own, common = f"{_PREFIX}_{kind}_{name}", f"{_PREFIX}_{name}"
         return (own, variables[own]) if variables.get(own) else (common, variables.get(common, ""))
 
-    name, protocol = said("PROTOCOL")
+    name, protocol = setting("PROTOCOL")
     if protocol not in ("", _HTTP):
         raise SettingsError(
             f'{name} must be "{_HTTP}", not {protocol!r}; give the address of an OTLP/HTTP'
             " receiver, which usually has the port 4318"
         )
-    source, address = said("ENDPOINT")
+    source, address = setting("ENDPOINT")
     if not address:
         source, address = "telemetry.endpoint", endpoint
     if source != f"{_PREFIX}_{kind}_ENDPOINT":
         address = f"{address.rstrip('/')}/v1/{kind.lower()}"
     _check_address(source, address)
-    source, headers = said("HEADERS")
+    source, headers = setting("HEADERS")
     return Signal(address, _headers(source, headers))
 
 

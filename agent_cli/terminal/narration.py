@@ -92,11 +92,11 @@ def side_output(output: FileOutput | WidgetOutput) -> str:
     return output.fallback or f"[{output.widget}]"
 
 
-def describe_place(place: "BranchPoint") -> str:
+def describe_branch_point(point: "BranchPoint") -> str:
     """Return a branch point on one line: `you> …`, or a reply's text and calls."""
-    if place.said:
-        return clean(f"you> {one_line(place.said)}")
-    parts = (one_line(place.answered), ", ".join(place.called))
+    if point.said:
+        return clean(f"you> {one_line(point.said)}")
+    parts = (one_line(point.answered), ", ".join(point.called))
     return clean(f"  {' · '.join(part for part in parts if part) or 'an empty reply'}")
 
 

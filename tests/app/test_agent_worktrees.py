@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent_cli.app.agents import workspaces
-from agent_cli.app.agents.workspaces import AgentPlace
+from agent_cli.app.agents.workspaces import AgentWorkspace
 from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.events import AgentEvent, Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.system.worktrees import (
@@ -141,7 +141,7 @@ async def test_changes_are_named_if_the_agent_is_stopped_while_they_are_collecte
     monkeypatch.setattr(workspaces, "is_untouched", slow)
     warnings: list[str] = []
     parts: Any = SimpleNamespace(warn=warnings.append, close=list)
-    place = AgentPlace(
+    place = AgentWorkspace(
         parts, parts, Workspace(repository), parts, parts, worktree=tree, is_owned=True
     )
 

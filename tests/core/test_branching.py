@@ -5,7 +5,7 @@ import pytest
 from agent_cli.contracts.errors import SessionNotFound
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Prompt, ReplyOutput, Success, TextOutput, text_block
-from agent_cli.core.branching import BranchPoint, places, up_to
+from agent_cli.core.branching import BranchPoint, branch_points, up_to
 from agent_cli.core.conversation import Conversation
 from tests.fakes import calls, says, tool_use
 
@@ -44,7 +44,7 @@ def test_branch_points_are_the_ends_of_prompts_and_of_their_replies(talk: Conver
     one, two, _ = marks(first)
     [noon] = marks(trigger)
 
-    assert places(talk.prompts) == [
+    assert branch_points(talk.prompts) == [
         BranchPoint(one, answered="I look.", called=("look", "read")),
         BranchPoint(two, called=("look",)),
         BranchPoint(first.id, said="go"),

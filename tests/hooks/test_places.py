@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_cli.app.hooks.confinement import HookPlaces
+from agent_cli.app.hooks.confinement import HookConfinement
 from agent_cli.app.startup import StartupContext
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
 from agent_cli.hooks.outcome import HookOutcome
@@ -38,7 +38,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 def ran(place: World, hook: Hook, sandbox: Sandbox | None = None, **more: Any) -> HookOutcome:
     startup = cast("StartupContext", Startup(place.root, **more))
-    places = HookPlaces(startup, sandbox or place.sandbox)
+    places = HookConfinement(startup, sandbox or place.sandbox)
     around = HookEnvironment(place.root, dict(os.environ), place=places)
     return asyncio.run(run_hook(hook, {"hook_event_name": "Stop"}, around))
 

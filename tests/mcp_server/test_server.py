@@ -18,7 +18,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.conversation import Conversation
-from agent_cli.mcp_server.ports import Application, Wanted
+from agent_cli.mcp_server.ports import Application, RunRequest
 from agent_cli.mcp_server.server import make_server
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
@@ -284,7 +284,7 @@ class Stuck:
         self.go_on = threading.Event()
         self.begun = 0
 
-    def build_for(self, wanted: Wanted) -> Application:
+    def build_for(self, wanted: RunRequest) -> Application:
         self.begun += 1
         self.go_on.wait(60)
         raise UsageError("enough")

@@ -7,7 +7,7 @@ from agent_cli.contracts.events import MessageUpdate
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, ToolOutput, text_block
 from agent_cli.contracts.tooling import ToolContext
-from agent_cli.repl.recall import cut_rows, recalled, said_in, typed_prompts
+from agent_cli.repl.recall import cut_rows, prompt_line, recalled, typed_prompts
 from tests.fakes import calls, says, scripted_agent, tool, tool_use
 
 
@@ -111,4 +111,4 @@ async def test_prompt_is_listed_by_its_typed_text_without_attached_command_outpu
     agent, *_ = scripted_agent(says("Because."))
     await agent.prompt(UserMessage((text_block("I ran this command:\n$ ls\n"), text_block("why?"))))
 
-    assert [said_in(prompt) for prompt in typed_prompts(agent.conversation)] == ["why?"]
+    assert [prompt_line(prompt) for prompt in typed_prompts(agent.conversation)] == ["why?"]

@@ -61,9 +61,9 @@ def bash_tool(
     async def execute(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        from agent_cli_tools.command_run import CommandRun, WantedCommand  # noqa: PLC0415 - with a command
+        from agent_cli_tools.command_run import CommandRequest, CommandRun  # noqa: PLC0415 - with a command
 
-        wanted = WantedCommand(
+        wanted = CommandRequest(
             params.command, params.timeout, params.notify, in_background=params.background
         )
         held = None if params.unsandboxed else sandbox

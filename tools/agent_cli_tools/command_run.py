@@ -41,7 +41,7 @@ _ENDING = {None, *("TERM", "KILL", "INT", "HUP", "QUIT"), *("15", "9", "2", "1",
 
 
 @dataclass(frozen=True, slots=True)
-class WantedCommand:
+class CommandRequest:
     """The command to run.
 
     Attributes:
@@ -65,7 +65,7 @@ class CommandRun:
         self,
         workspace: Workspace,
         sandbox: Sandbox | None,
-        wanted: WantedCommand,
+        wanted: CommandRequest,
         new_output: Callable[[], OutputBuffer],
         on_update: ToolContext,
         watched: Watched | None = None,

@@ -31,7 +31,7 @@ from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
     from agent_cli.app.agents.servers import AgentServers
-    from agent_cli.app.agents.workspaces import AgentPlace
+    from agent_cli.app.agents.workspaces import AgentWorkspace
     from agent_cli.app.workbench import Workbench
 
 
@@ -48,7 +48,7 @@ class _Rank:
 
     agent: Callable[[], Agent]
     ledger: Ledger
-    where: Callable[[], "AgentPlace"]
+    where: Callable[[], "AgentWorkspace"]
     allows: Callable[[str], bool] = lambda _name: True
     depth: int = 1
     place: object = None
@@ -120,10 +120,10 @@ class AgentTree:
         ask_beyond = self._settings.ask_beyond
         return (agent_tool(children, ask_beyond=ask_beyond, can_ask=lambda: person.can_decide),)
 
-    def _place_of_session(self) -> "AgentPlace":
-        from agent_cli.app.agents.workspaces import AgentPlace  # noqa: PLC0415 - with the first agent
+    def _place_of_session(self) -> "AgentWorkspace":
+        from agent_cli.app.agents.workspaces import AgentWorkspace  # noqa: PLC0415 - with the first agent
 
-        return AgentPlace.of_session(self._bench.place)
+        return AgentWorkspace.of_session(self._bench.place)
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.app import parts
+from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.app.startup import StartupContext
-from agent_cli.app.working_place import WorkingPlace
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
@@ -53,11 +53,11 @@ _NO_WORKTREE: Final = (
 
 
 @dataclass(slots=True, eq=False)
-class AgentPlace:
+class AgentWorkspace:
     """A workspace with its sandbox and permissions.
 
     Attributes:
-        session: The place of the session's agent.
+        session: The workspace of the session's agent.
         startup: The session's startup, with the workspace of this place.
         own_mode: The permission mode of its agent; the session's applies as well.
         worktree: None in the session's workspace.
@@ -66,7 +66,7 @@ class AgentPlace:
         ending: The work that collects its changes, or removes it.
     """
 
-    session: WorkingPlace
+    session: SessionWorkspace
     startup: StartupContext
     workspace: Workspace
     sandbox: Sandbox
@@ -78,13 +78,13 @@ class AgentPlace:
     ending: asyncio.Future[str] | None = None
 
     @classmethod
-    def of_session(cls, place: WorkingPlace) -> "AgentPlace":
-        """Return the place of the session's agent."""
+    def of_session(cls, place: SessionWorkspace) -> "AgentWorkspace":
+        """Return the workspace of the session's agent."""
         return cls(place, place.startup, place.workspace, place.sandbox, place.permissions)
 
-    def shared(self, mode: Mode | None) -> "AgentPlace":
+    def shared(self, mode: Mode | None) -> "AgentWorkspace":
         """Return this place for another agent of *mode* at most, which must not close it."""
-        return AgentPlace(
+        return AgentWorkspace(
             self.session,
             self.startup,
             self.workspace.for_another_agent(),
@@ -94,7 +94,7 @@ class AgentPlace:
             self.worktree,
         )
 
-    async def isolated(self, mode: Mode | None) -> "AgentPlace":
+    async def isolated(self, mode: Mode | None) -> "AgentWorkspace":
         """Return a place for an agent of *mode* at most, in a new git worktree; `close` it.
 
         Raises:
@@ -112,7 +112,7 @@ class AgentPlace:
         sandbox = parts.sandbox(startup, self.session.warn, self.session.person)
         permissions = parts.permissions(startup, sandbox)
         permissions.mode = "yolo"  # each call also respects the session's mode, which may change
-        return AgentPlace(
+        return AgentWorkspace(
             self.session,
             startup,
             workspace,

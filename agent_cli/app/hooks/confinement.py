@@ -24,7 +24,7 @@ _NO_SANDBOX: Final = (
 )
 
 
-class HookPlaces:
+class HookConfinement:
     """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`."""
 
     def __init__(

@@ -92,7 +92,7 @@ class SessionHooks:
             self._build()
 
     def _build(self) -> None:
-        from agent_cli.app.hooks.confinement import HookPlaces  # noqa: PLC0415 - most define none
+        from agent_cli.app.hooks.confinement import HookConfinement  # noqa: PLC0415 - most define none
         from agent_cli.app.hooks.transcripts import HookTranscripts  # noqa: PLC0415
         from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415
         from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
@@ -108,7 +108,7 @@ class SessionHooks:
             startup.workspace,
             environment_of_hooks(startup),
             self._host.command_variables,
-            HookPlaces(startup, self._host.sandbox, shown=lambda: copies.folder),
+            HookConfinement(startup, self._host.sandbox, shown=lambda: copies.folder),
             self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))

@@ -10,7 +10,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
-from agent_cli.repl.recall import said_in
+from agent_cli.repl.recall import prompt_line
 
 _NAMED_MAX: Final = 20
 _COMMANDS_MAX: Final = 3
@@ -24,7 +24,7 @@ async def undo(context: Context, _argument: str) -> None:
 
 def _told(context: Context, taken: TakenBack) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
-    said = next((said_in(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
+    said = next((prompt_line(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
     yield f"undone: {said or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)

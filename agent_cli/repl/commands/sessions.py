@@ -10,13 +10,13 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.wording import counted, one_line
-from agent_cli.core.branching import BranchPoint, places
+from agent_cli.core.branching import BranchPoint, branch_points
 from agent_cli.core.pins import pin, pins, unpin
 from agent_cli.repl.commands.files import undo
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.ports import Application, SessionsPort
-from agent_cli.repl.recall import recalled, said_in, typed_prompts
-from agent_cli.terminal.narration import ago, describe_place
+from agent_cli.repl.recall import prompt_line, recalled, typed_prompts
+from agent_cli.terminal.narration import ago, describe_branch_point
 from agent_cli.terminal.sanitize import reveal
 
 # Leaves room for age and id in a row of 100 columns.
@@ -105,11 +105,13 @@ def _about(session: SessionInfo) -> str:
 
 async def _fork(context: Context, at: str) -> None:
     """Continue with a copy, of all or up to a branch point: a number, an id, or one chosen."""
-    found = _places(context.app)
+    found = _branch_points(context.app)
     if at == _LIST:
         if not found:
             raise UsageError("nothing was said in this session yet")
-        index = await pick(context, [describe_place(each) for each in found], "copy up to where?")
+        index = await pick(
+            context, [describe_branch_point(each) for each in found], "copy up to where?"
+        )
         if index is None:
             return
         at = found[index].id
@@ -120,13 +122,13 @@ async def _fork(context: Context, at: str) -> None:
     copied = f"now in session {context.app.sessions.id}, a copy; {before} is unchanged"
     stay = " (files stay as they are)" if at else ""
     context.writer.aside(f"{copied}{stay}", "dim")
-    if last := _places(context.app)[:1] if at else []:
-        context.writer.aside(f"it ends with: {describe_place(last[0]).strip()}", "dim")
+    if last := _branch_points(context.app)[:1] if at else []:
+        context.writer.aside(f"it ends with: {describe_branch_point(last[0]).strip()}", "dim")
 
 
-def _places(app: Application) -> list[BranchPoint]:
+def _branch_points(app: Application) -> list[BranchPoint]:
     """Return the branch points, last first."""
-    return places(app.agent.conversation.prompts)[::-1]
+    return branch_points(app.agent.conversation.prompts)[::-1]
 
 
 async def _rewind(context: Context, number: str) -> None:
@@ -140,7 +142,7 @@ async def _rewind(context: Context, number: str) -> None:
     if number:
         index: int | None = index_of(number, len(prompts))
     else:
-        index = await pick(context, list(map(said_in, prompts)), "to before which?")
+        index = await pick(context, list(map(prompt_line, prompts)), "to before which?")
     if index is None:
         return
     prompt = prompts[index]
@@ -156,7 +158,7 @@ async def _rewind(context: Context, number: str) -> None:
         return
     context.app.sessions.rewind(prompt.id)
     stay = "" if files else " (files stay as they are)"
-    context.writer.aside(f"back to before: {said_in(prompt)}{stay}", "dim")
+    context.writer.aside(f"back to before: {prompt_line(prompt)}{stay}", "dim")
     if context.controls and prompt.input:
         context.controls.put_back(typed_in(prompt.input.content))
 
@@ -249,7 +251,7 @@ SESSION_COMMANDS: Final = (
         during_a_run=False,
         choices=lambda app: {
             _LIST: "choose the entry",
-            **{each.id: describe_place(each) for each in _places(app)},
+            **{each.id: describe_branch_point(each) for each in _branch_points(app)},
         },
         more="/fork copies everything; /fork list lets you choose the last entry of the copy.",
     ),

@@ -36,7 +36,7 @@ from agent_cli.repl.live.status_command import StatusRow
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
 from agent_cli.repl.ports import Application
-from agent_cli.repl.runs import LeftWaiting, Runs, report, told
+from agent_cli.repl.runs import LeftWaiting, Runs, report, reported
 
 _LEAVING: Final = ("exit", "quit")
 
@@ -216,7 +216,7 @@ class LiveShell:
         self.display.pause(paused=paused)
 
     def _say(self, text: str) -> None:
-        self.display.said(self._screen.echo(text))
+        self.display.user_message(self._screen.echo(text))
         self.display.flush()
 
     def _command_meanwhile(self, text: str) -> None:
@@ -250,7 +250,7 @@ class LiveShell:
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
-        self._tasks.create_task(told(work, self.display))
+        self._tasks.create_task(reported(work, self.display))
 
     async def _run_aside(self, text: str, context: Context) -> None:
         """Run a command beside other work, which goes on if this one is stopped."""
@@ -275,7 +275,7 @@ class LiveShell:
                 self._is_working = True
                 self._idle.clear()
                 try:
-                    await told(self._do_next(), self.display)
+                    await reported(self._do_next(), self.display)
                 except LeftWaiting:
                     self._idle.set()
                     return
@@ -364,7 +364,7 @@ class LiveShell:
                     self._arrived.set()
             case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):
                 self._hidden.reveal()
-                self.display.said(self._screen.echo(message.text))
+                self.display.user_message(self._screen.echo(message.text))
                 self._screen.refresh()
             case _:
                 pass

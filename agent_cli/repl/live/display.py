@@ -104,7 +104,7 @@ class Display:
         if (sentence := narrate(event)) and sentence.style in ("warning", "error"):
             copy_to_file(sentence.text)
 
-    def said(self, rows: list[str]) -> None:
+    def user_message(self, rows: list[str]) -> None:
         """Print the user's message, after all earlier events."""
         self._put(Rows(tuple(rows), "said"))
 

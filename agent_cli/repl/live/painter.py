@@ -99,7 +99,7 @@ class Painter:
     def repaint(self) -> None:
         """Redraw tail and prompt in place; the terminal may have moved them."""
         output, app = self._output, self._app
-        columns, cursor = output.get_size().columns, app.cursor_place
+        columns, cursor = output.get_size().columns, app.cursor_position
         # Rows cut to the old width are not longer than that.
         widths = [min(row_width(row), self._columns) for row in self._tail] + app.row_widths()
         above = len(self._tail) + cursor.y
@@ -156,7 +156,7 @@ class Painter:
         output, app = self._output, self._app
         size = output.get_size()
         with output.frame():
-            self._go_up(app.cursor_place.y + len(self._tail))
+            self._go_up(app.cursor_position.y + len(self._tail))
             for row in self._finished:
                 # A wrapped row would overwrite the rows below it.
                 if row_width(row) > size.columns:
@@ -174,7 +174,7 @@ class Painter:
         changed = [i for i, row in enumerate(tail) if row != self._tail[i]]
         if not changed:
             return
-        cursor = self._app.cursor_place
+        cursor = self._app.cursor_position
         output = self._output
         with output.frame():
             at = 0

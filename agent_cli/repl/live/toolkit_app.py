@@ -91,7 +91,7 @@ class LiveApplication(Application[None]):
     # There is no public way to learn where the renderer drew, nor to redraw without switching
     # terminal modes; tests/test_private_names.py pins the private names used.
     @property
-    def cursor_place(self) -> Point:
+    def cursor_position(self) -> Point:
         """The cursor's position in the region, relative to its top left."""
         return self.renderer._cursor_pos
 

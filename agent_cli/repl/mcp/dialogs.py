@@ -16,7 +16,7 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.repl.approval.changes import Row
 from agent_cli.repl.approval.preview import write_rows
 from agent_cli.repl.dialogue import Dialogue
-from agent_cli.repl.mcp.foreign_words import named, page_rows, said, shown_text, web_host
+from agent_cli.repl.mcp.foreign_words import named, page_rows, quoted_rows, shown_text, web_host
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
 from agent_cli.system.desktop import open_page
 from agent_cli.terminal.sanitize import reveal
@@ -78,7 +78,7 @@ class Dialogs:
             self._draw([Row(f"{named(form.server)} asks you", "title")])
             self._show(
                 [
-                    *said(form.message),
+                    *quoted_rows(form.message),
                     *([f"it wants: {fields}{more}"] if fields else []),
                     f"y = {'fill it in' if fields else 'yes'} · n = decline, then Enter"
                     " · Ctrl-C = cancel",
@@ -102,7 +102,7 @@ class Dialogs:
             self._show(
                 [
                     f"{named(server)} wants you to visit a page:",
-                    *said(message),
+                    *quoted_rows(message),
                     *page_rows(url),
                     "y = open it in the browser · n = decline, then Enter · Ctrl-C = cancel",
                 ]
@@ -124,7 +124,7 @@ class Dialogs:
                 [
                     f"{named(request.server)} wants to ask {model}, at your expense and for at most"
                     f" {request.max_tokens:,} tokens:",
-                    *(row for role, text in conversation for row in said(text, role)),
+                    *(row for role, text in conversation for row in quoted_rows(text, role)),
                     "y = allow it · n = refuse, then Enter",
                 ]
             )

@@ -19,7 +19,7 @@ def named(server: str) -> str:
     return f"MCP server {one_line(reveal(server))}"
 
 
-def said(text: str, who: str = "") -> Iterator[str]:
+def quoted_rows(text: str, who: str = "") -> Iterator[str]:
     """Yield marked rows of untrusted text; very long text is cut with a note."""
     mark = f"  {reveal(who)} │ " if who else "  │ "
     for row in reveal(text[:_SHOWN_CHARS_MAX]).splitlines():

@@ -9,7 +9,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
-from agent_cli.repl.mcp.foreign_words import named, said, shown_text
+from agent_cli.repl.mcp.foreign_words import named, quoted_rows, shown_text
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.sanitize import reveal
 
@@ -33,7 +33,7 @@ def server_commands(app: Application) -> Iterator[Command]:
         )
 
 
-def given_arguments(prompt: ServerPrompt, typed: str) -> dict[str, str]:
+def typed_arguments(prompt: ServerPrompt, typed: str) -> dict[str, str]:
     """Return the arguments by name, in order; surplus words belong to the last one.
 
     Raises:
@@ -63,7 +63,7 @@ class _Filling:
     async def run(self, context: Context, typed: str) -> None:
         """Send the prompt as a message of the user."""
         prompt = self._prompt
-        given = given_arguments(prompt, typed)
+        given = typed_arguments(prompt, typed)
         missing = [each for each in prompt.arguments if each.required and each.name not in given]
         if missing:
             given |= await _asked(context, prompt, missing)
@@ -71,7 +71,7 @@ class _Filling:
         blocks = await requests.get_prompt(prompt.name, given)
         if not blocks:
             raise UsageError(f"{named(prompt.server)} left the prompt {reveal(prompt.name)} empty")
-        rows = [*said(shown_text(blocks))]
+        rows = [*quoted_rows(shown_text(blocks))]
         more = len(rows) - _SHOWN_ROWS
         note = [f"  │ … {more} more lines"] if more > 1 else rows[_SHOWN_ROWS:]
         context.writer.aside("\n".join([*rows[:_SHOWN_ROWS], *note]), "dim")

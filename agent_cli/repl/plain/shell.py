@@ -28,7 +28,7 @@ from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
-from agent_cli.repl.runs import LeftWaiting, Runs, told
+from agent_cli.repl.runs import LeftWaiting, Runs, reported
 from agent_cli.terminal.narration import describe_call, narrate, side_output, words
 from agent_cli.terminal.writer import Writer
 
@@ -144,7 +144,7 @@ class Shell:
     async def handle(self, line: str) -> bool:
         """Run *line*, and ask pending questions; return False if it ends the session."""
         try:
-            await told(self._do(line), self._writer)
+            await reported(self._do(line), self._writer)
         except LeftWaiting:
             return False
         return self._stays

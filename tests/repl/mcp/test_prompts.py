@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import text_block
-from agent_cli.repl.mcp.prompts import given_arguments
+from agent_cli.repl.mcp.prompts import typed_arguments
 from tests.repl.conversation import converse, said
 from tests.repl.scripted_app import Application
 from tests.repl.scripted_servers import GREET
@@ -82,10 +82,10 @@ def test_server_prompt_arguments_are_words_and_the_last_takes_the_rest(
     typed: str, given: dict[str, str]
 ) -> None:
     """A sentence needs no quotes, and may have an apostrophe."""
-    assert given_arguments(GREET, typed) == given
+    assert typed_arguments(GREET, typed) == given
 
 
 def test_server_prompt_without_arguments_rejects_an_argument() -> None:
     """A superfluous argument is reported, not dropped."""
     with pytest.raises(UsageError, match="/mcp__docs__greet takes no argument"):
-        given_arguments(replace(GREET, arguments=()), "Anna")
+        typed_arguments(replace(GREET, arguments=()), "Anna")

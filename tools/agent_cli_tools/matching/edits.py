@@ -34,7 +34,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class EditPlaces:
+class LocatedEdit:
     """The places of an edit in order, and the repairs it needed; none if it was exact."""
 
     spans: tuple[Span, ...]
@@ -53,7 +53,7 @@ class Ambiguous(NoMatch):
         self.starts = starts
 
 
-def locate(document: Document, edit: Edit) -> EditPlaces:
+def locate(document: Document, edit: Edit) -> LocatedEdit:
     """Return the places of *edit* in *document*.
 
     Raises:
@@ -62,12 +62,12 @@ def locate(document: Document, edit: Edit) -> EditPlaces:
     if not edit.old:
         if document.text:
             raise NoMatch("old is empty. Give the text to replace, or use write for all of it.")
-        return EditPlaces((Span(0, 0, edit.new, is_verbatim=True),))
+        return LocatedEdit((Span(0, 0, edit.new, is_verbatim=True),))
     if "\r" in edit.old and (spans := _with_its_ends(document, edit)):
-        return EditPlaces(spans)
+        return LocatedEdit(spans)
     if spans := _exact(document, edit):
-        return EditPlaces(spans)
-    readings: list[EditPlaces] = []
+        return LocatedEdit(spans)
+    readings: list[LocatedEdit] = []
     why: NoMatch | None = None
     exact: list[tuple[str, ...]] = []
     for quotation in quotations(flatten(edit.old), flatten(edit.new)):
@@ -144,10 +144,10 @@ def _starts(text: str, edit: Edit) -> list[int]:
     return starts
 
 
-def _read(document: Document, quotation: Quotation, *, everywhere: bool) -> EditPlaces | None:
+def _read(document: Document, quotation: Quotation, *, everywhere: bool) -> LocatedEdit | None:
     edit = Edit(quotation.old, quotation.new, everywhere)
     spans = () if quotation.in_lines else _exact(document, edit)
-    found = EditPlaces(spans) if spans else _by_lines(document, edit)
+    found = LocatedEdit(spans) if spans else _by_lines(document, edit)
     if not found or set(quotation.without) & set(found.repairs):
         return None  # for instance, blanks that stand there are none that were added
     if AROUND in quotation.without:
@@ -178,7 +178,7 @@ def _may_lack_line(lines: Sequence[str], first: int, old: list[str], new: list[s
     )
 
 
-def _by_lines(document: Document, edit: Edit) -> EditPlaces | None:
+def _by_lines(document: Document, edit: Edit) -> LocatedEdit | None:
     """Find whole lines that match except for misquotation."""
     old, new = edit.old, edit.new
     has_end, deletes = old.endswith("\n"), old.endswith("\n") and not new
@@ -199,7 +199,7 @@ def _by_lines(document: Document, edit: Edit) -> EditPlaces | None:
         raise NoMatch(unclear(document.lines, first, len(old_lines), _JOINS))
     end -= not (joins or deletes)
     span = Span(start, min(end, len(document.text)), "\n".join(lines))
-    return EditPlaces((span,), tuple(repairs))
+    return LocatedEdit((span,), tuple(repairs))
 
 
 def _only_place(
@@ -293,7 +293,7 @@ def _at_once(document: Document, edits: Sequence[Edit]) -> Edited:
     return Edited(document.replaced(spans).original, tuple(one.repairs for one in found))
 
 
-def _locate_numbered(document: Document, edit: Edit, number: int, count: int) -> EditPlaces:
+def _locate_numbered(document: Document, edit: Edit, number: int, count: int) -> LocatedEdit:
     try:
         return locate(document, edit)
     except NoMatch as error:

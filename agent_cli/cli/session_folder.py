@@ -6,7 +6,7 @@ from typing import NamedTuple
 from agent_cli.app.arguments import Arguments
 
 
-class SessionPlace(NamedTuple):
+class SessionFolder(NamedTuple):
     """The arguments of a session, and the directory whose worktree it works in, or None."""
 
     arguments: Arguments

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
 
 
-class WorkingPlace:
+class SessionWorkspace:
     """The workspace with everything that guards and follows it; `close` it.
 
     Attributes:
