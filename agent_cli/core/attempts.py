@@ -1,6 +1,8 @@
 """Attempt a call without lasting effect before a person is asked about it."""
 
+import asyncio
 from collections.abc import Mapping
+from typing import Final
 
 from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import ToolError
@@ -10,15 +12,19 @@ from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, chec
 from agent_cli.core.call_state import CallState
 from agent_cli.core.declared_paths import declared_paths
 from agent_cli.core.hook_values import settled
+from agent_cli.core.returned_results import bounded
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong
+
+STOPPED_TRYING: Final = "Stopped with the whole run. It was tried read-only and changed nothing."
 
 
 async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -> bool:
     """Attempt the first open call if its question permits that; return whether it did.
 
-    With a result the call has ended. Without one its question is due, so it is checked again.
+    With a result the call has ended. Without one its question is due, so it is checked again. One
+    that the user stopped ends with what it had printed, which stood on the screen.
     """
     call = turn.conversation.open_calls()[0]
     asked = asks.get(call.tool_call_id)
@@ -66,5 +72,10 @@ async def _result(
             return await tool.attempt(id, params, turn.cancel, context)
     except WaitedTooLong as error:
         return ToolResult.error(str(error))
-    except ToolError:
-        return None  # the call itself will say it
+    except ToolError as error:
+        task = asyncio.current_task()
+        if not turn.cancel.cancelled and not (task and task.cancelling()):
+            return None  # the call itself will say it
+        ToolCallRun(turn, call).finish(ToolResult.error(f"{STOPPED_TRYING} {bounded(str(error))}"))
+        turn.cancel.check()
+        raise asyncio.CancelledError from None

@@ -8,13 +8,17 @@ from functools import partial
 import pytest
 
 from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import (
     ApprovalRequested,
     Event,
     ToolCall,
+    ToolExecutionEnd,
 )
 from agent_cli.contracts.options import ApprovalOrder
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, Verdict
+from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import calls, check_run, does, says, scripted_agent, tool, tool_use
 
@@ -179,3 +183,63 @@ async def test_run_stopped_during_an_attempt_leaves_no_call_open() -> None:
 
     check_run(events)
     assert (result.stop_reason, agent.conversation.open_calls()) == ("aborted", [])
+
+
+async def test_stopped_attempt_ends_with_what_it_had_printed() -> None:
+    """It stood on the screen; "stopped before its turn" was all the model had read."""
+    shell = Shell()
+
+    async def attempt(
+        _id: str, _params: object, cancel: CancelToken, _context: object
+    ) -> ToolResult | None:
+        async with cancel.scope():
+            try:
+                agent.abort()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ToolError("Its output until then:\nline 1") from None
+        return None
+
+    first, _ = shell.tools()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell"), tool_use("shell", id="t2")),
+        tools=[replace(first, attempt=attempt)],
+        options=shell.options(),
+    )
+
+    result = await agent.prompt("go")
+
+    check_run(events)
+    first_end, second_end = [each for each in events if isinstance(each, ToolExecutionEnd)]
+    assert result.stop_reason == "aborted"
+    assert first_end.result.text == f"{STOPPED_TRYING} Its output until then:\nline 1"
+    assert second_end.result.text.startswith("Not run:")
+
+
+async def test_attempt_whose_task_is_cancelled_ends_with_what_it_had_printed() -> None:
+    """The cancellation goes on: the task of a library's caller must end."""
+    shell = Shell()
+
+    async def attempt(
+        _id: str, _params: object, _cancel: object, _context: object
+    ) -> ToolResult | None:
+        task.cancel()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ToolError("line 1") from None
+        return None
+
+    first, _ = shell.tools()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell")),
+        tools=[replace(first, attempt=attempt)],
+        options=shell.options(),
+    )
+    task = asyncio.ensure_future(agent.prompt("go"))
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    ended = [each for each in events if isinstance(each, ToolExecutionEnd)]
+    assert [each.result.text for each in ended] == [f"{STOPPED_TRYING} line 1"]

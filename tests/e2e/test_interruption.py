@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.e2e.program import in_terminal
 from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
 
@@ -67,4 +69,28 @@ def test_output_of_a_stopped_command_goes_to_the_user_and_the_model() -> None:
         assert "Stopped with the whole run." in told
         assert all(f"line-{number}\\n" in told for number in range(1, 10))
         assert "last-line" in told
+        assert api.refusals == []
+
+
+def test_output_of_a_command_stopped_in_its_read_only_run_goes_to_both() -> None:
+    """It stood on the screen, and both read that the call was "stopped before its turn"."""
+    script = "import time; print('first' + '-line', flush=True); time.sleep(60)"
+    call = tool_use("bash", {"command": f'python3 -c "{script}"'})
+    with serve_in_thread(reply(call), reply("I see.")) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until(lambda: "  first-line" in terminal.text or "allow?" in terminal.text)
+        if "allow?" in terminal.text:
+            pytest.skip("no sandbox works here")
+        terminal.send(ESCAPE)
+        terminal.until("it changed nothing")
+        terminal.until_prompt()
+        assert "  first-line" in terminal.transcript
+        assert "before its turn" not in terminal.transcript
+        terminal.send("and?\r")
+        terminal.until("I see.")
+
+        *_, (_, told) = last_messages(api, 1)
+        assert "It was tried read-only and changed nothing." in told
+        assert "first-line" in told
         assert api.refusals == []

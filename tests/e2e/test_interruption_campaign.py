@@ -39,7 +39,7 @@ def _has(gates: list[Gate], count: int) -> bool:
 
 
 def _has_come_to(terminal: Terminal, moment: int, word: str) -> bool:
-    return max(shown(terminal, moment), default="") >= word
+    return max(shown(terminal, moment), default="") >= word or "allow?" in terminal.text
 
 
 def _has_stopped(terminal: Terminal, count: int) -> bool:
@@ -63,9 +63,11 @@ def interrupted_session(dice: random.Random, first: int) -> tuple[int, list[str]
 
     seen = 0
     lost: list[str] = []
+    # A mode that asks tries the command read-only first.
+    mode = "ask" if (first // SESSION_MOMENTS) % 2 else "yolo"
     with (
         serve_in_thread(answer=answer) as api,
-        in_terminal(api, "--permission-mode", "yolo") as terminal,
+        in_terminal(api, "--permission-mode", mode) as terminal,
     ):
         terminal.until_prompt()
         for moment in range(first, first + SESSION_MOMENTS + 1):
@@ -83,6 +85,8 @@ def interrupted_session(dice: random.Random, first: int) -> tuple[int, list[str]
             last = dice.randint(1, passed)
             word = f"m{moment:03}x{last:03}."
             terminal.until(partial(_has_come_to, terminal, moment, word))
+            if "allow?" in terminal.text:
+                pytest.skip("no sandbox works here")
             terminal.send(ESCAPE)
             terminal.until(partial(_has_stopped, terminal, count + 1))
             terminal.until_prompt()
@@ -95,7 +99,7 @@ def interrupted_session(dice: random.Random, first: int) -> tuple[int, list[str]
 def test_everything_shown_at_200_random_moments_is_in_the_next_request(
     request: pytest.FixtureRequest,
 ) -> None:
-    """Half of them in a reply that streams, half in a command that prints."""
+    """Half of them in a reply that streams, half in a command, of these half tried read-only."""
     seed = int(request.config.getoption("--hypothesis-seed") or 1)
     dice = random.Random(seed)
 

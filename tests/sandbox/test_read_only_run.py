@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.sandbox import landlock, personal
 from agent_cli.sandbox.personal import personal_files
@@ -32,11 +33,16 @@ class Runs:
         self._tool = bash_tool(self.workspace, place.sandbox)
 
     async def __call__(
-        self, command: str, context: ToolContext | None = None, **given: float
+        self,
+        command: str,
+        context: ToolContext | None = None,
+        cancel: CancelToken | None = None,
+        **given: float,
     ) -> ToolResult | None:
         params = check_input(self._tool, {"command": command, **given})
         assert self._tool.attempt
-        return await self._tool.attempt("1", params, CancelToken(), context or ToolContext())
+        cancel, context = cancel or CancelToken(), context or ToolContext()
+        return await self._tool.attempt("1", params, cancel, context)
 
     async def execute(self, command: str) -> ToolResult | str:
         params = check_input(self._tool, {"command": command})
@@ -314,3 +320,13 @@ async def test_a_file_made_after_the_first_run_is_hidden_too(runs: Runs, crowded
 
     assert await runs(f"cat {crowded}/new") is None
     assert await runs(f"test -e {crowded}/new && ! test -e {crowded}/letter1") is not None
+
+
+async def test_stopped_run_says_what_it_had_printed(runs: Runs) -> None:
+    """It stood on the screen, and "stopped before its turn" was all that the model read."""
+    cancel = CancelToken()
+
+    with pytest.raises(ToolError, match=r"It had run for .*:\none\n$"):
+        await runs(
+            "echo one; sleep 60", ToolContext(update=lambda _partial: cancel.cancel()), cancel
+        )

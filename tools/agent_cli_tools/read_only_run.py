@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.sandbox import Sandbox
 from agent_cli.sandbox.denials import is_refused
-from agent_cli_tools.command_answers import Ended, finished, so_far
+from agent_cli_tools.command_answers import Ended, finished, so_far, stopped
 from agent_cli_tools.command_start import PacedUpdates, start_command
 from agent_cli_tools.output import SPILL_BYTES_MAX, OutputBuffer
 from agent_cli_tools.workspace import Workspace
@@ -44,7 +45,7 @@ async def read_only_result(
     """Run the script *text* read-only; return its result, or None if it wanted more or took long.
 
     Raises:
-        ToolError: It could not be started; for the model.
+        ToolError: It could not be started, or was cancelled: what it had printed; for the model.
     """
     for _ in range(2):
         with suppress(_NotBegun):
@@ -86,6 +87,8 @@ async def _once(
         if (code := command.exit_code) is not None:
             await command.drain()
         left = command.others()
+    except asyncio.CancelledError:
+        raise ToolError(stopped(output, time.monotonic() - began_s)) from None
     finally:
         updates.stop()
         await command.stop()

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from agent_cli.contracts.wording import one_line, seconds
+from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.declining import (
     AGENT_STOPPED,
     CHANGE_PLAN,
@@ -52,6 +53,8 @@ def failure(answer: str, elapsed_s: float | None) -> tuple[str, str]:
             return outcome, f"you said: {one_line(answer.removeprefix(begin))}"
     if answer.startswith(AGENT_STOPPED):
         return f"stopped after {seconds(elapsed_s or 0)}", "you stopped it"
+    if answer.startswith(STOPPED_TRYING):
+        return f"stopped after {seconds(elapsed_s or 0)}", "it changed nothing"
     if was_stopped(answer):
         return f"stopped after {seconds(elapsed_s or 0)}", "may be half done"
     reason = one_line(_ADVICE.sub("", answer))

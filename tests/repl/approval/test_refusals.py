@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.declining import (
     CHANGE_PLAN,
     CLOSED,
@@ -33,6 +34,10 @@ ROOT = Path(__file__).parents[3]
         (
             "Stopped with the whole run. Its effect may be partial.",
             ("stopped after 2.0 s", "may be half done"),
+        ),
+        (
+            f"{STOPPED_TRYING} It had run for 2.0 s.",
+            ("stopped after 2.0 s", "it changed nothing"),
         ),
         (
             "Skipped: the user sent a message first. Read it before going on.",
