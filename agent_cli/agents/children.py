@@ -4,7 +4,7 @@ It limits how many run at once; callers supply the ways to build one and to answ
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeAlias
 from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
@@ -25,7 +26,7 @@ from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
-from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import one_line, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -33,6 +34,7 @@ from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.system.records import dataclass, field
+from agent_cli.terminal.narration import describe_call
 
 STATUS: Final = "status"
 """The key of a status line in an update's details; it is shown beside the call, not below it."""
@@ -232,7 +234,7 @@ class Children:
     async def _done(self, assignment: Assignment, worker: Worker, tell: Tell) -> ToolResult:
         agent = worker.agent
         agent_id = agent.conversation.id
-        activity = AgentActivity(tell)
+        activity = AgentActivity(tell, lambda: agent.state.tools)
 
         def hear(event: Event) -> None:
             if isinstance(event, AgentStart) and assignment.stop.cancelled:
@@ -302,9 +304,15 @@ _GIVEN_CHARS_MAX: Final = 60
 class AgentActivity:
     """Turns an agent's events into its status line; an event sink."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        """Report nothing yet; *tell* receives the line whenever it changes."""
+    def __init__(self, tell: Callable[[str], None], tools: Callable[[], Sequence[Tool]]) -> None:
+        """Report nothing yet.
+
+        Args:
+            tell: Receives the line whenever it changes.
+            tools: Returns the agent's tools, for their labels.
+        """
         self._show = tell
+        self._tools = tools
         self._usage = NO_USAGE
         self._doing = "starting"
         self._calls: dict[str, str] = {}
@@ -315,9 +323,13 @@ class AgentActivity:
             case events.AgentStart():
                 self._doing = "thinking"
             case events.ToolExecutionStart():
-                self._calls[event.tool_call_id] = _described(event.tool_name, event.args)
+                described = describe_call(self._tools(), event.tool_name, event.args)
+                self._calls[event.tool_call_id] = one_line(described, _GIVEN_CHARS_MAX)
+            case ToolAttemptStart():
+                self._doing = "trying a command read-only"
             case events.ToolExecutionEnd():
                 self._calls.pop(event.tool_call_id, None)
+                self._doing = "thinking"
             case events.ApprovalRequested():
                 self._doing = "waits for your decision"
             case (
@@ -339,9 +351,3 @@ def used(usage: Usage) -> str:
     shown = f"{short_count(usage.prompt_tokens + usage.output_tokens)} tokens"
     cost = usage.cost_microdollars
     return shown if cost is None else f"{shown} · {dollars(cost, decimals=4)}"
-
-
-def _described(name: str, given: Json) -> str:
-    values = given.values() if isinstance(given, Mapping) else ()
-    first = next((value for value in values if isinstance(value, str)), "")
-    return one_line(f"{name} {first}", _GIVEN_CHARS_MAX)

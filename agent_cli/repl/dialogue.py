@@ -27,6 +27,7 @@ class Choice(NamedTuple):
     label: str
     lines: tuple[str, ...]
     is_checkbox: bool = False
+    is_checked: bool = False
     key: str = ""
     beside: str = ""
     note: str = ""

@@ -146,6 +146,7 @@ class ModelQuestions:
                 choice._replace(
                     label=f"{'[x]' if option in picked else '[ ]'} {choice.label}",
                     is_checkbox=True,
+                    is_checked=option in picked,
                 ): option
                 for choice, option in offered.items()
             }

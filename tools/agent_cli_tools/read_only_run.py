@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -99,7 +100,17 @@ async def _once(
     if await asyncio.to_thread(_is_refused, output):
         return None
     ended = Ended(code, time.monotonic() - began_s, timeout_s, notes=[NOTE])
-    return finished(output, ended)
+    return _marked(finished(output, ended))
+
+
+def _marked(result: ToolResult) -> ToolResult:
+    """Return *result* with details that say it ran read-only; screens then omit the note."""
+    details = result.details
+    if not isinstance(details, dict) or "status" not in details:
+        return result
+    return replace(
+        result, details={**details, "read_only": True, "status": f"{details['status']}\n{NOTE}"}
+    )
 
 
 def _is_refused(output: OutputBuffer) -> bool:

@@ -85,7 +85,7 @@ class AgentList:
         """Show the activity and the work of *agent*; the activity while the body runs."""
         listed = self._of(assignment)
         listed.agent = agent
-        unsubscribe = agent.subscribe(AgentActivity(listed.note))
+        unsubscribe = agent.subscribe(AgentActivity(listed.note, lambda: agent.state.tools))
         try:
             yield
         finally:

@@ -30,7 +30,8 @@ def what_it_does(words: Reading) -> str:
     name = base_name(head)
     known = [word for word in words[1:] if word is not None]
     if name in SHELLS:
-        return "runs a shell script"
+        is_named = any(not word.startswith("-") for word in known) or len(known) < len(words) - 1
+        return "runs a shell script" if is_named else "runs its input as a shell script"
     found = known_effect(name, known)
     does = found.says if found else ""
     names = [word for word in known if not word.startswith("-")] if name in _WITH_NAMES else []

@@ -192,9 +192,9 @@ def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
     # A danger is never cut, so its reason leaves the row to the target.
     wide = {n for n, call in calls.items() if call.is_danger and cells(call.reason) > _EFFECT_CELLS}
     targets = {
-        n: cut_middle(
-            call.titled.brief, beside if has_room and call.reason and n not in wide else room
-        )
+        n: call.titled.brief
+        if n in wide
+        else cut_middle(call.titled.brief, beside if has_room and call.reason else room)
         for n, call in calls.items()
     }
     aligned = [n for n in calls if n not in wide and (calls[n].reason or sizes)]

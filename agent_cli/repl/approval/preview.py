@@ -87,7 +87,7 @@ def _amount(rows: Sequence[Row]) -> str:
     places = 0
     for is_same_place, place in groupby(rows, key=lambda row: row != BETWEEN):
         places += is_same_place and any(map(_is_changed, place))
-    if not changes:
+    if not changes or all(changed):  # of one change, a part is shown
         return f"{len(rows):,} more lines"
     where = f" in {places:,} places" if places > 1 else ""
     return f"{counted(changes, 'more change')}{where}"

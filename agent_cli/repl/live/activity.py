@@ -42,6 +42,7 @@ _HOOK_CHARS_MAX: Final = 80
 # A command that runs longer may be worth moving to the background.
 _MOVABLE_S: Final = 3.0
 _MOVES: Final = " · Ctrl-B goes on without it"
+_SHELL: Final = "bash"
 _SELECTS: Final = " · ↓ selects an agent"
 
 
@@ -142,7 +143,7 @@ class ActivityLine:
             case events.ToolCallsAnnounced():
                 self._do("checking the calls")
             case ToolAttemptStart(tool_name=name):
-                self._do(f"trying {one_line(name)} read-only")
+                self._do(f"trying {_named(name)} read-only")
             case events.ToolExecutionStart():
                 self._running[event.tool_call_id] = (event.tool_name, self._clock())
             case events.ToolExecutionEnd():
@@ -193,7 +194,9 @@ class ActivityLine:
             return one_line(reveal(hook), _HOOK_CHARS_MAX)
         if self._running:
             names = [name for name, _began_s in self._running.values()]
-            return f"running {names[0]}" if len(names) == 1 else f"running {len(names)} tools"
+            return (
+                f"running {_named(names[0])}" if len(names) == 1 else f"running {len(names)} tools"
+            )
         if self._retry and self._heard_s > now_s:
             left = whole_seconds(ceil(self._heard_s - now_s))
             return f"retry {self._retry.attempt} of {self._retry.max_attempts} in {left}"
@@ -214,9 +217,15 @@ class ActivityLine:
             case ThinkingDelta(delta=delta):
                 self._doing = "thinking"
             case ToolCallStart(name=name):
-                self._doing, delta = f"writing a call of {one_line(name)}", ""
+                doing = "a command" if name == _SHELL else f"a call of {one_line(name)}"
+                self._doing, delta = f"writing {doing}", ""
             case ToolCallDelta(delta=delta):
                 pass
             case _:
                 return
         self._chars += len(delta)
+
+
+def _named(tool: str) -> str:
+    """Return the name of *tool* in a sentence."""
+    return "a command" if tool == _SHELL else one_line(tool)

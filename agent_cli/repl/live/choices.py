@@ -85,6 +85,17 @@ class Choices:
         place = (place + rows) % count
         self._place = None if place == len(self._listed) else place
 
+    def leaves_box(self) -> bool:
+        """Move the mark from a checked box to the first row, which accepts all; return whether.
+
+        Enter behind the space bar must not uncheck what that has checked.
+        """
+        taken = self._listed[self._place] if self._place and not self._text else None
+        if taken is None or not taken.is_checkbox or not taken.is_checked:
+            return False
+        self._place = 0
+        return True
+
     def mark(self, checkbox: Choice) -> bool:
         """Mark the row of *checkbox*, checked or not; return whether there is one."""
         boxes = [choice.lines if choice.is_checkbox else None for choice in self._listed]

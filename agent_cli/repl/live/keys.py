@@ -252,6 +252,8 @@ def _answer_with_line(screen: LiveScreen) -> None:
         _send(screen, follow_up=False)
         return
     answer = asking.answer_of(text)
+    if isinstance(answer, Choice) and asking.choices and asking.choices.leaves_box():
+        return
     if answer is None:
         asking.refuse()
         asking.put_aside()

@@ -151,8 +151,9 @@ def outcome_of(details: Json) -> str:
     match details:
         case {"kind": "diff", "added": int(added), "removed": int(removed)}:
             return f"+{added} −{removed}"
-        case {"kind": "command", "exit_code": int(code)} if code:
-            return f"exit {code}"
+        case {"kind": "command", "exit_code": int(code), **more} if code or "read_only" in more:
+            words = (f"exit {code}" if code else "", "read-only" if "read_only" in more else "")
+            return " · ".join(filter(None, words))
         case {"kind": "command", "exit_code": None, "job": int(id)}:
             return f"job {id}, in the background"
         case {"kind": "read", "lines": int(lines), "total": int(total)}:

@@ -23,6 +23,8 @@ _UPDATE_ROWS_MAX: Final = 3
 _MARK_CELLS: Final = 2
 # Tools that only look; several calls of them are of little interest one by one.
 _LOOKS: Final = frozenset({"read", "grep", "glob"})
+# A person has read its output by then, and wonders where it went.
+_LONG_TRIED_S: Final = 3.0
 _NO_BREAK: Final = "\xa0"
 
 
@@ -125,6 +127,7 @@ class ToolRows:
                 self._try(event)
             case events.ApprovalRequested(call=call):
                 self._asked.add(call.id)
+                self._give_up_trying()
             case events.ToolExecutionStart():
                 call_row = self._call(event.tool_call_id, event.tool_name, event.args)
                 if call_row is not self._tried or call_row.started_s is None:
@@ -235,10 +238,21 @@ class ToolRows:
 
     def _try(self, event: ToolAttemptStart) -> None:
         """Show a call as running; the previously tried call waits for a person again."""
-        if self._tried and self._tried.ended_s is None:
-            self._tried.started_s, self._tried.beside, self._tried.update = None, "", ()
+        self._give_up_trying()
         self._tried = self._call(event.tool_call_id, event.tool_name, None)
         self._tried.started_s, self._tried.beside = self._clock(), "read-only"
+
+    def _give_up_trying(self) -> None:
+        """Have the tried call wait for a person; say so if one has watched it for long."""
+        tried, self._tried = self._tried, None
+        if tried is None or tried.started_s is None or tried.ended_s is not None:
+            return
+        tried_s = self._clock() - tried.started_s
+        tried.started_s, tried.beside, tried.update = None, "", ()
+        if tried_s >= _LONG_TRIED_S:
+            words = f"was tried read-only for {whole_seconds(int(tried_s))}; Yes runs it anew"
+            named = shortened(tried.text, self._columns() - row_width(words) - 1)
+            self._late.append(self._paint.text(f"{named} {words}", "dim"))
 
     def _named(self, call: _Call, text: str) -> str:
         label = text[: len(call.label)]

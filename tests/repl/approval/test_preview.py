@@ -171,3 +171,12 @@ def test_folded_change_shows_no_lines_that_lead_to_a_hidden_change() -> None:
         shown = folded(rows, rows_max=rows_max, columns=40)
         note = next((at for at, row in enumerate(shown) if "more" in row.text), len(shown))
         assert note == 0 or shown[note - 1] in (place[2], place[3]), rows_max
+
+
+def test_folded_preview_of_one_long_change_counts_lines() -> None:
+    """A new file is one change: "1 more change" hid how much of it is not shown."""
+    rows = [Row(f"{n:>5} + line", "added") for n in range(60)]
+
+    shown = folded(rows, rows_max=9, columns=40)
+
+    assert shown[5] == Row("      … 52 more lines", "warning")

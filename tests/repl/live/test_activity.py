@@ -74,7 +74,7 @@ def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> No
         "checking the calls · 1 min 5 s · 30 tokens",
         "running edit · 1 min 5 s · 30 tokens",
         "running 2 tools · 1 min 5 s · 30 tokens",
-        "running bash · 1 min 5 s · 30 tokens",
+        "running a command · 1 min 5 s · 30 tokens",
         "checking the calls · 1 min 5 s · 30 tokens",
         "preparing the request · 1 min 5 s · 30 tokens",
         "",
@@ -201,7 +201,7 @@ def test_activity_line_says_that_a_stopped_run_is_stopping() -> None:
     before = run()
     run.activity.stop()
 
-    assert (before, run()) == ("running bash · 0 s", "stopping: running bash")
+    assert (before, run()) == ("running a command · 0 s", "stopping: running a command")
     run(events.AgentEnd((), "aborted"))
     assert run(events.AgentStart(), after_s=1) == "preparing the request · 0 s"
 

@@ -38,7 +38,7 @@ def test_screen_changes_every_second_of_a_run() -> None:
             ("thinking · ", "thought"),
             ("writing · ", "written"),
             ("retry 1 of 5 in ", "retried"),
-            ("writing a call of bash · ", "called"),
+            ("writing a command · ", "called"),
         ):
             moves(terminal, doing)
             Path(opens).touch()
@@ -47,7 +47,7 @@ def test_screen_changes_every_second_of_a_run() -> None:
         gap_s = longest_gap_s(terminal, before, terminal.read_at_s[asked])
         answered = len(terminal.read_at_s)
         terminal.send("y\r")
-        moves(terminal, "running bash · ")
+        moves(terminal, "running a command · ")
         Path("ran").touch()
         terminal.until("The tool said: exit code 0")
         terminal.until_prompt()

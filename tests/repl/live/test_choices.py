@@ -81,3 +81,22 @@ def test_screen_too_narrow_for_a_wide_character_shows_an_ellipsis() -> None:
     rows = Choices([Choice("漢字", ("y",))], "decline").rows(3, 20)
 
     assert [row.text for row in rows][:2] == ["  …", "  …"]
+
+
+def test_enter_on_a_checked_box_goes_to_the_row_that_accepts_all() -> None:
+    """It unchecked what the space bar had just checked, and the answer lacked it."""
+    boxes = [
+        Choice(f"[{'x' if n == 2 else ' '}] {n}", (str(n),), is_checkbox=True, is_checked=n == 2)
+        for n in (1, 2)
+    ]
+    choices = Choices([Choice("Done: 2", ("done",)), *boxes], "answer")
+
+    choices.move(1)
+    unchecked = choices.leaves_box()
+    choices.move(1)
+    checked = choices.leaves_box()
+    first = choices.taken()
+    choices.typed("2")
+
+    assert (unchecked, checked, first) == (False, True, choices.all[0])
+    assert not choices.leaves_box()  # a typed number unchecks it
