@@ -8,7 +8,14 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
-from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    Block,
+    Json,
+    Usage,
+    text_block,
+    text_of,
+)
 from agent_cli.system.records import dataclass, field
 
 WITHDRAWN = "withdrawn"
@@ -45,10 +52,23 @@ def now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedSummary(Frozen):
+    """A summary as a server made and signed it: it goes back as `block` came, to `model` alone.
+
+    `words` is the text that goes with it.
+    """
+
+    model: str
+    block: Block
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class UserMessage(Frozen, Authored):
     """A message in the user's role. `timestamp` (Unix ms) and `author` are never sent.
 
     `effort` is the thinking level from here on, "" for the model's default, None for no change.
+    `signed` is the summary that this message gives as text, as the server signed it for one model.
     """
 
     role: ClassVar[Literal["user"]] = "user"
@@ -56,6 +76,7 @@ class UserMessage(Frozen, Authored):
     timestamp: int = field(default_factory=now_ms)
     author: str = USER
     effort: str | None = None
+    signed: SignedSummary | None = None
 
     @classmethod
     def of(cls, text: str, images: Sequence[Block] = (), *, author: str = USER) -> "UserMessage":

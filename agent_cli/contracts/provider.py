@@ -32,6 +32,7 @@ class Model:
         binds_thinking: Its thinking blocks are valid only after the exact prefix they were made in.
         takes_task_budget: It paces itself by a budget of tokens.
         takes_system_messages: It takes messages in the system's role between the others.
+        signs_summaries: It summarises a conversation in a block that it signs.
         default_effort: Its effort where none is asked for, if a message can change it; else "".
         output_tokens_per_s: No reply is generated faster than this; 0 when unknown.
     """
@@ -46,6 +47,7 @@ class Model:
     binds_thinking: bool = False
     takes_task_budget: bool = False
     takes_system_messages: bool = False
+    signs_summaries: bool = False
     default_effort: str = ""
     output_tokens_per_s: int = 0
 
@@ -59,7 +61,8 @@ class ModelRequest:
     `task_budget` is the number of tokens for the work of the whole run, so that the model ends in
     time; it is advice, not a limit. With `previous_message_id`, the id of the reply to the request
     before, the server can say why it did not read the cache. `fallbacks` are the models that the
-    server may ask, in order, when `model` declines.
+    server may ask, in order, when `model` declines. If it `summarizes`, the last message asks for a
+    summary of those before, and the reply may be one block in the server's own form.
     """
 
     model: Model
@@ -76,6 +79,7 @@ class ModelRequest:
     task_budget: int | None = None
     previous_message_id: str | None = None
     fallbacks: tuple[Model, ...] = ()
+    summarizes: bool = False
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 

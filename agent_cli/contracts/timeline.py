@@ -232,7 +232,7 @@ class CompactionOutput(Output):
     """From here on the projection shows `summary` in place of all before `first_kept_id`.
 
     The first user message is always shown, and `words`, what the user said, follow the summary.
-    `first_kept_id` None undoes all compactions and trims.
+    `first_kept_id` None undoes all compactions and trims. `signed` is the `SignedSummary`.
     """
 
     kind: ClassVar[str] = "compaction"
@@ -241,6 +241,7 @@ class CompactionOutput(Output):
     tokens_before: int = 0
     tokens_after: int = 0
     words: str = ""
+    signed: Json = None
 
 
 @dataclass(frozen=True, slots=True)

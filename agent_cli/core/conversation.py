@@ -326,6 +326,7 @@ class Conversation(Record):
         *,
         tokens: tuple[int, int] = (0, 0),
         words: str = "",
+        signed: Json = None,
     ) -> None:
         """Project *summary* and the user's *words* in place of all before *first_kept_id*.
 
@@ -334,15 +335,14 @@ class Conversation(Record):
         """
         if first_kept_id is not None:
             self._require_entry(first_kept_id)
-        entry = CompactionOutput(new_id(), self.now(), summary, first_kept_id, *tokens, words)
-        self._append(entry)
+        made = (summary, first_kept_id, *tokens, words, signed)
+        self._append(CompactionOutput(new_id(), self.now(), *made))
 
     def uncompact(self) -> bool:
         """Restore the whole history to the model's context; False when nothing is left out."""
         outputs = projection.entries(self._prompts)
         cuts = [out for out in outputs if isinstance(out, CompactionOutput | TrimOutput)]
-        left_out = bool(cuts) and cuts[-1].first_kept_id is not None
-        if left_out:
+        if left_out := bool(cuts) and cuts[-1].first_kept_id is not None:
             self.compact("", None)
         return left_out
 

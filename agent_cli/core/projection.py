@@ -16,6 +16,7 @@ from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
     Message,
+    SignedSummary,
     ToolResultMessage,
     UserMessage,
 )
@@ -140,9 +141,18 @@ def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:
     """Return the messages of the next request, with compactions and trims applied."""
+    outputs = shown(prompts)
+    found = _with_levels(messages(outputs))
+    if (signed := _signed(outputs)) and isinstance(told := found[1], UserMessage):
+        found[1] = replace(told, signed=signed)
+    return found
+
+
+def _with_levels(said: Iterable[Message]) -> list[Message]:
+    """Return *said* with each note of a thinking level as the effort of the user's message."""
     found: list[Message] = []
     level: str | None = None
-    for message in messages(shown(prompts)):
+    for message in said:
         match message:
             case CustomMessage(role="effort", data={"level": str(noted)}):
                 if found and isinstance(last := found[-1], UserMessage):
@@ -155,6 +165,19 @@ def context(prompts: Sequence[Prompt]) -> list[Message]:
             case _:
                 found.append(message)
     return found
+
+
+def _signed(outputs: Sequence[Output]) -> SignedSummary | None:
+    """Return the summary that stands second in *outputs* as the server signed it."""
+    for output in outputs if len(outputs) > 1 else ():
+        match output:
+            case CompactionOutput(
+                id=entry_id, words=words, signed={"model": str(model), "block": dict(block)}
+            ) if entry_id == outputs[1].id:
+                return SignedSummary(model, block, f"{WORDS_TEXT}\n{words}" if words else "")
+            case _:
+                pass
+    return None
 
 
 def shown(prompts: Sequence[Prompt]) -> list[Output]:

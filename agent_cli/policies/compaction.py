@@ -13,7 +13,7 @@ from agent_cli.contracts.events import Compacted, EventSink, Notice
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES, USER_WORDS_CHARS
 from agent_cli.contracts.provider import Model, ModelRequest
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
@@ -46,11 +46,15 @@ Trigger: TypeAlias = Literal["auto", "manual"]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary ("" if there is none, for the reason `fault`) and the usage of making it."""
+    """A summary ("" if there is none, for the reason `fault`) and the usage of making it.
+
+    `signed` is the block that the server signed, with its model.
+    """
 
     text: str
     usage: Usage
     fault: str = "the model wrote no summary"
+    signed: Json = None
 
 
 class CompactionStrategy(Protocol):
@@ -260,7 +264,7 @@ class Compaction:
         if saved <= 0:
             raise ModelError("the summary is not smaller than the messages it would replace")
         tokens = (plan.tokens, max(0, plan.tokens - saved))
-        conversation.compact(summary.text, until, tokens=tokens, words=words)
+        conversation.compact(summary.text, until, tokens=tokens, words=words, signed=summary.signed)
         self._failures = 0
         emit(Compacted(len(removed), *tokens, summary.usage.prompt_tokens))
         if self._around:

@@ -128,7 +128,7 @@ def _after_calls(request: ModelRequest, reply: Reply, no_tool: str) -> ModelRequ
     """Return *request* with the *reply* that called tools, each answered by a refusal."""
     called = AssistantMessage(reply.content, reply.stop_reason, reply.usage, reply.model)
     results = (_result(block, no_tool, is_error=True) for block in _calls(reply.content))
-    return replace(request, messages=(*request.messages, called, *results))
+    return replace(request, messages=(*request.messages, called, *results), summarizes=False)
 
 
 def _open_results(messages: Sequence[LlmMessage]) -> Iterator[ToolResultMessage]:

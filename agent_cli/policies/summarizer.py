@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import assert_never
@@ -116,7 +117,7 @@ async def _at_the_end_of(
     """
     try:
         reply, usage = await answer_at_the_end_of(
-            request,
+            replace(request, summarizes=True),
             told,
             stream_fn,
             no_tool="No tool runs now: write the notes as text.",
@@ -126,6 +127,12 @@ async def _at_the_end_of(
         return NO_USAGE
     if reply.stop_reason == "tool_use":
         return usage
+    for block in reply.content:
+        match block:
+            case {"type": "compaction", "content": str(text)} if text.strip():
+                return Summary(text, usage, signed={"model": request.model.id, "block": block})
+            case _:
+                pass
     text = text_of(reply.content).strip()
     if reply.stop_reason in USABLE and text:
         return Summary(text, usage)

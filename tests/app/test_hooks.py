@@ -28,7 +28,7 @@ class Summarized(Script):
             return reply("Found.")
         if not asks_for_summary(request.body):
             return super().__call__(request)
-        self.request = str(request.body["messages"][-1])
+        self.request = str(request.body.get("compaction") or request.body["messages"][-1])
         return reply("A summary.")
 
 

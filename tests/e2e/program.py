@@ -152,4 +152,5 @@ def said_by_user(request: Payload) -> list[str]:
 
 def asks_for_summary(body: Payload) -> bool:
     """Return whether a request asks for a summary: at the end of a whole request, or of a text."""
-    return not body.get("tools") or "is about to be replaced by notes" in str(body["messages"][-1])
+    asked = str(body.get("compaction") or body["messages"][-1])
+    return not body.get("tools") or "is about to be replaced by notes" in asked

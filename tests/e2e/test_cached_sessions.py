@@ -30,7 +30,6 @@ from tests.repl.terminal import Terminal
 LEAST_TOKENS = 1_024
 _ANNOUNCED = re.compile(r"(.+): about ([\d,]+) tokens not read from the cache \(\$[\d.]+\)")
 _CALL = re.compile(r"CALL (\w+) (.+)")
-_COMPACTED = "[Summary of the conversation up to here]"
 
 STEPS = {
     "talk": "tell me more",
@@ -110,7 +109,8 @@ def _causes(before: Payload, after: Payload) -> Iterator[str]:
         yield "the effort changed"
     one, other = canonical(before["messages"])[:-1], canonical(after["messages"])
     if not other.startswith(one):
-        yield "compaction" if _COMPACTED in str(after["messages"]) else "older messages"
+        begins = after["messages"][0]["content"][0]["type"]
+        yield "compaction" if begins == "compaction" else "older messages"
 
 
 def run_session(lines: list[str], *, tools: int = 3) -> tuple[list[Loss], list[tuple[str, int]]]:

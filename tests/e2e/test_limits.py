@@ -121,14 +121,14 @@ def test_context_above_the_threshold_is_compacted_into_one_summary() -> None:
     before = api.requests[-3].body
     assert (asked["tools"], asked["system"]) == (before["tools"], before["system"])
     assert texts(asked["messages"][0]["content"]) == texts(before["messages"][0]["content"])
-    assert all(word in str(asked["messages"][-1]).lower() for word in ("decision", "url"))
-    assert texts(contents[0])[0].startswith(prompts[0].strip())
-    [summary] = texts(contents[0])[1:]
-    assert summary.startswith(
-        f"[Summary of the conversation up to here]\n{SUMMARY}\n\n{WORDS_TEXT}\n"
-    )
-    assert summary.endswith(" word 2")  # the newest words; all would exceed half of the middle
-    assert [texts(content) for content in contents[1:]] == [["ok 2"], ["go"]]
+    assert all(word in str(asked["compaction"]).lower() for word in ("decision", "url"))
+    [block] = contents[0]
+    assert (block["type"], block["content"]) == ("compaction", SUMMARY)
+    first, words = texts(contents[1])
+    assert first.startswith(prompts[0].strip())
+    assert words.startswith(f"{WORDS_TEXT}\n")
+    assert words.endswith(" word 2")  # the newest words; all would exceed half of the middle
+    assert [texts(content) for content in contents[2:]] == [["ok 2"], ["go"]]
     assert prompts[1].strip() not in str(contents)
     assert "compacted" in run.stderr
 
@@ -212,6 +212,25 @@ def test_compact_command_summarizes_and_usage_command_prints_tokens() -> None:
     )
 
     [asked] = summarising(api)
-    assert "the score" in str(asked["messages"])
+    assert "the score" in str(asked["compaction"])
     assert SUMMARY in str(api.requests[-1].body["messages"])
     assert "input" in run.stderr
+
+
+def test_signed_summary_goes_back_as_it_came_after_a_resume() -> None:
+    """Byte for byte, from the record; a second summary replaces the block."""
+    long = [reply("ok " * 99)] * 3
+    with serve_in_thread(*long, reply(SUMMARY), *long, reply("New."), reply("Yes.")) as api:
+        tail = {"AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES": "2"}
+        first = agent_cli(api=api, script="one\ntwo\nthree\n/compact\nfour\n", **tail)
+        again = agent_cli("-c", api=api, script=f"{LONG}\nfive\n/compact\nsix\n", **tail)
+
+    assert (first.code, again.code, api.refusals) == (0, 0, [])
+    blocks = [
+        block
+        for request in api.requests
+        for block in request.body["messages"][0]["content"]
+        if block["type"] == "compaction"
+    ]
+    assert [block["content"] for block in blocks] == [*[SUMMARY] * 4, "New."]
+    assert all(block == blocks[0] for block in blocks[:4])

@@ -8,6 +8,7 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 
+from tests.messages_api.compaction_rules import compaction
 from tests.messages_api.prompt_cache import blocks_of, segments_of
 from tests.messages_api.refusals import Refusal, Refusals, bad, is_older, merged_messages
 from tests.messages_api.script import Payload
@@ -20,9 +21,9 @@ MANY_IMAGES = 20
 MANY_IMAGES_SIDE = 2_000
 IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 FIELDS = {
-    "model", "max_tokens", "messages", "cache_control", "container", "diagnostics", "fallbacks",
-    "inference_geo", "metadata", "output_config", "service_tier", "speed", "stop_sequences",
-    "stream", "system", "thinking", "tool_choice", "tools",
+    "model", "max_tokens", "messages", "cache_control", "compaction", "container", "diagnostics",
+    "fallbacks", "inference_geo", "metadata", "output_config", "service_tier", "speed",
+    "stop_sequences", "stream", "system", "thinking", "tool_choice", "tools",
 }  # fmt: skip
 SMALL_OUTPUT = 64_000
 LARGE_OUTPUT = 128_000
@@ -78,6 +79,7 @@ def _all(body: Payload, betas: set[str]) -> Refusals:
         lambda: tool_pairs(merged),
         lambda: tools(body),
         lambda: system_messages(body, betas),
+        lambda: compaction(body, betas),
         lambda: _thinking_config(body, betas),
         lambda: _cache_markers(body),
         lambda: _images(body),
@@ -162,10 +164,11 @@ def _fallbacks(body: Payload, betas: set[str]) -> Refusals:
 
 def _roles(body: Payload) -> Refusals:
     messages = body["messages"]
-    if messages[0]["role"] != "user":
+    begins = (blocks_of(messages[0]) or [{}])[0].get("type")
+    if messages[0]["role"] != "user" and begins != "compaction":
         yield bad("R3", "messages: first message must use the user role")
     last = messages[-1]
-    if last["role"] == "assistant":
+    if last["role"] == "assistant" and "compaction" not in body:
         if not is_older(body["model"]):
             yield bad(
                 "R4",

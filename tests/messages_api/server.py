@@ -14,6 +14,7 @@ from typing import Self, TypeAlias
 
 from tests.messages_api.batches import PATH as BATCHES_PATH
 from tests.messages_api.batches import FakeBatches
+from tests.messages_api.compaction_rules import signed
 from tests.messages_api.gate import Gate
 from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.received import ReceivedRequest
@@ -202,6 +203,9 @@ class FakeMessagesApi:
             "stop_sequence": None,
         }
         usage = self._usage(request, answer)
+        if "compaction" in request.body:
+            answer, usage = signed(request.body, answer, usage)
+            blocks = answer.blocks
         if usage:
             message["usage"] = usage
         dropped = self._thinking.transformations(request.body)

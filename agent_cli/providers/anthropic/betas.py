@@ -95,6 +95,13 @@ MESSAGE_EFFORT: Final = Beta(
     refusals=rf"\bmessages\.\d+\.output_config\b|{_SYSTEM_ROLE}",
     models=lambda model: bool(model.default_effort),
 )
+COMPACTION: Final = Beta(
+    name="signed summaries",
+    header="compact-2026-09-04",
+    fields=("compaction",),
+    platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
+    models=lambda model: model.signs_summaries,
+)
 BETAS: Final = (
     THINKING_BINDING,
     TASK_BUDGETS,
@@ -103,6 +110,7 @@ BETAS: Final = (
     CACHE_DIAGNOSTICS,
     INLINE_TOOLS,
     MESSAGE_EFFORT,
+    COMPACTION,
 )
 
 

@@ -175,7 +175,11 @@ class ReplyBuilder:
         """Return the tokens of the model that answered, with the cost of all that were asked."""
         serving = self._fallback()
         if serving is None:
-            tokens = _tokens(self._usage)
+            # Of a summary alone, the usage names no token beside its iterations.
+            made = [
+                _tokens(each) for each in self._iterations() if each.get("type") == "compaction"
+            ]
+            tokens = sum(made, _tokens(self._usage))
             return tokens + Usage(cost_microdollars=self._price(model, tokens))
         costs = [
             self._price(str(each.get("model") or self._model_id), _tokens(each))

@@ -18,6 +18,7 @@ from agent_cli.providers.anthropic.accepted_history import accepted, has_fallbac
 from agent_cli.providers.anthropic.betas import (
     BETAS,
     CACHE_DIAGNOSTICS,
+    COMPACTION,
     INLINE_TOOLS,
     MESSAGE_EFFORT,
     SERVER_FALLBACK,
@@ -35,6 +36,11 @@ from agent_cli.providers.anthropic.message_effort import (
 from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import without_large_among_many, without_oldest
+from agent_cli.providers.anthropic.signed_summaries import (
+    has_signed_summary,
+    with_signed_summary,
+    without_instructions,
+)
 from agent_cli.providers.anthropic.thinking import thinking_parameters
 from agent_cli.providers.found_tools import with_found
 
@@ -74,14 +80,16 @@ def parameters(
         ModelError: The model does not support the request.
     """
     betas = usable(request.model, platform, compat=compat, refused=refused)
+    summary: Json = None
+    if COMPACTION in betas:
+        request, summary = without_instructions(request)
     thinking = thinking_parameters(request, compat=compat)
     effort_in_messages = MESSAGE_EFFORT in betas and _leaves_effort(thinking, request.messages)
     messages, tools = _conversation(
         request, betas, compat=compat, effort_in_messages=effort_in_messages
     )
     messages = without_oldest(messages, image_chars_max)
-    if not compat:
-        messages = without_large_among_many(messages)
+    messages = messages if compat else without_large_among_many(messages)
     automatic = platform.has_automatic_caching
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
@@ -92,6 +100,8 @@ def parameters(
     }
     if automatic and not compat:
         sent["cache_control"] = FIVE_MINUTES
+    if summary:
+        sent["compaction"] = summary
     used = {
         THINKING_BINDING: THINKING_BINDING in betas and _drops_stale_thinking(sent),
         TASK_BUDGETS: TASK_BUDGETS in betas and _has_budget(sent, request.task_budget),
@@ -99,6 +109,7 @@ def parameters(
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _is_diagnosed(sent, request),
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
         MESSAGE_EFFORT: effort_in_messages,
+        COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
@@ -120,6 +131,8 @@ def _conversation(
 ) -> tuple[list[Block], list[Block]]:
     """Return the messages of the API, and the definitions of the tools."""
     history = accepted(request.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)
+    if COMPACTION in betas:
+        history = with_signed_summary(history, model_id=request.model.id)
     if effort_in_messages:
         model = with_known_facts(request.model)
         history = with_effort_marks(history, model=model, level=request.thinking_level)

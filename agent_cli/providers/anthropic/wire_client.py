@@ -40,6 +40,7 @@ BODY_FIELDS = (
     "messages",
     "model",
     "cache_control",
+    "compaction",
     "diagnostics",
     "fallbacks",
     "metadata",
