@@ -1,7 +1,7 @@
 """One agent with all its parts: every feature is switched on here.
 
 Start (arguments, settings, environment)
-  → place: workspace, sandbox, permissions, tools                  working_place.py
+  → workspace, sandbox, permissions, tools                         session_workspace.py
   → calls: provider, budget                                        model_calls.py
   → MCP servers, plugins, subagents, hooks
   → prepare: facts, plugins, plan mode, ...; also for subagents    agents/config.py
