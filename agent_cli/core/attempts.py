@@ -1,7 +1,7 @@
 """Attempt a call without lasting effect before a person is asked about it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
@@ -16,30 +16,50 @@ from agent_cli.core.returned_results import bounded
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong
+from agent_cli.system.batches import side_by_side
+from agent_cli.system.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A call that is attempted; `failed` says that its question is due."""
+
+    call: ToolOutput
+    tool: Tool
+    asked: Ask
+    failed: Callable[[], None]
+
 
 STOPPED_TRYING: Final = "Stopped with the whole run. It was tried read-only and changed nothing."
 
 
 async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -> bool:
-    """Attempt the first open call if its question permits that; return whether it did.
+    """Attempt the first open calls whose questions permit that; return whether there were any.
 
-    With a result the call has ended. Without one its question is due, so it is checked again. One
-    that the user stopped ends with what it had printed, which stood on the screen.
+    Attempts change nothing, so they run side by side. With a result a call has ended. The question
+    of the first call without one is due, so it is checked again. The calls behind it count as not
+    attempted, since they may need what it changes. An attempt that the user stopped ends with what
+    it had printed, which stood on the screen.
     """
-    call = turn.conversation.open_calls()[0]
-    asked = asks.get(call.tool_call_id)
-    tool = next((tool for tool in turn.tools if tool.name == call.name), None)
-    if asked is None or asked.attempt_failed is None or tool is None:
-        return False
-    result = await _result(turn, waits, call, tool, asked)
-    if result is None:
-        asked.attempt_failed()
-        return True
-    if turn.config.finish_result:
-        result = await settled(turn.config.finish_result(ToolCall.of(call), result))
-    # The call starts and ends here: until it has a result, a person may still be asked about it.
-    ToolCallRun(turn, call).finish(result)
-    return True
+    attempts = [*_attempts(turn, asks)]
+    tasks: list[asyncio.Task[None]] = []
+    dropped = set[str]()
+
+    async def run(place: int, attempt: _Attempt) -> None:
+        result = await _result(turn, waits, attempt, dropped)
+        if result is None:
+            dropped.update(each.call.tool_call_id for each in attempts[place + 1 :])
+            for later in tasks[place + 1 :]:
+                later.cancel()
+        if place:
+            await asyncio.wait({tasks[place - 1]})  # one without a result cancels this task
+        if result is None:
+            attempt.failed()
+        else:
+            await _end(turn, attempt.call, result)
+
+    await side_by_side([run(*each) for each in enumerate(attempts)], begun=tasks)
+    return bool(attempts)
 
 
 def skip_undecided(turn: Turn) -> bool:
@@ -50,10 +70,33 @@ def skip_undecided(turn: Turn) -> bool:
     return True
 
 
+def _attempts(turn: Turn, asks: Mapping[str, Ask]) -> Iterator[_Attempt]:
+    """Yield the first open calls as far as they may be attempted side by side."""
+    tools = {tool.name: tool for tool in turn.tools}
+    may_join = True
+    for call in turn.conversation.open_calls():
+        asked, tool = asks.get(call.tool_call_id), tools.get(call.name)
+        if asked is None or asked.attempt_failed is None or tool is None or not may_join:
+            return
+        may_join = turn.config.tool_execution == "parallel" and tool.parallel_safe
+        yield _Attempt(call, tool, asked, asked.attempt_failed)
+
+
+async def _end(turn: Turn, call: ToolOutput, result: ToolResult) -> None:
+    """End *call*, which starts here too: until it has a result, a person may be asked about it."""
+    if turn.config.finish_result:
+        result = await settled(turn.config.finish_result(ToolCall.of(call), result))
+    ToolCallRun(turn, call).finish(result)
+
+
 async def _result(
-    turn: Turn, waits: CallWaits, call: ToolOutput, tool: Tool, asked: Ask
+    turn: Turn, waits: CallWaits, attempt: _Attempt, dropped: Collection[str]
 ) -> ToolResult | None:
-    """Return the result of the attempt, if it has one and is still permitted once it may start."""
+    """Return the result of the attempt, if it has one and is still permitted once it may start.
+
+    A stopped one ends its call, unless that is among the *dropped*, which are attempted again.
+    """
+    call, tool = attempt.call, attempt.tool
     if tool.attempt is None:
         return None
     config, id = turn.config, call.tool_call_id
@@ -66,7 +109,7 @@ async def _result(
     try:
         params = check_input(tool, call.input)
         async with waits.turn(call, tool, *declared_paths(tool, params)):
-            if not asked.holds():  # the user chose a stricter mode meanwhile
+            if not attempt.asked.holds():  # the user chose a stricter mode meanwhile
                 return None
             turn.emit(ToolAttemptStart(id, call.name))
             return await tool.attempt(id, params, turn.cancel, context)
@@ -76,6 +119,9 @@ async def _result(
         task = asyncio.current_task()
         if not turn.cancel.cancelled and not (task and task.cancelling()):
             return None  # the call itself will say it
-        ToolCallRun(turn, call).finish(ToolResult.error(f"{STOPPED_TRYING} {bounded(str(error))}"))
+        if id not in dropped:
+            ToolCallRun(turn, call).finish(
+                ToolResult.error(f"{STOPPED_TRYING} {bounded(str(error))}")
+            )
         turn.cancel.check()
         raise asyncio.CancelledError from None

@@ -57,29 +57,31 @@ async def check_all(
     do not matter: some servers send "end_turn" after a complete call. One at a time, in call order:
     two questions on one terminal would overlap. Calls behind the first question are in neither
     list (`approval="defer"`), or no call may run (`"batch"`). Calls behind a call that is to be
-    attempted are in neither list: the attempt comes first, after the calls before it. A call that
-    can only fail is not asked about: it gets the answer of its tool at once.
+    attempted are in neither list, unless they are attempted beside it: the attempts come first,
+    after the calls before them. A call that can only fail is not asked about: it gets the answer of
+    its tool at once.
     """
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
-    ready: list[CheckedCall] = []
-    asks: dict[str, Ask] = {}
+    ready, asks = list[CheckedCall](), dict[str, Ask]()
+    attempts = False
     foresight = Foresight(turn.config.path_order)
     for call in calls:
         item = await check(turn, call)
         if item.ask and (failure := await foresight.failure(item)):
             item = refuse(item.call, failure)
         foresight.add(item)
+        is_attempt = bool(item.ask and item.ask.attempt_failed)
+        if asks and is_attempt != attempts:
+            break
         if not item.ask:
             ready.append(item)
             continue
-        if asks and item.ask.attempt_failed:
+        asks[call.tool_call_id], attempts = item.ask, is_attempt
+        if turn.config.approval == "defer" and not attempts:
             break
-        asks[call.tool_call_id] = item.ask
-        if item.ask.attempt_failed or turn.config.approval == "defer":
-            return ready, asks
-    return ([] if asks and turn.config.approval == "batch" else ready), asks
+    return ([] if asks and not attempts and turn.config.approval == "batch" else ready), asks
 
 
 def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]]:

@@ -12,12 +12,15 @@ _UNWINDS_MAX: Final = 100
 async def side_by_side(
     work: Sequence[Coroutine[None, None, None]],
     interrupt: Callable[[], Awaitable[None]] | None = None,
+    *,
+    begun: list[asyncio.Task[None]] | None = None,
 ) -> None:
     """Run *work*, started in order; when *interrupt* returns first, cancel what still runs.
 
-    The first that fails cancels the others, and its error is raised.
+    The first that fails cancels the others, and its error is raised. The tasks are added to
+    *begun*, so that one may cancel others.
     """
-    tasks: list[asyncio.Task[None]] = []
+    tasks: list[asyncio.Task[None]] = [] if begun is None else begun
     try:
         async with asyncio.TaskGroup() as group:
             # The watcher first, so that it sees everything that happens once the work runs.

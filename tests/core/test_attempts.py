@@ -20,7 +20,7 @@ from agent_cli.contracts.options import ApprovalOrder
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.loop_config import LoopConfig
-from tests.fakes import calls, check_run, does, says, scripted_agent, tool, tool_use
+from tests.fakes import answered, calls, check_run, does, says, scripted_agent, tool, tool_use
 
 
 @dataclass
@@ -28,7 +28,10 @@ class Shell:
     """Two tools: calls of `shell` are attempted first, those of `edit` ask at once."""
 
     writes: frozenset[str] = frozenset()
+    waits: frozenset[str] = frozenset()
+    hangs: frozenset[str] = frozenset()
     ran: list[str] = field(default_factory=list[str])
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
     failed: set[str] = field(default_factory=set[str])
 
     def tools(self) -> list[Tool]:
@@ -40,6 +43,14 @@ class Shell:
             call_id: str, _params: object, _cancel: object, _context: object
         ) -> ToolResult | None:
             self.ran.append(f"attempt {call_id}")
+            if call_id in self.waits:
+                await self.may_end.wait()
+            self.may_end.set()
+            if call_id in self.hangs:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    raise ToolError("Its output until then:\nline 1") from None
             return None if call_id in self.writes else ToolResult.of("looked")
 
         run = does(body)
@@ -114,6 +125,82 @@ async def test_attempt_waits_for_the_calls_before_it(approval: ApprovalOrder) ->
 
     assert shell.ran == ["run t1", "attempt t2"]
     assert asked(events) == ["t1"]
+
+
+async def test_attempts_of_one_reply_run_side_by_side_and_end_in_call_order() -> None:
+    """They change nothing; the first waits here until the second has begun."""
+    shell = Shell(waits=frozenset({"t1"}))
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell"), tool_use("shell", id="t2")),
+        says("done"),
+        tools=shell.tools(),
+        options=shell.options(),
+    )
+
+    async with asyncio.timeout(10):
+        await agent.prompt("go")
+
+    check_run(events)
+    assert (shell.ran, asked(events)) == (["attempt t1", "attempt t2"], [])
+    assert answered(events) == ["t1", "t2"]
+
+
+async def test_attempts_run_one_after_another_where_tools_do() -> None:
+    shell = Shell()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell"), tool_use("shell", id="t2")),
+        says("done"),
+        tools=shell.tools(),
+        options=replace(shell.options(), tool_execution="sequential"),
+    )
+
+    await agent.prompt("go")
+
+    starts = (ToolAttemptStart, ToolExecutionEnd)
+    told = [event.tool_call_id for event in events if isinstance(event, starts)]
+    assert told == ["t1", "t1", "t2", "t2"]
+
+
+@pytest.mark.parametrize("hangs", [frozenset[str](), frozenset({"t2"})])
+@pytest.mark.parametrize("approval", ["batch", "defer"])
+async def test_attempt_beside_one_without_a_result_does_not_count(
+    approval: ApprovalOrder, hangs: frozenset[str]
+) -> None:
+    """Threat 25: the second saw the files before the change that the first asks for."""
+    first = frozenset({"t1"})
+    shell = Shell(writes=first, waits=first, hangs=hangs)
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell"), tool_use("shell", id="t2")),
+        says("done"),
+        tools=shell.tools(),
+        options=shell.options(approval),
+    )
+
+    async with asyncio.timeout(10):
+        await agent.prompt("go")
+    assert (shell.ran, asked(events)) == (["attempt t1", "attempt t2"], ["t1"])
+    shell.hangs = frozenset()
+    await agent.approve("t1")
+
+    assert shell.ran == ["attempt t1", "attempt t2", "run t1", "attempt t2"]
+    assert (asked(events), answered(events)) == (["t1"], ["t1", "t2"])
+
+
+async def test_call_behind_attempts_waits_for_them() -> None:
+    """It may change what they look at."""
+    shell = Shell()
+    agent, _, events = scripted_agent(
+        calls(tool_use("shell"), tool_use("shell", id="t2"), tool_use("edit", id="t3")),
+        says("done"),
+        tools=shell.tools(),
+        options=shell.options(),
+    )
+
+    await agent.prompt("go")
+    assert (shell.ran, asked(events)) == (["attempt t1", "attempt t2"], ["t3"])
+    await agent.approve("t3")
+
+    assert shell.ran == ["attempt t1", "attempt t2", "run t3"]
 
 
 async def test_nothing_is_attempted_once_a_stricter_mode_is_chosen() -> None:

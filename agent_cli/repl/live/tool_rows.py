@@ -104,7 +104,7 @@ class ToolRows:
         self._calls: dict[str, _Call] = {}
         self._late: list[str] = []
         self._thought = ""
-        self._tried: _Call | None = None
+        self._tried: dict[str, _Call] = {}
         self.listed: Callable[[], Collection[str]] = tuple
         # A run that asks ends; its calls are announced again by the run after the answer.
         self._asked: set[str] = set()
@@ -127,10 +127,10 @@ class ToolRows:
                 self._try(event)
             case events.ApprovalRequested(call=call):
                 self._asked.add(call.id)
-                self._give_up_trying()
+                self._give_up_trying(call.id)
             case events.ToolExecutionStart():
                 call_row = self._call(event.tool_call_id, event.tool_name, event.args)
-                if call_row is not self._tried or call_row.started_s is None:
+                if event.tool_call_id not in self._tried or call_row.started_s is None:
                     call_row.started_s = self._clock()
             case events.ToolExecutionUpdate() | ToolAttemptUpdate():
                 self._update(event)
@@ -237,22 +237,26 @@ class ToolRows:
         return self._calls[call_id]
 
     def _try(self, event: ToolAttemptStart) -> None:
-        """Show a call as running; the previously tried call waits for a person again."""
-        self._give_up_trying()
-        self._tried = self._call(event.tool_call_id, event.tool_name, None)
-        self._tried.started_s, self._tried.beside = self._clock(), "read-only"
+        """Show a call as running; its attempt may be its run."""
+        tried = self._call(event.tool_call_id, event.tool_name, None)
+        tried.started_s, tried.beside = self._clock(), "read-only"
+        self._tried[event.tool_call_id] = tried
 
-    def _give_up_trying(self) -> None:
-        """Have the tried call wait for a person; say so if one has watched it for long."""
-        tried, self._tried = self._tried, None
-        if tried is None or tried.started_s is None or tried.ended_s is not None:
-            return
-        tried_s = self._clock() - tried.started_s
-        tried.started_s, tried.beside, tried.update = None, "", ()
-        if tried_s >= _LONG_TRIED_S:
-            words = f"was tried read-only for {whole_seconds(int(tried_s))}; Yes runs it anew"
-            named = shortened(tried.text, self._columns() - row_width(words) - 1)
-            self._late.append(self._paint.text(f"{named} {words}", "dim"))
+    def _give_up_trying(self, asked_id: str) -> None:
+        """Have the tried calls wait; say so of the one in question if a person watched it for long.
+
+        Those behind it are tried again later.
+        """
+        tried, self._tried = self._tried, {}
+        for call_id, call in tried.items():
+            if call.started_s is None or call.ended_s is not None:
+                continue
+            tried_s = self._clock() - call.started_s
+            call.started_s, call.beside, call.update = None, "", ()
+            if call_id == asked_id and tried_s >= _LONG_TRIED_S:
+                words = f"was tried read-only for {whole_seconds(int(tried_s))}; Yes runs it anew"
+                named = shortened(call.text, self._columns() - row_width(words) - 1)
+                self._late.append(self._paint.text(f"{named} {words}", "dim"))
 
     def _named(self, call: _Call, text: str) -> str:
         label = text[: len(call.label)]

@@ -155,7 +155,7 @@ def test_calls_side_by_side_that_only_look_share_a_row_with_their_results_kept()
 
 
 def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt() -> None:
-    """One whose attempt needs a person waits again while the next is tried."""
+    """Several are tried side by side."""
     screen = Screen()
     screen(announced("a.py", "b.py"), ToolAttemptStart("1", "bash"))
     screen(ToolAttemptUpdate("1", "bash", ToolResult.of("a row\n", {"lines": 1})))
@@ -163,23 +163,28 @@ def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt
     trying = screen.tail
     screen(ToolAttemptStart("2", "bash"))
     screen.now_s = 4.5
-    next_one = screen.tail
+    both = screen.tail
     screen(start("2", "b.py"), end("2", ToolResult.of("text")))
 
     assert [row[1:] for row in trying] == [" read a.py read-only · 2 s", " a row", " read b.py"]
-    assert [row[1:] for row in next_one] == [" read a.py", " read b.py read-only · 2 s"]
-    assert screen.tail == ["· read a.py", "✓ read b.py · 2.5 s"]
+    assert [row[1:] for row in both] == [
+        " read a.py read-only · 4 s",
+        " a row",
+        " read b.py read-only · 2 s",
+    ]
+    assert screen.tail[2:] == ["✓ read b.py · 2.5 s"]
     assert screen.rows == []
 
 
 def test_call_that_was_tried_for_long_says_so_before_its_question() -> None:
     """Its rows are gone, and the question is about a command that one has just seen run."""
     screen = Screen()
-    screen(announced("a.py"), ToolAttemptStart("1", "bash"))
+    screen(announced("a.py", "b.py"), ToolAttemptStart("1", "bash"), ToolAttemptStart("2", "bash"))
     screen.now_s = 20.0
     screen(events.ApprovalRequested(events.ToolCall("1", "read", {"path": "a.py"})))
 
     assert screen.rows == ["read a.py was tried read-only for 20 s; Yes runs it anew"]
+    assert screen.tail == ["· read a.py", "· read b.py"]
 
 
 def test_reason_of_several_calls_that_never_ran_is_said_once() -> None:
