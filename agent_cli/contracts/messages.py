@@ -25,6 +25,10 @@ EFFORT = "effort"
 """Kind of the note that says which thinking level {"level": ...} the replies behind the user's
 message before it are asked for; `context` has it as that message's `effort`."""
 
+LEFT_OUT = "left out"
+"""Kind of the note that replaces old results by a line that says where they are: the ids of their
+entries, with the numbers by which `recall` reads them."""
+
 LIMIT = "limit"
 """Kind of the note that says why a limit ended a run; the model never reads it."""
 

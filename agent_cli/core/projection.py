@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.messages import (
     EFFORT,
+    LEFT_OUT,
     WITHDRAWN,
     AssistantMessage,
     CustomMessage,
@@ -29,6 +30,7 @@ from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
     FileOutput,
+    Json,
     Output,
     Pending,
     Prompt,
@@ -39,6 +41,7 @@ from agent_cli.contracts.timeline import (
     Usage,
     UserOutput,
     text_block,
+    text_of,
 )
 
 _SUMMARY_TEXT = "[Summary of the conversation up to here]"
@@ -316,16 +319,39 @@ def _fold(shown: Iterable[Output]) -> Iterator[Output]:
         if isinstance(output, FileOutput):
             note = text_block(f"[file for the user: {output.path}] {output.summary}")
             summaries.setdefault(output.tool_call_id, []).append(note)
+    left_out = _left_out(shown)
     for output in shown:
         match output:
             case DiscardedOutput(reason="aborted"):
                 yield from _interrupted(output)
             case DiscardedOutput():
                 continue
+            case ToolOutput() if output.id in left_out:
+                yield _with_pointer(output, left_out[output.id])
             case ToolOutput() if output.tool_call_id in summaries:
                 yield _with_notes(output, summaries[output.tool_call_id])
             case _:
                 yield output
+
+
+def _left_out(shown: Iterable[Output]) -> dict[str, Json]:
+    """Return the numbers of the results that notes leave out, by the ids of their entries."""
+    found: dict[str, Json] = {}
+    for output in shown:
+        if isinstance(output, CustomOutput) and output.name == LEFT_OUT:
+            found |= output.data if isinstance(output.data, dict) else {}
+    return found
+
+
+def _with_pointer(call: ToolOutput, number: Json) -> ToolOutput:
+    if isinstance(call.result, Pending):
+        return call
+    chars = len(text_of(call.result.content))
+    told = text_block(
+        f"[agent-cli: this result of {chars:,} characters was left out to save tokens. It is as old"
+        f" as this call: call the tool again, or recall with entry {number} to read it.]"
+    )
+    return replace(call, result=type(call.result)((told,), call.result.details))
 
 
 def _interrupted(reply: DiscardedOutput) -> Iterator[Output]:

@@ -1,6 +1,6 @@
-"""A tool that searches and reads what the model is no longer sent: summarised or trimmed entries.
+"""A tool that searches and reads what the model is no longer sent: what was summarised or left out.
 
-It is offered from the first compaction or trim on, which change the request's prefix anyway.
+It is offered from the first of these on, which changes the request's prefix anyway.
 """
 
 import re
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.messages import LEFT_OUT
 from agent_cli.contracts.timeline import (
     CompactionOutput,
     CustomOutput,
@@ -57,7 +58,11 @@ def recall() -> Plugin:
 
 def _has_left_out(conversation: Conversation) -> bool:
     found = entries(conversation.prompts)
-    return any(isinstance(output, CompactionOutput | TrimOutput) for output in found)
+    return any(
+        isinstance(output, CompactionOutput | TrimOutput)
+        or (isinstance(output, CustomOutput) and output.name == LEFT_OUT)
+        for output in found
+    )
 
 
 def _tool(conversation: Conversation) -> Tool:

@@ -4,7 +4,13 @@ import json
 from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage, UserMessage
-from agent_cli.contracts.timeline import Block, CompactionOutput, ReplyOutput, TrimOutput
+from agent_cli.contracts.timeline import (
+    Block,
+    CompactionOutput,
+    CustomOutput,
+    ReplyOutput,
+    TrimOutput,
+)
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import WORDS_TEXT, is_summary, last_reply, messages, shown
@@ -67,7 +73,7 @@ def measured_tokens(conversation: Conversation) -> int | None:
     outputs = shown(conversation.prompts)
     for index in reversed(range(len(outputs))):
         match outputs[index]:
-            case CompactionOutput() | TrimOutput():
+            case CompactionOutput() | TrimOutput() | CustomOutput(name="left out"):
                 return None
             case ReplyOutput(usage=usage):
                 if not usage.prompt_tokens:

@@ -87,6 +87,7 @@ class HistorySettings(NamedTuple):
 
     max_tool_result_chars: Annotated[int, whole(0, 10_000_000, "characters")] = 40_000
     max_conversation_messages: Annotated[int, whole(0, 100_000, "messages")] = 0
+    leave_out_old_results: Annotated[bool, flag()] = True
 
 
 class CompactionSettings(NamedTuple):

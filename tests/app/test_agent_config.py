@@ -25,6 +25,7 @@ def test_each_contributor_declares_for_whom_it_is() -> None:
         "jobs": ("session", "subagent"),
         "goal": ("session",),
         "model fallback": ("session", "subagent"),
+        "old results": ("session",),
         "effort": ("session", "subagent"),
         "budget": ("session", "subagent"),
         "compaction": ("session", "subagent"),

@@ -14,7 +14,8 @@ import pytest
 
 from agent_cli.contracts.messages import UserMessage, now_ms
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.provider import Reply as ModelReply
+from agent_cli.contracts.timeline import Success, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.session_store import SessionStore
@@ -265,6 +266,44 @@ def test_a_resume_with_a_cold_cache_says_the_price_first_and_asks_above_a_limit(
             terminal.until(lambda: len(api.requests) == 2)
     texts = [block["text"] for block in api.requests[1].body["messages"][-1]["content"]]
     assert texts[-2:] == ["and on", "now"]
+
+
+def _large_session_of_before() -> None:
+    """Record one of a quarter of an hour ago: 14 results of 6,000 characters each."""
+    conversation = Conversation()
+    session = SessionStore(sessions_dir()).create(conversation, Path.cwd())
+    conversation.publish = session.record
+    with conversation.dated(now_ms() - 900_000):
+        conversation.begin(UserMessage.of("look"), model=Model("claude-sonnet-5-5"))
+        for number in range(24):
+            call = f"toolu_{number}"
+            looks = tool_use("read", {"path": "a"}, id=call)
+            conversation.add_reply(
+                ModelReply(f"msg_{number}", "m", (looks,), "tool_use", Usage(9, 5))
+            )
+            conversation.settle_call(call, Success(({"type": "text", "text": "line " * 1_200},)))
+        conversation.add_reply(says("Seen.", usage=Usage(10, 5, 0, 40_000)))
+        conversation.complete()
+    session.close()
+
+
+@pytest.mark.parametrize("wanted", ["true", "false"])
+def test_old_results_are_left_out_where_that_saves_money_and_can_be_recalled(wanted: str) -> None:
+    """After a pause, which costs the cache anyway; the user and the model are told."""
+    switch = {"AGENT_CLI_HISTORY__LEAVE_OUT_OLD_RESULTS": wanted}
+    back = reply(tool_use("recall", {"entry": 2}))
+    with serve_in_thread(back, *[reply("Fine.")] * 3) as api:
+        _large_session_of_before()
+        run = agent_cli("-p", "-c", "go on", api=api, **switch)
+        assert (run.code, api.refusals) == (0, [])
+    told = "14 old tool results left out (about 21,000 tokens" in run.stderr
+    sent = str(api.requests[0].body["messages"]).count("was left out to save tokens")
+    assert (told, sent) == ((True, 14) if wanted == "true" else (False, 0))
+    if wanted == "true":
+        (entry,) = api.requests[1].body["messages"][-1]["content"]
+        assert "line line line" in str(entry)
+        begun, gone = (canonical(each.body["messages"])[:-1] for each in api.requests[:2])
+        assert gone.startswith(begun)
 
 
 def test_effort_and_model_ask_before_a_costly_change() -> None:

@@ -15,6 +15,7 @@ TESTS = Path(__file__).parents[1]
 ELSEWHERE = {
     "provider.wire_api": "e2e/test_chat_api.py",
     "reread_question_usd": "e2e/test_cached_sessions.py",
+    "history.leave_out_old_results": "e2e/test_cached_sessions.py",
     "agents.max_parallel": "app/test_agents.py",
     **dict.fromkeys(
         (f"status_line.{name}" for name in StatusLineSettings._fields), "app/test_status_line.py"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
+from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
@@ -16,10 +17,12 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
 from agent_cli.plugins.pins import tell_pins
+from agent_cli.plugins.recall import TOOL as RECALL
 from agent_cli.plugins.session_facts import SessionFacts
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
+from agent_cli.policies.old_results import OldResults
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.stated_effort import note_effort
@@ -87,6 +90,7 @@ class Contribution:
 
 
 CONTRIBUTIONS: Final = (
+    Contribution("old results", ("session",), lambda agent: _old_results(agent)),
     Contribution("directories", _BOTH, lambda agent: agent.directories),
     Contribution("facts", _BOTH, lambda agent: _facts(agent)),
     Contribution("output style", ("session",), lambda agent: agent.style),
@@ -135,6 +139,13 @@ def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResu
         return truncation(call, await add_receipt(call, result))
 
     return finish
+
+
+def _old_results(agent: AgentParts) -> OldResults | None:
+    settings = agent.startup.loaded.settings
+    can_recall = RECALL not in settings.plugins.disabled
+    wanted = settings.history.leave_out_old_results and can_recall
+    return OldResults(parts.price(agent.startup)) if wanted else None
 
 
 def _facts(agent: AgentParts) -> SessionFacts:
