@@ -47,7 +47,8 @@ class LossDecider:
         if person is None:
             return False
         unheld = await asyncio.to_thread(_not_in_git, loss.paths, self._root)
-        answer = await person.choose(_question(command, loss, unheld, self._root), "the command")
+        question = _question(command, loss, unheld, self._root)
+        answer = await person.choose(question, "The command", steers=True)
         if answer is None and not person.can_ask:
             person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
         if answer == _ALWAYS:
@@ -90,7 +91,7 @@ class PeaceKeeper:
         whose = f"session {session[:_ID_CHARS]}: {names}{', …' if len(paths) > _NAMED_MAX else ''}"
         person, answer = self._person, None
         if person is not None:
-            answer = await person.choose(_about_others(command, whose), "the command")
+            answer = await person.choose(_about_others(command, whose), "The command", steers=True)
             if answer is None and not person.can_ask:
                 person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
         self._is_settled = answer == _ALWAYS

@@ -52,6 +52,7 @@ class ModelsPerson:
     Attributes:
         dialogs: The front end's dialogs, set once its screen is up.
         calls: The front end's dialogs about calls of agents, set at the same time.
+        steer: Sends the model the user's words with its next request.
         refused_commands: Commands that were not allowed to go on, because nobody could be asked.
     """
 
@@ -59,6 +60,7 @@ class ModelsPerson:
         """Answer nothing yet; an approved plan ends the plan mode of *permissions*."""
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
+        self.steer: Callable[[str], None] | None = None
         self._undecided: dict[Path, None] = {}
         self.refused_commands: list[str] = []
         self._permissions = permissions
@@ -81,24 +83,31 @@ class ModelsPerson:
         """Whether a person is there to answer questions."""
         return self.dialogs is not None and self.dialogs.can_ask
 
-    async def choose(self, question: Question, who: str) -> str | None:
-        """Return the answer to a *question* of *who*; None without one."""
+    async def choose(self, question: Question, who: str, *, steers: bool = False) -> str | None:
+        """Return the answer to a *question* of *who*; None without one.
+
+        With *steers* words that are none of its options go to the model, too.
+        """
         if self.dialogs is None or not self.dialogs.can_ask:
             return None
         answers = await self.dialogs.ask([question], who=who)
-        return None if answers is None else answers[0]
+        if answers is None:
+            return None
+        if steers and self.steer and answers[0] not in [each.label for each in question.options]:
+            self.steer(answers[0])
+        return answers[0]
 
     async def decide_new_files(self, paths: Sequence[Path], aside: Path, /) -> bool | None:
         """Ask whether a command made *paths*, so that they are undone; None without an answer."""
-        answer = await self.choose(_about_new_files(paths, aside), "the sandbox")
-        return None if answer is None else answer == _UNDO
+        answer = await self.choose(_about_new_files(paths, aside), "The sandbox", steers=True)
+        return answer == _UNDO if answer in (_KEEP, _UNDO) else None
 
     async def pays(self, reread: Reread, /) -> bool | None:
         """Ask whether to pay for the tokens that a request reads anew; None without a person."""
-        if self.dialogs is None or not self.dialogs.can_ask:
+        if not self.can_ask:
             return None
-        answers = await self.dialogs.ask([_about_reread(reread)], who="the prompt cache")
-        return answers is not None and answers[0] == _SEND
+        answer = await self.choose(_about_reread(reread), "The prompt cache", steers=True)
+        return answer == _SEND
 
     @property
     def undecided_files(self) -> Sequence[Path]:

@@ -118,6 +118,7 @@ class Workbench:
         self.compaction = parts.compaction(startup, self.ask_beside, self.hooks.around_compaction())
         config = self.hooks.around(self._config(self.compaction), parts.place(startup))
         self.agent = Agent(self.telemetry.around_calls(config))
+        self.person.steer = self.agent.steer
         self.context = self._new_context(startup)
         on_copy = self.place.file_changes.copy
         self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)

@@ -28,6 +28,7 @@ from agent_cli.repl.mcp.foreign_words import quoted_rows
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Pages
 
+THE_MODEL: Final = "The model"
 _LABEL_CHARS_MAX: Final = 300
 _HEADER_CHARS_MAX: Final = 30
 _SEVERAL: Final = "answer in your own words, or with several numbers: 1, 3"
@@ -82,7 +83,7 @@ class ModelQuestions:
         return self._questions.can_ask
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "The model"
+        self, questions: Sequence[UserQuestion], *, who: str = THE_MODEL
     ) -> Sequence[str] | None:
         """Return an answer to each question of *who*; None when the user closed one of them."""
         answers: list[str] = []
@@ -132,7 +133,8 @@ class ModelQuestions:
         offered = _offered(question.options)
         if question.multi_select:
             return await self._several(offered)
-        answer = await self._select("answer? ", list(offered), "answer in your own words")
+        text = "answer in your own words" if who == THE_MODEL else "decline and tell the model why"
+        answer = await self._select("answer? ", list(offered), text)
         return answer.strip() if isinstance(answer, str) else offered[answer].label
 
     async def _several(self, offered: Mapping[Choice, OptionPort]) -> str:

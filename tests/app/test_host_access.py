@@ -87,7 +87,7 @@ async def test_first_contact_asks_once_about_all_hosts_of_the_service() -> None:
 
     assert found == [""] * 3
     assert it.dialogs.asked == [
-        "the command: `pip install x` wants to reach PyPI: pypi.org and files.pythonhosted.org."
+        "The command: `pip install x` wants to reach PyPI: pypi.org and files.pythonhosted.org."
     ]
     assert it.dialogs.offered == [["Once", "Session", "Project", "Always", "Registries", "No"]]
     assert it.stopped[0] == "stop"

@@ -57,10 +57,24 @@ async def test_person_reads_what_happened_and_what_git_does_not_hold(
     assert await one.decide(COMMAND, loss(tmp_path)) is goes_on
 
     assert dialogs.asked == [
-        "the command: `make clean` has deleted or overwritten 3 files (2 not in git: data/a.csv,"
+        "The command: `make clean` has deleted or overwritten 3 files (2 not in git: data/a.csv,"
         " b.csv) and wants to go on with next (12.3 MB). Everything is kept so far: /undo brings it"
         " back."
     ]
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("keep b.csv!", ["keep b.csv!"]), ("Stop", [])])
+async def test_words_in_place_of_an_answer_go_to_the_model(
+    tmp_path: Path, answer: str, sent: list[str]
+) -> None:
+    """They refuse as "Stop" does; the model read nothing of them."""
+    read: list[str] = []
+    one, person = decider(tmp_path, Dialogs(answer))
+    person.steer = read.append
+
+    assert not await one.decide(COMMAND, loss(tmp_path))
+
+    assert read == sent
 
 
 async def test_file_that_is_not_kept_is_said_so(tmp_path: Path) -> None:
@@ -70,7 +84,7 @@ async def test_file_that_is_not_kept_is_said_so(tmp_path: Path) -> None:
     await one.decide(COMMAND, loss(tmp_path, files=0, why_unkept="the disk is nearly full"))
 
     assert dialogs.asked == [
-        "the command: `make clean` wants to go on with next (12.3 MB). That file cannot be brought"
+        "The command: `make clean` wants to go on with next (12.3 MB). That file cannot be brought"
         " back: the disk is nearly full."
     ]
 
@@ -126,7 +140,7 @@ async def test_command_that_takes_the_work_of_another_session_is_asked_about(
         await keeper(command)
 
     assert dialogs.asked == [
-        f"the command: `{command}` also takes what is not committed of another session 0a1b2c3d:"
+        f"The command: `{command}` also takes what is not committed of another session 0a1b2c3d:"
         " held. That session is open in this folder."
     ]
 

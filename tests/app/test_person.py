@@ -30,12 +30,18 @@ class Dialogs:
 
 @pytest.mark.parametrize(
     ("answer", "can_ask", "decided"),
-    [("Undo", True, True), ("Keep", True, False), (None, True, None), ("Undo", False, None)],
+    [
+        ("Undo", True, True),
+        ("Keep", True, False),
+        ("why?", True, None),
+        (None, True, None),
+        ("Undo", False, None),
+    ],
 )
 async def test_person_decides_about_new_files_in_the_name_of_the_sandbox(
     answer: str | None, decided: bool | None, *, can_ask: bool
 ) -> None:
-    """Another answer than "Undo" keeps them; the first ten are shown."""
+    """Words of the person's decide nothing; the first ten files are shown."""
     person = ModelsPerson(lambda: pytest.fail("asked for permissions"))
     person.dialogs = Dialogs(answer, can_ask)
     paths = [Path("/w", str(number), ".vscode") for number in range(12)]
@@ -44,7 +50,7 @@ async def test_person_decides_about_new_files_in_the_name_of_the_sandbox(
 
     assert len(person.dialogs.asked) == can_ask
     for question in person.dialogs.asked:
-        assert question.startswith("the sandbox: While a command ran, these appeared or changed.")
+        assert question.startswith("The sandbox: While a command ran, these appeared or changed.")
         assert question.endswith("  /w/9/.vscode\n  and 2 more")
 
 
