@@ -135,9 +135,12 @@ def read_skill(path: Path) -> Skill:
         fields, _ = front_matter.split(stream.read(FILE_BYTES_MAX))
     if fields is None:
         raise ValueError("it does not begin with front matter between two lines of ---")
-    name, description = fields.get("name", ""), fields.get("description", "")
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"its name {name!r} may hold only lowercase letters, digits, - and _")
+    written, description = fields.get("name", ""), fields.get("description", "")
+    # Published skills have titles there, such as "Hook Development": they are called by the folder.
+    name = next(filter(_NAME.fullmatch, (written, path.parent.name)), "")
+    if not name:
+        named = written or path.parent.name
+        raise ValueError(f"its name {named!r} may hold only lowercase letters, digits, - and _")
     if not description:
         raise ValueError("it has no description")
     model = front_matter.model_name(fields.get("model", ""))

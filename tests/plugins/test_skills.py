@@ -116,7 +116,7 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
     project = tmp_path / "project"
     skill(project, "pdf", "---\nname: pdf\ndescription: Other\n---\n")
     skill(project, "bare", "no front matter")
-    skill(project, "loud", "---\nname: LOUD!\ndescription: x\n---\n")
+    skill(project, "LOUD", "---\nname: LOUD!\ndescription: x\n---\n")
     skill(project, "mute", "---\nname: mute\n---\n")
     (tmp_path / "SKILL.md").write_text("---\nname: out\ndescription: x\n---\n")
     (project / "out").symlink_to(tmp_path)
@@ -131,12 +131,23 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
     assert "Other" not in context[0]
     assert "- out" not in context[0]
     assert [warning.removeprefix(f"skill {project}/") for warning in warnings] == [
-        "bare/SKILL.md is not used: it does not begin with front matter between two lines of ---",
-        "loud/SKILL.md is not used: its name 'LOUD!' may hold only lowercase letters, digits, -"
+        "LOUD/SKILL.md is not used: its name 'LOUD!' may hold only lowercase letters, digits, -"
         " and _",
+        "bare/SKILL.md is not used: it does not begin with front matter between two lines of ---",
         "mute/SKILL.md is not used: it has no description",
         "out/SKILL.md is not used: it leads out of its folder",
     ]
+
+
+async def test_skill_whose_name_is_a_title_is_called_by_its_folder(tmp_path: Path) -> None:
+    """As published ones are written; a name may also be missing."""
+    skill(tmp_path, "hook-rules", "---\nname: Writing Hook Rules\ndescription: Rules\n---\n")
+    skill(tmp_path, "bare", "---\ndescription: Nameless\n---\n")
+    run = Contributing([skills([tmp_path], warn=print)], says("a"))
+    await run.prompt()
+
+    [[context]] = run.contexts()
+    assert "- bare: Nameless\n- hook-rules: Rules" in context
 
 
 async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path: Path) -> None:
