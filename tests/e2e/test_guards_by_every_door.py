@@ -1,0 +1,204 @@
+"""A guard of a trusted repository: whatever its life brings, what the guard denies never runs.
+
+Five forms of change, by each event that changes files, seen from each door.
+"""
+
+import asyncio
+import json
+import shutil
+import stat
+from collections.abc import Callable
+from contextlib import chdir
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from acp.exceptions import RequestError
+
+from agent_cli.trust.store import TrustStore
+from tests.acp.editor import editor
+from tests.e2e.program import AGENT_CLI, agent_cli, environment
+from tests.hooks.test_scripts import bash, hooks, script
+from tests.mcp_server.test_server import serving
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.repl.terminal import Terminal
+from tests.trust.test_guards import (
+    CALL,
+    GUARD,
+    SCRIPT,
+    add_skill,
+    add_unrelated_key,
+    delete_script,
+    edit_guard,
+    git,
+    remove_hooks,
+)
+
+Form: TypeAlias = Callable[[Path], None]
+Event: TypeAlias = Callable[[Form], Path]
+
+REPOSITORY = Path("project")
+QUESTION = "until they change? [y/N]"
+
+
+def _print(api: FakeMessagesApi) -> object:
+    return agent_cli("-p", "go", api=api).code
+
+
+def _batch(api: FakeMessagesApi) -> object:
+    Path("../tasks.jsonl").write_text(
+        json.dumps({"id": "a", "prompt": "go", "cwd": str(Path.cwd())})
+    )
+    return agent_cli("batch", "../tasks.jsonl", "--output-dir", "../out", api=api).code
+
+
+def _terminal(api: FakeMessagesApi) -> object:
+    """The user does not trust the changed files."""
+    with Terminal(AGENT_CLI, **environment(api, {})) as terminal:
+        terminal.until(lambda: QUESTION in terminal.text or "? or /help" in terminal.text)
+        if QUESTION in terminal.text:
+            terminal.send("n\r")
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("done then")
+        return terminal.text
+
+
+def _acp(api: FakeMessagesApi) -> object:
+    async def prompt() -> object:
+        async with editor(api) as (client, _):
+            try:
+                await client.say(await client.open(), "go")
+            except RequestError as refused:
+                return str(refused)
+            return client.text()
+
+    return asyncio.run(prompt())
+
+
+def _serve(api: FakeMessagesApi) -> object:
+    async def ask() -> object:
+        async with serving(api) as client:
+            return str(await client.call_tool("ask", {"prompt": "go"}))
+
+    return asyncio.run(ask())
+
+
+DOORS: dict[str, Callable[[FakeMessagesApi], object]] = {
+    "-p": _print,
+    "REPL": _terminal,
+    "batch": _batch,
+    "ACP": _acp,
+    "mcp serve": _serve,
+}
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_asked_about_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_CLI_PERMISSIONS__MODE", "yolo")
+
+
+def change_mode(folder: Path) -> None:
+    path = folder / SCRIPT
+    path.chmod(path.stat().st_mode & ~(stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH))
+
+
+def add_file_beside(folder: Path) -> None:
+    """A local settings file that would switch the guard off."""
+    (folder / ".claude/settings.local.json").write_text('{"disableAllHooks": true}')
+
+
+FORMS = (
+    edit_guard,
+    add_unrelated_key,
+    add_skill,
+    delete_script,
+    remove_hooks,
+    change_mode,
+    add_file_beside,
+)
+
+
+def _commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "-m", "two")
+
+
+def by_hand(change: Form) -> Path:
+    change(REPOSITORY)
+    return REPOSITORY
+
+
+def by_pull(change: Form) -> Path:
+    shutil.copytree(REPOSITORY, "upstream")
+    change(Path("upstream"))
+    _commit(Path("upstream"))
+    git(REPOSITORY, "pull", str(Path("upstream").resolve()))
+    return REPOSITORY
+
+
+def by_checkout(change: Form) -> Path:
+    git(REPOSITORY, "checkout", "-b", "other")
+    change(REPOSITORY)
+    _commit(REPOSITORY)
+    git(REPOSITORY, "checkout", "main")
+    git(REPOSITORY, "checkout", "other")
+    return REPOSITORY
+
+
+def by_merge(change: Form) -> Path:
+    by_checkout(change)
+    git(REPOSITORY, "checkout", "main")
+    git(REPOSITORY, "merge", "other")
+    return REPOSITORY
+
+
+def by_worktree(change: Form) -> Path:
+    by_checkout(change)
+    git(REPOSITORY, "checkout", "main")
+    git(REPOSITORY, "worktree", "add", "../tree", "other")
+    return Path("tree")
+
+
+def by_clone(change: Form) -> Path:
+    by_checkout(change)
+    git(Path(), "clone", str(REPOSITORY.resolve()), "clone")
+    return Path("clone")
+
+
+EVENTS = (by_hand, by_pull, by_checkout, by_merge, by_worktree, by_clone)
+
+
+def ran(door: str, event: Event, form: Form) -> bool:
+    """Trust a repository, change it, and have the model run what the guard denied."""
+    REPOSITORY.mkdir()
+    script(SCRIPT, GUARD, folder=REPOSITORY)
+    hooks(REPOSITORY, PreToolUse=CALL)
+    git(REPOSITORY, "init")
+    _commit(REPOSITORY)
+    TrustStore.of_user().trust(REPOSITORY.resolve())
+    folder = event(form)
+    answers = (reply(bash("touch ran-anyway")), reply("done then"))
+    with serve_in_thread(*answers) as api, chdir(folder):
+        DOORS[door](api)
+    return bool([*Path().rglob("ran-anyway")])
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_guard_that_a_pull_changed_lets_nothing_through(door: str) -> None:
+    """Whoever starts the run: the person who declines the new guard, or nobody."""
+    assert not ran(door, by_pull, edit_guard)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_in_a_repositorys_life_switches_a_guard_off(
+    door: str, event: Event, form: Form
+) -> None:
+    """200 ways. Whoever opens a clone at a terminal decides about its guards as in any folder."""
+    if (door, event) == ("REPL", by_clone):
+        pytest.skip("the person who declined its guards is there")
+
+    assert not ran(door, event, form)
