@@ -64,8 +64,7 @@ async def check_all(
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
-    ready, asks = list[CheckedCall](), dict[str, Ask]()
-    attempts = False
+    ready, asks, attempts = list[CheckedCall](), dict[str, Ask](), False
     foresight = Foresight(turn.config.path_order)
     for call in calls:
         item = await check(turn, call)
