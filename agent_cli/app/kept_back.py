@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from agent_cli.policies.permission_rules import RuleSet
-from agent_cli.sandbox.token_files import holds_token
+from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli_tools.secret_files import is_other_name, is_secret
 
 
@@ -17,7 +17,8 @@ def reason_to_keep_back(rules: RuleSet, root: Path) -> Callable[[PurePath], str]
     """
 
     def reason(path: PurePath) -> str:
-        if is_secret(path) or is_other_name(path, root, Path.home()) or holds_token(path):
+        is_other = is_other_name(path, root, Path.home()) or is_behind_a_secret(path)
+        if is_secret(path) or is_other or holds_token(path):
             return "it may hold secrets"
         hidden = rules.hides(path, root, kinds=("deny", "ask"))
         return "a permission rule keeps it from the model" if hidden else ""

@@ -99,6 +99,11 @@ def _restore(version: KeptVersion) -> None:
     if not version.differs():
         print(f"{_shown(version.path)} is as it was {_when(version)}: nothing to do")
         return
+    if (now := real_path(version.path.parent)) != version.path.parent:
+        raise AgentCliError(
+            f"{_shown(version.path)} is not put back: its folder leads to {reveal(str(now))} now."
+            f" To see the earlier version: agent-cli undo show {version.id}"
+        )
     moved = restore(version, changes_dir())
     print(f"{_shown(version.path)} is as it was {_when(version)}")
     if moved:

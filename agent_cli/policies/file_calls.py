@@ -28,6 +28,7 @@ from agent_cli.policies.permission_rules import (
 )
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protected
+from agent_cli.system.paths import shown
 from agent_cli.system.records import dataclass
 
 WRITERS = frozenset({"edit", "write"})
@@ -153,10 +154,17 @@ class FileCalls:
 
     def _runs(self, path: Path) -> str | None:
         """Return what *path* is if this program or the user's programs are run from it, or None."""
-        from agent_cli.system.executed import executed_inside  # noqa: PLC0415 - with a change
+        from agent_cli.system.executed import (  # noqa: PLC0415 - with a change
+            executed_inside,
+            linked_from_home,
+        )
 
         roots = (self.place.root, *self.place.extra_dirs)
-        return _IS_RUN if any(map(path.is_relative_to, executed_inside(roots))) else None
+        if any(map(path.is_relative_to, executed_inside(roots))):
+            return _IS_RUN
+        linked = linked_from_home(roots)
+        named = next((linked[each] for each in linked if path.is_relative_to(each)), None)
+        return f"is {shown(named)}, which programs outside start from" if named else None
 
     def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
         roots = (self.place.root, *self.place.extra_dirs, *self.own_dirs)

@@ -67,7 +67,7 @@ def acting_paths(
 ) -> Acting:
     """Return the paths in *inside*, the contents of *roots*, in the folders of git, and *executed*.
 
-    The last are run or imported by this program.
+    The last are run, imported or read as settings by programs outside.
     """
     searched = zip(roots, inside, strict=True)
     unsearched = [root for root, contents in searched if not contents.is_complete]

@@ -18,7 +18,12 @@ from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.sandbox.sockets import socket_covers
 from agent_cli.sandbox.token_files import SECRETS, SETTINGS
-from agent_cli.system.executed import executed_inside, installed_inside
+from agent_cli.system.executed import (
+    executed_inside,
+    installed_inside,
+    linked_from_home,
+    settings_changes,
+)
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists
 from agent_cli.system.programs import note_installed_programs
@@ -115,6 +120,8 @@ class Policy:
         self.network = network
         self._own = tuple(map(_real, own))
         self._executed: Sequence[Path] = ()
+        self._linked: Sequence[Path] = ()
+        self._settings_known: tuple[object, ...] = ()
         self._modules_known = 0
         self._names = _names(self.roots)
         self._start_files = [self.home / name for name in HOME_NAMES]
@@ -244,7 +251,7 @@ class Policy:
         ]
 
     def _acting(self, inside: Sequence[Contents], git: Sequence[GitFolders]) -> Acting:
-        return acting_paths(self.roots, inside, git, self._executed)
+        return acting_paths(self.roots, inside, git, [*self._executed, *self._linked])
 
     def _note_executed(self) -> None:
         # Plugins are imported after the first look.
@@ -253,6 +260,9 @@ class Policy:
             self._executed = executed_inside(self.roots)
             if self.installed:
                 note_installed_programs()
+        if self._settings_known != (changes := (self.roots, *settings_changes())):
+            self._settings_known = changes
+            self._linked = [*linked_from_home(self.roots)]
 
     def _look(self) -> list[Contents]:
         inside = [index.contents() for index in self._inside]
@@ -314,6 +324,7 @@ class Policy:
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
         yield from filter(self.owns, self._own)
         yield from self._executed
+        yield from self._linked
         yield from self._names
         if any(map(self.home.is_relative_to, self.roots)):
             yield from self._start_files
@@ -323,7 +334,10 @@ class Policy:
 
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
-        wanted = [*self._of_home, *self._own, *self._denied, *of_system, *socket_covers(writable)]
+        # A link there may lead into the workspace.
+        of_own = [_real(folder / ".env") for folder in self._own]
+        wanted = [*self._of_home, *self._own, *of_own, *self._denied, *of_system]
+        wanted += socket_covers(writable)
         found = unique(path for path in (*wanted, *secrets) if exists(path))
         # A workspace inside such a directory must stay visible.
         usable = [path for path in found if not holds(path, writable)]

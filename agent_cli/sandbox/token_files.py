@@ -1,11 +1,15 @@
-"""Detect tokens in the settings of package managers, which only some projects have there.
+"""Detect secrets that the name of a file does not tell.
 
-Unlike secrets, these files cannot be recognised by name, so they are read.
+These are tokens in the settings of package managers, which only some projects have there, so that
+the files are read; and what links among the secrets of the home directory lead to.
 """
 
+import os
 import re
-from pathlib import PurePath
+from functools import lru_cache
+from pathlib import Path, PurePath
 
+from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 
 _NAMES = frozenset({".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"})
@@ -55,3 +59,26 @@ SECRETS = (
 
 SETTINGS = (".npmrc", ".yarnrc.yml", ".m2/settings.xml")
 """May hold passwords; projects have harmless ones of the same names."""
+
+
+def is_behind_a_secret(path: PurePath) -> bool:
+    """Return whether a secret of the home directory is a link that leads to the real *path*.
+
+    A repository of settings has `netrc`, and `~/.netrc` is a link to it. Links that are made later
+    than the first question are not seen.
+    """
+    targets = _targets(os.path.expanduser("~"), paths.user_env_file())  # noqa: PTH111 - as text
+    return bool(targets) and any(each == path or each in path.parents for each in targets)
+
+
+@lru_cache(maxsize=8)
+def _targets(home: str, own: Path) -> frozenset[Path]:
+    at_home = Path(os.path.realpath(home))
+    found = set[Path]()
+    for named in (own, *(Path(home, name) for name in SECRETS)):
+        if os.path.lexists(named):
+            target = Path(os.path.realpath(named))
+            inside = named.is_relative_to(home)
+            if target != (at_home / named.relative_to(home) if inside else named):
+                found.add(target)
+    return frozenset(found)

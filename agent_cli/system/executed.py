@@ -1,18 +1,29 @@
-"""The files and folders in a workspace that this program, or the user's hooks, run or import.
+"""The files and folders in a workspace that programs outside the sandbox run, import or start from.
 
 Whoever may write one of them runs code outside the sandbox: with the next start of this program,
-with the next search, with the next hook that begins with `python3`.
+with the next search, with the next hook that begins with `python3`, with the next shell whose
+`.bashrc` is a link into the workspace.
 """
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from agent_cli.system.authorship import installation_folders
-from agent_cli.system.paths import exists, real_path
+from agent_cli.system.paths import (
+    claude_dir,
+    codex_dir,
+    config_dir,
+    exists,
+    real_path,
+    shared_instructions_file,
+    shared_skills_dir,
+    xdg_config_dir,
+)
 from agent_cli.system.programs import users_path
 from agent_cli.system.records import dataclass, field
 
@@ -25,14 +36,22 @@ def executed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
     These are our installation, the folders that Python imports from first, and the folders on PATH,
     each of a virtual environment as a whole; and each link on the way to one of them.
     """
-    found = dict[Path, None]()
-    for named in (*installed_inside(roots), *_imported(roots), *_imported_first(), *_on_path()):
-        for path in (*_links_on_the_way(named), real_path(named)):
-            is_below = any(path != root and path.is_relative_to(root) for root in roots)
-            # A workspace inside of a virtual environment can still be worked in.
-            if is_below and not any(root.is_relative_to(path) for root in roots):
-                found[path] = None
-    return _outermost(found)
+    named = (*installed_inside(roots), *_imported(roots), *_imported_first(), *_on_path())
+    return _outermost(path for each in named for path in _inside(each, roots))
+
+
+def linked_from_home(roots: Sequence[Path]) -> Mapping[Path, Path]:
+    """Return the paths below *roots*, real folders, that settings in the home directory lead to.
+
+    Who keeps settings in a repository and works in it has them act by links: `.bashrc`, `.config/x`
+    or `.claude/settings.json`. What such a link leads to is part of its program's settings; it may
+    be missing. Behind each path stands its name in the home directory.
+    """
+    found: dict[Path, Path] = {}
+    for named in _settings_at_home():
+        for path in _inside(named, roots):
+            found.setdefault(path, named)
+    return {path: found[path] for path in _outermost(found)}
 
 
 def installed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
@@ -45,6 +64,57 @@ def installed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
         if any(real_path(folder).is_relative_to(root) for root in roots)
         and not any(root.is_relative_to(real_path(folder)) for root in roots)
     )
+
+
+def settings_changes() -> tuple[int, ...]:
+    """Return the times of the last changes of the folders with most of the user's settings."""
+    folders = (Path.home(), xdg_config_dir(), config_dir(), claude_dir(), codex_dir())
+    return tuple(map(_changed_ns, folders))
+
+
+def _changed_ns(folder: Path) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - for speed: before each command
+    except OSError:
+        return 0
+
+
+def _inside(named: Path, roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield where *named* lies, and each link on the way to it, if that is below *roots*."""
+    for path in (*_links_on_the_way(named), real_path(named)):
+        is_below = any(path != root and path.is_relative_to(root) for root in roots)
+        # A workspace inside of a virtual environment can still be worked in.
+        if is_below and not any(root.is_relative_to(path) for root in roots):
+            yield path
+
+
+_SETTINGS_FOLDERS: Final = (".local/bin", "bin", ".ssh", ".vim", ".emacs.d", ".gemini", ".cursor")
+_OF_CLAUDE: Final = (
+    *("settings.json", "CLAUDE.md", "rules", "agents", "skills", "commands", "output-styles"),
+)
+_OF_CODEX: Final = ("AGENTS.md", "AGENTS.override.md", "skills", "prompts")
+_ENTRIES_MAX: Final = 5_000
+
+
+def _settings_at_home() -> Iterator[Path]:
+    """Yield the links among the user's settings, and what this program reads there itself."""
+    home, config = Path.home(), xdg_config_dir()
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in islice(entries, _ENTRIES_MAX):
+            if (entry.name.startswith(".") or entry.name == "bin") and entry.is_symlink():
+                yield home / entry.name
+    folders = [config, config_dir(), config / "systemd" / "user", claude_dir(), codex_dir()]
+    folders += [home / name for name in _SETTINGS_FOLDERS]
+    with suppress(OSError), os.scandir(config) as entries:
+        folders += [config / each.name for each in islice(entries, _ENTRIES_MAX) if each.is_dir()]
+    for folder in dict.fromkeys(folders):
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in islice(entries, _ENTRIES_MAX):
+                if entry.is_symlink():
+                    yield folder / entry.name
+    yield from (claude_dir() / name for name in _OF_CLAUDE)
+    yield from (codex_dir() / name for name in _OF_CODEX)
+    yield from (shared_skills_dir(), shared_instructions_file())
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -60,6 +60,26 @@ def test_deleted_and_overwritten_files_are_listed_shown_and_restored(session: Se
     assert aside.read_text() == "three\n"
 
 
+def test_earlier_version_is_not_put_behind_a_link(session: Session, tmp_path: Path) -> None:
+    """Threat 24: a command deletes a file of its own, and has its folder lead to ~/.ssh."""
+    outside = tmp_path.with_name(f"{tmp_path.name}-home") / ".ssh"
+    outside.mkdir()
+    Path("conf/new").mkdir(parents=True)
+    for name in ("conf/authorized_keys", "conf/new/key"):
+        Path(name).write_text("theirs\n")
+    asyncio.run(
+        session.bash(f"rm conf/authorized_keys conf/new/key; rm -r conf; ln -s {outside} conf")
+    )
+    session.close()
+
+    ids = [row["id"] for row in json.loads(agent_cli("undo", "list", "--json").stdout)]
+    restored = [agent_cli("undo", "restore", id) for id in ids]
+
+    assert [each.code for each in restored] == [1, 1]
+    assert all(f"leads to {outside}" in each.stderr for each in restored)
+    assert [*outside.iterdir()] == []
+
+
 @pytest.mark.parametrize("words", [("show", "nothing"), ("restore", "nothing"), ("what",)])
 def test_unknown_version_is_one_clear_sentence(words: tuple[str, ...]) -> None:
     run = agent_cli("undo", *words)

@@ -10,10 +10,18 @@ from types import ModuleType
 
 import pytest
 
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.tooling import Ask, check_input
+from agent_cli.policies.file_calls import FileCalls
+from agent_cli.policies.permission_rules import RuleSet
+from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Report
+from agent_cli.sandbox.report import State
 from agent_cli.system import programs
-from agent_cli.system.executed import executed_inside, installed_inside
+from agent_cli.system.executed import executed_inside, installed_inside, linked_from_home
 from agent_cli.system.programs import find_program, note_installed_programs
+from agent_cli_tools import Workspace
+from agent_cli_tools.write import write_tool
 from tests.sandbox.world import World, world
 
 PROGRAM = "#!/bin/sh\necho installed\n"
@@ -176,3 +184,69 @@ def test_landlock_says_that_the_installation_can_be_changed(
         assert report.exposed == venv
         assert "Install bubblewrap" in report.sentence
     assert Report("bwrap").exposed is None
+
+
+def keep_settings_in(root: Path, home: Path) -> None:
+    """Keep settings of the home directory in *root*, as people do who share them by git."""
+    for name, target in SETTINGS.items():
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
+        (root / target).write_text("mine\n")
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).symlink_to(root / target)
+    (root / "nvim").mkdir()
+    (root / "nvim" / "init.lua").write_text("mine\n")
+    (home / ".config" / "nvim").symlink_to(root / "nvim")
+
+
+SETTINGS = {
+    ".bashrc": "bashrc",
+    ".gitconfig": "git/config",
+    ".claude/settings.json": "claude/settings.json",
+    ".config/agent-cli/appsettings.toml": "agent/appsettings.toml",
+    ".config/git/ignore": "git/ignore",
+    ".local/bin/tool": "bin/tool",
+}
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+def test_command_cannot_change_what_settings_at_home_lead_to(state: State) -> None:
+    """Threats 10 and 24: the next start took `mode = "yolo"` from a file of the workspace."""
+    with world(state) as place:
+        keep_settings_in(place.root, Path.home())
+        files = [place.root / name for name in (*SETTINGS.values(), "nvim/init.lua")]
+        changes = [f"echo evil > {each}; rm -f {each}; echo evil > {each}" for each in files]
+
+        again = "mv agent old; mkdir agent; echo evil > agent/appsettings.toml"
+        place.run("; ".join([*changes, again, "true"]))
+
+        assert [each for each in files if each.exists() and each.read_text() != "mine\n"] == []
+
+
+def test_edit_of_what_settings_at_home_lead_to_asks(tmp_path: Path) -> None:
+    """Threats 10 and 24: in `auto-edit` too, as programs outside the sandbox start from it."""
+    keep_settings_in(tmp_path, Path.home())
+    (tmp_path / "own").write_text("x\n")
+    calls = FileCalls(place=Place(root=tmp_path))
+
+    def reason(name: str) -> str:
+        call = ToolCall("1", "write", {"path": name, "content": "x"})
+        tool = write_tool(Workspace(tmp_path))
+        params = check_input(tool, call.input)
+        verdict = calls.decide(call, tool, params, rules=RuleSet(), mode="auto-edit").verdict
+        return verdict.reason if isinstance(verdict, Ask) else ""
+
+    assert reason("own") == ""
+    for name in (*SETTINGS.values(), "nvim/init.lua", "nvim/new.lua"):
+        assert "which programs outside start from" in reason(name)
+
+
+def test_folder_that_is_settings_as_a_whole_can_still_be_worked_in(tmp_path: Path) -> None:
+    """Only what this program reads there by itself is protected: all else would be, too."""
+    (Path.home() / ".claude").symlink_to(tmp_path)
+    (Path.home() / ".vim").symlink_to(tmp_path)
+
+    found = linked_from_home([tmp_path])
+
+    assert tmp_path / "settings.json" in found
+    assert tmp_path not in found
+    assert not any(path.name in ("autoload", ".git") for path in found)

@@ -304,6 +304,22 @@ def test_hard_link_to_a_secret_is_refused(
     assert workspace.resolve("other")
 
 
+def test_file_that_a_secret_of_the_home_directory_leads_to_is_refused(
+    workspace: Workspace,
+) -> None:
+    """Threats 2 and 24: who keeps settings in a repository has `~/.netrc` as a link into it."""
+    for name in ("netrc", "ssh/key", "src/other"):
+        (workspace.root / name).parent.mkdir(exist_ok=True)
+        (workspace.root / name).write_text("KEY")
+    (Path.home() / ".netrc").symlink_to(workspace.root / "netrc")
+    (Path.home() / ".ssh").symlink_to(workspace.root / "ssh")
+
+    for name in ("netrc", "ssh/key"):
+        with pytest.raises(ToolError, match="may hold secrets"):
+            workspace.resolve(name)
+    assert workspace.resolve("src/other")
+
+
 def test_files_similar_to_protected_ones_can_be_written(workspace: Workspace) -> None:
     for given in (".github/workflows/ci.yml", "docs/appsettings.toml", ".gitignore", "src/a.py"):
         assert workspace.resolve(given, to_write=True) == workspace.root / given

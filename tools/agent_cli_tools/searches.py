@@ -16,7 +16,7 @@ from typing import IO
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.contracts.wording import counted
-from agent_cli.sandbox.token_files import holds_token
+from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass
@@ -217,7 +217,8 @@ def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
         return
     try:
         state = os.fstat(descriptor)
-        is_kept_back = is_linked_secret(state, root, Path.home()) or holds_token(path)
+        is_other = is_linked_secret(state, root, Path.home()) or is_behind_a_secret(path)
+        is_kept_back = is_other or holds_token(path)
         yield OpenedFile(descriptor) if stat.S_ISREG(state.st_mode) and not is_kept_back else None
     finally:
         os.close(descriptor)

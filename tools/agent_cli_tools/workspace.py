@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.protected import why_protected
-from agent_cli.sandbox.token_files import holds_token
+from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system.launching import Watched
 from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
@@ -83,7 +83,7 @@ class Workspace:
             real = Path(os.path.realpath(named))
         except OSError as error:  # A symlink changed between two checks.
             raise failure(error, named) from error
-        if is_secret(named) or is_secret(real) or holds_token(real):
+        if is_secret(named) or is_secret(real) or holds_token(real) or is_behind_a_secret(real):
             raise holds_secrets(given)
         if not self._contains(real, to_write=to_write) and not self._is_opened(real):
             raise _Outside(

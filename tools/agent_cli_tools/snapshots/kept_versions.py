@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system import aside
+from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
@@ -165,10 +166,12 @@ def restore(version: KeptVersion, store: Path) -> Path | None:
     """Put a version back; return where the file that was there is kept, None if there was none.
 
     Raises:
-        OSError: It cannot be put back; the file that was there has its name again.
+        OSError: It cannot be put back, or its folder is a link now (ELOOP or ENOTDIR); the file
+            that was there has its name again.
     """
     path = version.path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with directory_at(path.parent, create=True):  # never behind a link that took a folder's place
+        pass
     moved = None
     if os.path.lexists(path):
         moved = aside.move_aside(path, private_dir(store / _REPLACED))
