@@ -347,6 +347,56 @@ def test_no_retired_model_is_named() -> None:
     assert retired == []
 
 
+def test_late_imports_put_off_something() -> None:
+    """A late import of a module that its own module loads anyway is a mark without a reason.
+
+    Packages whose names are lazy (`system.importing.lazy_names`) load a module with each name.
+    """
+    lazy = {name for name, path in _by_dotted_name().items() if "lazy_names(" in path.read_text()}
+    useless = [
+        f"{name} line {node.lineno} imports {target}"
+        for name, path in _by_dotted_name().items()
+        for node in _late_imports(tree(path))
+        for target in imported(node)
+        if target in _loaded_with(name) - lazy
+    ]
+
+    assert useless == []
+
+
+@cache
+def _by_dotted_name() -> dict[str, Path]:
+    """Return name → path of every module we ship, packages included, by their full names."""
+    roots = (ROOT, ROOT / "tools")
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sources().values()
+        for root in roots[path.is_relative_to(roots[1]) :][:1]
+    }
+
+
+def _late_imports(node: ast.AST, *, in_function: bool = False) -> Iterator[ast.stmt]:
+    for child in ast.iter_child_nodes(node):
+        if in_function and isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        yield from _late_imports(child, in_function=in_function or is_function)
+
+
+@cache
+def _loaded_with(name: str) -> frozenset[str]:
+    """Return the modules of ours that an import of *name* loads, at any distance."""
+    loaded: set[str] = set()
+    waiting = [name]
+    while waiting:
+        body = tree(_by_dotted_name()[waiting.pop()]).body
+        found = {each for node in body for each in imported(node)}
+        found &= _by_dotted_name().keys() - loaded
+        waiting += found
+        loaded |= found
+    return frozenset(loaded - {name})
+
+
 def test_no_file_names_the_machine_it_was_written_on() -> None:
     """A path of one machine is wrong on every other."""
     places = re.compile(r"(?<![\w.~$}-])/(?:work/|root/\.|opt/(?:wheels|pypi))")

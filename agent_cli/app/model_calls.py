@@ -15,6 +15,7 @@ from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.metered import metered
 from agent_cli.policies.model_fallback import FallbackModels
+from agent_cli.policies.side_questions import reply_to
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
 from agent_cli.providers.anthropic.thinking import level_for
 
@@ -74,8 +75,6 @@ class ModelCalls:
         Raises:
             AgentCliError: There is no answer, or the limit of cost is reached.
         """
-        from agent_cli.policies.side_questions import reply_to  # noqa: PLC0415 - most ask nothing
-
         self.ledger.check()
         request = ModelRequest(
             model=model,

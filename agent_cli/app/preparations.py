@@ -12,6 +12,7 @@ from agent_cli.app import early_imports, logs
 from agent_cli.app.early_imports import EarlyImports
 from agent_cli.app.event_log import EventLog
 from agent_cli.app.session_workspace import SessionWorkspace
+from agent_cli.sandbox.own_folder import remove_left_folders
 from agent_cli.system.background import in_background
 from agent_cli.terminal.sanitize import reveal
 
@@ -78,8 +79,6 @@ class Preparations:
 
 def _remove_left_folders() -> None:
     """Remove what killed programs left in the temporary folder; no command may come that does."""
-    from agent_cli.sandbox.own_folder import remove_left_folders  # noqa: PLC0415 - in the thread
-
     with suppress(OSError):
         remove_left_folders()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app.hooks.lifecycle import environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
+from agent_cli.settings.sources import WrittenHooks
 
 if TYPE_CHECKING:
     from agent_cli.core.application import StatusCommand
@@ -45,7 +46,6 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
     if command is None:
         return ()
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - most set none
-    from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
 
     group = {"hooks": [{"command": command}]}
     return scripts_of([WrittenHooks("StatusLine", group, "settings")], startup.workspace)

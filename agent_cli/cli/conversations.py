@@ -13,6 +13,7 @@ from agent_cli.app.startup import StartupContext, start
 from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.session_folder import SessionFolder
 from agent_cli.contracts.errors import NoCredentials, UsageError
+from agent_cli.system import paths
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.importing import without_collections
 from agent_cli.terminal.abilities import may_color
@@ -35,7 +36,6 @@ def open_repl(arguments: Arguments) -> int:
 def _run_repl(folder: SessionFolder) -> int:
     from agent_cli.repl import repl  # noqa: PLC0415
     from agent_cli.repl.look import Look  # noqa: PLC0415
-    from agent_cli.system import paths  # noqa: PLC0415 - each command pays only for itself
 
     arguments = folder.arguments
     is_script = arguments.prompts_from is not None

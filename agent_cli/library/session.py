@@ -25,6 +25,7 @@ from agent_cli.core.declining import (
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
+from agent_cli.system import paths
 from agent_cli.system.background import in_background
 from agent_cli.system.records import dataclass, field
 
@@ -99,7 +100,6 @@ async def query(prompt: str | UserMessage, options: SessionOptions | None = None
 def list_sessions() -> Sequence["SessionInfo"]:
     """Return the saved sessions, the most recently used first; it reads files."""
     from agent_cli.session_store import SessionStore  # noqa: PLC0415 - rare
-    from agent_cli.system import paths  # noqa: PLC0415 - as above
 
     return SessionStore(paths.sessions_dir()).list()
 

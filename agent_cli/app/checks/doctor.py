@@ -17,6 +17,8 @@ from agent_cli.app.checks.access import check_access, why_chosen
 from agent_cli.app.checks.models import check_models
 from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.app.checks.servers import check_servers, checks_of_running, server_problems
+from agent_cli.app.hooks.lifecycle import hook_problems
+from agent_cli.app.hooks.lines import overview
 from agent_cli.app.imports.readers import READERS
 from agent_cli.app.imports.writing import is_current
 from agent_cli.app.plugins import command_files, plugins
@@ -224,8 +226,6 @@ def _plugins(startup: StartupContext) -> Iterator[Check]:
 def _hooks(startup: StartupContext) -> Iterator[Check]:
     if not startup.loaded.hooks:
         return
-    from agent_cli.app.hooks.lifecycle import hook_problems  # noqa: PLC0415
-    from agent_cli.app.hooks.lines import overview  # noqa: PLC0415 - most define none
 
     found = list(hook_problems(startup))
     yield Check("hooks", None, overview([hook for hook, _ in found]).removeprefix("hooks: "))

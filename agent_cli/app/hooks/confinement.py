@@ -13,6 +13,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import PlacedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
+from agent_cli.settings.sources import WrittenHooks
 from agent_cli.system.background import in_background
 
 if TYPE_CHECKING:
@@ -89,7 +90,6 @@ def runs_outside(hook: Hook, startup: StartupContext) -> bool:
     """
     from agent_cli.policies.shell.hook_programs import runs_own_files_only  # noqa: PLC0415
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - with the first hook
-    from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415 - as above
 
     if hook.is_foreign:
         return False

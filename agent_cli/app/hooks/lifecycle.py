@@ -24,6 +24,7 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.place import Place
 from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
+from agent_cli.settings.sources import WrittenHooks
 from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
@@ -336,7 +337,6 @@ def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
 def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
     """Return *hook*, marked as faulty if it would run a file of an untrusted workspace."""
     from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
-    from agent_cli.settings.sources import WrittenHooks  # noqa: PLC0415
 
     is_held = startup.guarded and hook.is_project
     if startup.trusted or is_held or hook.fault or not hook.command:
