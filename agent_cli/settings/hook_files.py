@@ -16,6 +16,7 @@ from agent_cli.settings.loaded_files import loaded_by, run_by
 from agent_cli.settings.rules import fold
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks
 from agent_cli.settings.toml_json import file_entries
+from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import is_dir, is_file
 from agent_cli.system.shapes import is_array, is_mapping, is_sequence
@@ -37,23 +38,36 @@ def project_hooks(workspace: Path) -> list[WrittenHooks]:
     for name in (*SETTINGS_FILES, *CLAUDE_FILES):
         path = workspace / name
         if is_file(path):
-            try:
-                if name in CLAUDE_FILES:
-                    found += ClaudeFile.read(path).hooks(from_project=True)
-                else:
-                    found += _own_hooks(path)
-            except SettingsError:
-                continue  # loading the settings reports it
+            found += _hooks_in(path, of_claude=name in CLAUDE_FILES, from_project=True)
     return found
 
 
-def _own_hooks(path: Path) -> Iterator[WrittenHooks]:
-    for entry in file_entries(path, from_project=True):
+def hooks_in_files(workspace: Path) -> list[WrittenHooks]:
+    """Return `project_hooks`, and the user's own: they may run scripts of *workspace*."""
+    own = paths.user_settings_file(), paths.claude_dir() / "settings.json"
+    found = project_hooks(workspace)
+    for path, of_claude in zip(own, (False, True), strict=True):
+        if is_file(path):
+            found += _hooks_in(path, of_claude=of_claude, from_project=False)
+    return found
+
+
+def _hooks_in(path: Path, *, of_claude: bool, from_project: bool) -> list[WrittenHooks]:
+    try:
+        if of_claude:
+            return [*ClaudeFile.read(path).hooks(from_project=from_project)]
+        return [*_own_hooks(path, from_project=from_project)]
+    except SettingsError:
+        return []  # loading the settings reports it
+
+
+def _own_hooks(path: Path, *, from_project: bool) -> Iterator[WrittenHooks]:
+    for entry in file_entries(path, from_project=from_project):
         # As `Layers` reads it: a key may also be written with its dots, "hooks.pre_tool_use".
         section, _, event = ".".join(entry.path).partition(".")
         if fold(section) == "hooks" and is_array(entry.value):
             for group in entry.value:
-                yield WrittenHooks(event, group, entry.origin, from_project=True)
+                yield WrittenHooks(event, group, entry.origin, from_project)
 
 
 def entries_of(written: WrittenHooks) -> Iterator[Mapping[str, object]]:
@@ -97,13 +111,14 @@ def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ..
 def all_scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ...]:
     """Return `scripts_of` *hooks*, and the files that these scripts import, source, run or read.
 
-    Of guards also the files that their programs run by themselves, as make does its Makefile.
+    Of a project's guards also the files that their programs run by themselves, as make does its
+    Makefile: a guard of the user's that runs make would have each project ask for trust.
     """
     session = SessionFolders.of(workspace)
     hooks = [*hooks]
     waiting = [*scripts_of(hooks, workspace)]
     for written in hooks:
-        if guards_on(written.event):
+        if written.from_project and guards_on(written.event):
             for hook in entries_of(written):
                 text = _named_here(" ".join(words_of(hook)), workspace)
                 waiting += run_by(text, _pieces_of(hook, workspace), workspace)

@@ -19,7 +19,7 @@ from agent_cli.settings.env_file import is_user_only
 from agent_cli.settings.hook_files import (
     all_scripts_of,
     entries_of,
-    project_hooks,
+    hooks_in_files,
     words_of,
 )
 from agent_cli.settings.keys import value_of
@@ -61,7 +61,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
             file = ClaudeFile.read(path)
             rules = (_plain(f"{_KINDS[x.kind]} {x.text}") for x in file.rules(from_project=True))
             return (*rules, *hook_effects(file.hooks(from_project=True)))
-        if path in all_scripts_of(project_hooks(workspace), workspace):
+        if path in all_scripts_of(hooks_in_files(workspace), workspace):
             return (_SCRIPT,)
         if path.name == "SKILL.md":
             what = f"tells the model how to do {path.parent.name} (a skill)"

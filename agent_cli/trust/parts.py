@@ -15,7 +15,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings.claude_files import ClaudeFile
 from agent_cli.settings.guards import is_guard, is_guard_variable
-from agent_cli.settings.hook_files import all_scripts_of, project_hooks
+from agent_cli.settings.hook_files import all_scripts_of, hooks_in_files
 from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
 from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES
 from agent_cli.settings.toml_json import file_entries
@@ -47,7 +47,7 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
     Raises:
         SettingsError: A file cannot be read.
     """
-    guarding = [each for each in project_hooks(workspace) if guards_on(each.event)]
+    guarding = [each for each in hooks_in_files(workspace) if guards_on(each.event)]
     scripts = frozenset(all_scripts_of(guarding, workspace))
     return tuple(
         Part(name, what, digest, guards or path in scripts)

@@ -97,16 +97,25 @@ def skill_folders(workspace: Path) -> tuple[Path, ...]:
 def _hook_files(workspace: Path) -> tuple[Path, ...]:
     """Return Claude Code's files with hooks or guarding rules, and the scripts that hooks run."""
     files = [workspace / name for name in (*HOOK_FILES, *SETTINGS_FILES)]
-    if not any(map(paths.is_file, files)):
+    own = (paths.user_settings_file(), paths.claude_dir() / "settings.json")
+    if not any(map(paths.is_file, files)) and not any(map(_names_hooks, own)):
         return ()
     from agent_cli.settings.claude_files import is_acting  # noqa: PLC0415 - as below
     from agent_cli.settings.hook_files import (  # noqa: PLC0415 - most workspaces have no hooks
         all_scripts_of,
-        project_hooks,
+        hooks_in_files,
     )
 
     acting = [path for path in files[: len(HOOK_FILES)] if is_acting(path)]
-    return (*acting, *all_scripts_of(project_hooks(workspace), workspace))
+    return (*acting, *all_scripts_of(hooks_in_files(workspace), workspace))
+
+
+def _names_hooks(path: Path) -> bool:
+    """Return whether a settings file may have hooks, without the modules that read them."""
+    try:
+        return b"hooks" in path.read_bytes()
+    except OSError:
+        return False
 
 
 def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:

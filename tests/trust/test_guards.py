@@ -309,3 +309,17 @@ def test_trust_stored_by_an_earlier_version_misses_its_guards() -> None:
     path.write_text(json.dumps({str(WORKSPACE.resolve()): "0" * 64}))
 
     assert store.standing(WORKSPACE.resolve()).lost == (SETTINGS, SCRIPT)
+
+
+def test_script_of_the_project_that_a_guard_of_the_user_runs_is_part_of_it() -> None:
+    """The user's definition stays, but a pull changes what it does."""
+    (WORKSPACE / SETTINGS).unlink()
+    hooks(PreToolUse=CALL)
+    TrustStore.of_user().trust(WORKSPACE.resolve())
+    before, ran_before = attempt(WORKSPACE)
+    edit_guard(WORKSPACE)
+    after, ran_after = attempt(WORKSPACE)
+
+    assert (before.code, ran_before) == (0, False)
+    assert (after.code, ran_after) == (5, False)
+    assert SCRIPT in after.stderr
