@@ -122,6 +122,9 @@ class Workbench:
         self.context = self._new_context(startup)
         on_copy = self.place.file_changes.copy
         self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)
+        self._subscribe_listeners()
+
+    def _subscribe_listeners(self) -> None:
         for listener in (
             self._preparations.log,
             self.calls.ledger.listen,
