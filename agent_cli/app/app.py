@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.prompt_commands import PromptCommand
     from agent_cli.contracts.provider import ThinkingLevel
     from agent_cli.contracts.reread import Reread
+    from agent_cli.contracts.timeline import Json
     from agent_cli.contracts.todos import Todo
     from agent_cli.contracts.tooling import Tool
 
@@ -266,6 +267,10 @@ class App:
     def undecided_files(self) -> Sequence[Path]:
         """The files that appeared beside commands and await a person's decision."""
         return self._bench.place.sandbox.undecided_files
+
+    def require_answer(self, schema: "Mapping[str, Json]") -> None:
+        """Have the model's answers fit *schema* where its server can hold them to it."""
+        self._bench.answer_format.schema = schema
 
     @property
     def refused_commands(self) -> Sequence[str]:

@@ -50,6 +50,7 @@ from agent_cli.contracts.timeline import Json, Prompt
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.policies.answer_format import AnswerFormat
 from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.model_fallback import ModelFallback
@@ -101,10 +102,8 @@ class Workbench:
         self.judge = SessionJudge(
             self.calls, self.place.permissions, session=lambda: self.agent.conversation
         )
-        self.cache = self.new_cache_watch(self.calls.ledger.stream)
-        self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
-        self.fallback = self.new_fallback(self.cache, self.prefix)
-        self.ask_beside = self.fallback.beside(self.calls.stream)
+        self.answer_format = AnswerFormat(self.calls.ledger.stream)
+        self._watch_cache()
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
         self.receipts = SessionReceipts(self.place, lambda: self.agent.conversation, self.announce)
@@ -159,6 +158,12 @@ class Workbench:
         self.servers.tell_roots(folder)
         about: dict[str, Json] = {"directory": str(folder), "source": "slash_command"}
         self.hooks.tell("DirectoryAdded", folder.name, about)
+
+    def _watch_cache(self) -> None:
+        self.cache = self.new_cache_watch(self.answer_format.stream)
+        self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
+        self.fallback = self.new_fallback(self.cache, self.prefix)
+        self.ask_beside = self.fallback.beside(self.calls.stream)
 
     def _leave_out(self, tool: str, reason: str) -> None:
         self.servers.leave_out(tool, reason)

@@ -62,7 +62,8 @@ class ModelRequest:
     time; it is advice, not a limit. With `previous_message_id`, the id of the reply to the request
     before, the server can say why it did not read the cache. `fallbacks` are the models that the
     server may ask, in order, when `model` declines. If it `summarizes`, the last message asks for a
-    summary of those before, and the reply may be one block in the server's own form.
+    summary of those before, and the reply may be one block in the server's own form. The text of
+    the reply shall fit `output_schema`, a JSON Schema; a server may hold it to that.
     """
 
     model: Model
@@ -80,6 +81,7 @@ class ModelRequest:
     previous_message_id: str | None = None
     fallbacks: tuple[Model, ...] = ()
     summarizes: bool = False
+    output_schema: dict[str, Json] | None = None
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 

@@ -1,6 +1,6 @@
 """The ports of a run without a REPL to the program."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,6 +39,10 @@ class Application(AttachingApplication, Protocol):
     @property
     def refused_hosts(self) -> Sequence[str]:
         """The hosts that commands could not reach, because nobody could be asked."""
+        ...
+
+    def require_answer(self, schema: Mapping[str, Json]) -> None:
+        """Have the model's answers fit *schema* where its server can hold them to it."""
         ...
 
     @property

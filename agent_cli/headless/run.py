@@ -123,6 +123,8 @@ class _HeadlessRun:
                 stack.callback(self._note_undecided, app)  # once its jobs have ended
                 await stack.enter_async_context(app)
                 app.agent.subscribe(self._tell)
+                if self._options.schema:
+                    app.require_answer(self._options.schema.schema)
                 if self._answer_check:
                     app.agent.subscribe(self._answer_check.listener(app.agent))
                 stack.push_async_callback(self._write_changes, app)

@@ -11,7 +11,7 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from agent_cli.headless.structured import InvalidAnswer, OutputSchema
 from tests.e2e.program import Finished, agent_cli, finished, started
-from tests.messages_api import Gate, reply, serve_in_thread, tool_use
+from tests.messages_api import Gate, error, reply, serve_in_thread, tool_use
 
 YOLO = ("--permission-mode", "yolo")
 JSON = ("--output-format", "json")
@@ -202,6 +202,23 @@ def test_answer_that_fits_the_json_schema_is_the_output(schema: str, answer: str
 
     assert (run.code, run.result["output"], run.result["text"]) == (0, {"n": 3}, '{"n": 3}')
     assert requests == 1
+
+
+def test_api_is_told_the_form_of_the_answer(schema: str) -> None:
+    """Not a model of another server, and not for an answer after a refusal of the form."""
+    refusal = error(400, "invalid_request_error", "output_config.format: Schema is too complex")
+    fits = reply('{"n": 3}')
+    with serve_in_thread(fits, refusal, fits, fits) as api:
+        runs = [
+            agent_cli("-p", "count", "--json-schema", schema, api=api, **more)
+            for more in ({}, {}, {"AGENT_CLI_PROVIDER__COMPAT": "true"})
+        ]
+
+    assert [run.code for run in runs] == [0, 0, 0]
+    assert api.refusals == []
+    forms = [(each.body.get("output_config") or {}).get("format") for each in api.requests]
+    assert [form is not None for form in forms] == [True, True, False, False]
+    assert "'additionalProperties': False" in str(forms[0])
 
 
 def test_answer_that_violates_the_json_schema_is_requested_once_more(schema: str) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -280,6 +280,9 @@ class Program:
         self.agent, self.model, _ = scripted_agent(says("hello"))
 
     attaches_names = True
+
+    def require_answer(self, schema: Mapping[str, Json]) -> None:
+        pass
 
     def why_kept_back(self, path: Path) -> str:
         return ""

@@ -25,6 +25,10 @@ FIELDS = {
     "fallbacks", "inference_geo", "metadata", "output_config", "service_tier", "speed",
     "stop_sequences", "stream", "system", "thinking", "tool_choice", "tools",
 }  # fmt: skip
+SCHEMA_WORDS = {
+    "type", "enum", "const", "$ref", "description", "title", "$defs", "definitions", "properties",
+    "required", "additionalProperties", "items", "anyOf", "format",
+}  # fmt: skip
 SMALL_OUTPUT = 64_000
 LARGE_OUTPUT = 128_000
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -81,6 +85,7 @@ def _all(body: Payload, betas: set[str]) -> Refusals:
         lambda: system_messages(body, betas),
         lambda: compaction(body, betas),
         lambda: _thinking_config(body, betas),
+        lambda: _output_format(body),
         lambda: _cache_markers(body),
         lambda: _images(body),
     )
@@ -238,6 +243,25 @@ def _thinking_config(body: Payload, betas: set[str]) -> Refusals:
         yield bad("effort", f"output_config.effort: {effort} is not one of {sorted(EFFORTS)}")
     if effort is not None and is_older(model) and "opus" not in model:
         yield bad("effort", "output_config.effort: not supported for this model")
+
+
+def _output_format(body: Payload) -> Refusals:
+    """The part of JSON Schema by which answers are generated (R24)."""
+    form = (body.get("output_config") or {}).get("format")
+    if form is None:
+        return
+    if set(form) != {"type", "schema"} or form["type"] != "json_schema":
+        yield bad("R24", "output_config.format: Extra inputs are not permitted")
+    left = [form["schema"]]
+    while left:
+        each = left.pop()
+        if extra := set(each) - SCHEMA_WORDS:
+            yield bad("R24", f"output_config.format.schema: {sorted(extra)} is not supported")
+        if each.get("type") == "object" and each.get("additionalProperties") is not False:
+            yield bad("R24", "output_config.format.schema: additionalProperties must be false")
+        for word in ("properties", "$defs", "definitions"):
+            left += each.get(word, {}).values()
+        left += [*each.get("anyOf", []), *([each["items"]] if "items" in each else [])]
 
 
 def _cache_markers(body: Payload) -> Refusals:

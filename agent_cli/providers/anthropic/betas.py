@@ -102,6 +102,15 @@ COMPACTION: Final = Beta(
     platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
     models=lambda model: model.signs_summaries,
 )
+OUTPUT_FORMAT: Final = Beta(
+    name="answers of a schema",
+    header="",
+    fields=(),
+    platforms=frozenset({"anthropic", "aws"}),
+    refusals=r"output_config\.format|output_format|json_schema|[Ss]chema is too complex"
+    r"|[Ss]tructured outputs?\b|\bcompile.*\bschema\b",
+    models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
+)
 BETAS: Final = (
     THINKING_BINDING,
     TASK_BUDGETS,
@@ -111,6 +120,7 @@ BETAS: Final = (
     INLINE_TOOLS,
     MESSAGE_EFFORT,
     COMPACTION,
+    OUTPUT_FORMAT,
 )
 
 

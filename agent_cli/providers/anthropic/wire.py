@@ -21,6 +21,7 @@ from agent_cli.providers.anthropic.betas import (
     COMPACTION,
     INLINE_TOOLS,
     MESSAGE_EFFORT,
+    OUTPUT_FORMAT,
     SERVER_FALLBACK,
     TASK_BUDGETS,
     THINKING_BINDING,
@@ -34,6 +35,7 @@ from agent_cli.providers.anthropic.message_effort import (
     with_effort_messages,
 )
 from agent_cli.providers.anthropic.models import with_known_facts
+from agent_cli.providers.anthropic.output_format import output_format
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import without_large_among_many, without_oldest
 from agent_cli.providers.anthropic.signed_summaries import (
@@ -88,8 +90,7 @@ def parameters(
     messages, tools = _conversation(
         request, betas, compat=compat, effort_in_messages=effort_in_messages
     )
-    messages = without_oldest(messages, image_chars_max)
-    messages = messages if compat else without_large_among_many(messages)
+    messages = _with_fitting_images(messages, image_chars_max, compat=compat)
     automatic = platform.has_automatic_caching
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
@@ -110,6 +111,7 @@ def parameters(
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
         MESSAGE_EFFORT: effort_in_messages,
         COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
+        OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _has_format(sent, request),
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
@@ -143,6 +145,11 @@ def _conversation(
         by_addition=INLINE_TOOLS in betas,
     )
     return with_effort_messages(messages), tools
+
+
+def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: bool) -> list[Block]:
+    kept = without_oldest(messages, chars_max)
+    return kept if compat else without_large_among_many(kept)
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
@@ -225,6 +232,18 @@ def _has_budget(sent: dict[str, Json], total: int | None) -> bool:
     configured = sent.get("output_config")
     effort = configured if isinstance(configured, dict) else {}
     sent["output_config"] = {**effort, "task_budget": {"type": "tokens", "total": total}}
+    return True
+
+
+def _has_format(sent: dict[str, Json], request: ModelRequest) -> bool:
+    """Hold the reply's text to a schema; return False without one that the API generates by."""
+    if request.output_schema is None or "compaction" in sent:
+        return False
+    form = output_format(request.output_schema)
+    if form is None:
+        return False
+    configured = sent.get("output_config")
+    sent["output_config"] = {**(configured if isinstance(configured, dict) else {}), "format": form}
     return True
 
 

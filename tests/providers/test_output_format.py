@@ -1,0 +1,75 @@
+"""Schemas of answers, as the API generates by them; one that it has no words for is not sent."""
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from agent_cli.providers.anthropic.output_format import output_format
+
+N = {"type": "integer"}
+
+
+def test_bounds_are_left_out_and_objects_are_closed() -> None:
+    """The answer is checked against the whole schema afterwards."""
+    schema: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer", "minimum": 1},
+            "at": {"type": "string", "format": "date"},
+            "id": {"type": "string", "format": "regex", "pattern": "^a"},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/one"}, "minItems": 3},
+        },
+        "required": ["n"],
+        "$defs": {"one": {"type": "object", "properties": {"a": N}, "required": ["a"]}},
+    }
+
+    assert output_format(schema) == {
+        "type": "json_schema",
+        "schema": {
+            "type": "object",
+            "properties": {
+                "n": N,
+                "at": {"type": "string", "format": "date"},
+                "id": {"type": "string"},
+                "list": {"type": "array", "items": {"$ref": "#/$defs/one"}},
+            },
+            "required": ["n"],
+            "$defs": {
+                "one": {
+                    "type": "object",
+                    "properties": {"a": N},
+                    "required": ["a"],
+                    "additionalProperties": False,
+                }
+            },
+            "additionalProperties": False,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"type": "object", "additionalProperties": N},
+        {"type": "object", "properties": {"a": N}, "additionalProperties": True},
+        {"type": "object", "properties": {"a": N}, "required": ["b"]},
+        {"type": "object", "properties": {"a": True}},
+        {"type": "array", "prefixItems": [N]},
+        {"oneOf": [N, {"type": "string"}]},
+        {"type": "object", "properties": {f"p{n}": N for n in range(25)}},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/x"}},
+            "$defs": {"x": {"type": "array", "items": {"$ref": "#/$defs/x"}}},
+        },
+    ],
+)
+def test_schema_that_the_api_cannot_generate_by_is_not_sent(schema: dict[str, Any]) -> None:
+    Draft202012Validator.check_schema(schema)
+
+    assert output_format(schema) is None
