@@ -19,7 +19,9 @@ from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.sanitize import clean
 
+# The last lines of a running call: more of them if it is the only one.
 _UPDATE_ROWS_MAX: Final = 3
+_ONLY_UPDATE_ROWS_MAX: Final = 5
 _MARK_CELLS: Final = 2
 # Tools that only look; several calls of them are of little interest one by one.
 _LOOKS: Final = frozenset({"read", "grep", "glob"})
@@ -280,9 +282,13 @@ class ToolRows:
             call.beside = clean(status)
             return
         rows = rows_of(event.partial_result.text.rstrip("\n"))
-        hidden = max(_printed(event.partial_result), len(rows)) - _UPDATE_ROWS_MAX
+        running = sum(
+            call.started_s is not None for call in self._calls.values() if not call.ended_s
+        )
+        rows_max = _UPDATE_ROWS_MAX if running > 1 else _ONLY_UPDATE_ROWS_MAX
+        hidden = max(_printed(event.partial_result), len(rows)) - rows_max
         note = [f"… {counted(hidden, 'line')} above"] if hidden > 0 else []
-        shown = [*note, *rows[-_UPDATE_ROWS_MAX:]]
+        shown = [*note, *rows[-rows_max:]]
         call.update = tuple(self._paint.text(f"  {row}", "dim") for row in shown)
 
     def _end(self, event: events.ToolExecutionEnd) -> None:

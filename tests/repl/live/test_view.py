@@ -261,21 +261,24 @@ def test_progress_of_a_running_call_is_shown_below_its_row_until_the_end() -> No
     """A tool_execution_update shows its last lines, sanitized; the result removes them."""
     screen = Screen()
     screen(start("1", "a.py"))
-    told = ToolResult.of("1\n2\n3\n\x1b[2J4 of 40\n")
+    told = ToolResult.of("1\n2\n3\n4\n5\n\x1b[2J6 of 40\n")
 
     screen(events.ToolExecutionUpdate("1", "read", told))
     during = screen.tail
     screen(end("1", ToolResult.of("done")))
 
-    assert during[1:] == ["  … 1 line above", "  2", "  3", "  4 of 40"]
+    assert during[1:] == ["  … 1 line above", "  2", "  3", "  4", "  5", "  6 of 40"]
     assert screen.tail == ["✓ read a.py · 0.0 s"]
+
+
+_LAST = ("  6", "  7", "  8", "  9", "  10")
 
 
 @pytest.mark.parametrize(
     ("text", "lines", "shown"),
     [
-        ("8\n9\n10\n", 10, ["  … 7 lines above", "  8", "  9", "  10"]),
-        ("8\n9\n10\n\n\n", 12, ["  … 7 lines above", "  8", "  9", "  10"]),
+        ("6\n7\n8\n9\n10\n", 10, ["  … 5 lines above", *_LAST]),
+        ("6\n7\n8\n9\n10\n\n\n", 12, ["  … 5 lines above", *_LAST]),
         ("1\n2", 2, ["  1", "  2"]),
         ("\n", 1, ["  "]),
     ],
@@ -290,6 +293,16 @@ def test_lines_above_the_last_of_a_running_command_are_counted(
     screen(events.ToolExecutionUpdate("1", "bash", ToolResult.of(text, {"lines": lines})))
 
     assert screen.tail[1:] == shown
+
+
+def test_several_running_commands_show_fewer_lines_each() -> None:
+    """One command alone may take five rows; two of them would push the prompt down."""
+    screen = Screen()
+    screen(start("1", "a.py"), start("2", "b.py"))
+
+    screen(events.ToolExecutionUpdate("1", "bash", ToolResult.of("1\n2\n3\n4\n5\n")))
+
+    assert screen.tail[1:5] == ["  … 2 lines above", "  3", "  4", "  5"]
 
 
 def test_subagent_status_is_on_the_row_of_its_call() -> None:
