@@ -93,8 +93,8 @@ class HttpOptions(Protocol):
         ...
 
 
-def http_client(connection: HttpOptions) -> httpx2.AsyncClient:
-    """Return the connection pool for *connection*.
+def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClient:
+    """Return the connection pool for *connection*, to the URL *address* if that is known.
 
     Redirects are not followed: they would send the conversation to another server.
 
@@ -105,7 +105,7 @@ def http_client(connection: HttpOptions) -> httpx2.AsyncClient:
         WRITE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=connection.read_timeout_s
     )
     try:
-        return httpx2.AsyncClient(timeout=timeout, transport=_transport(connection))
+        return httpx2.AsyncClient(timeout=timeout, transport=_transport(connection, address))
     except (httpx2.InvalidURL, ValueError) as error:
         raise ModelError(
             f"the proxy settings cannot be used: {error}; check HTTPS_PROXY and HTTP_PROXY"
@@ -121,7 +121,7 @@ def http_client(connection: HttpOptions) -> httpx2.AsyncClient:
         ) from error
 
 
-def _transport(connection: HttpOptions) -> httpx2.AsyncBaseTransport | None:
+def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTransport | None:
     """Return our transport, or None for the HTTP library's default, which supports proxies."""
     if connection.replay is not None:
         from agent_cli.providers.recording import ReplayTransport  # noqa: PLC0415 - rare
@@ -138,7 +138,10 @@ def _transport(connection: HttpOptions) -> httpx2.AsyncBaseTransport | None:
     for name, value in KEEPALIVE.items():
         if hasattr(socket, name):
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    return httpx2.AsyncHTTPTransport(socket_options=options)
+    # Reading the certificates takes 20 ms of CPU. Without them, no TLS server would be trusted.
+    is_plain = address.lower().startswith("http://")
+    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True
+    return httpx2.AsyncHTTPTransport(verify=trusted, socket_options=options)
 
 
 def connection_failure(error: BaseException | None, base_url: str, variable: str) -> CallFailed:

@@ -567,7 +567,7 @@ async def test_error_about_missing_certificates_names_the_variables(
     """This error used to be a traceback, with a sentence that named no remedy."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
 
-    async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
+    async with asker(base_url="https://127.0.0.1:1", api_key="k") as it:
         asked = await it.ask()
 
     assert str(asked.error) == (
@@ -579,14 +579,14 @@ async def test_error_about_missing_certificates_names_the_variables(
 async def test_client_is_loaded_again_once_the_cause_of_a_failure_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The session had to be left although the user had repaired a profile or a certificate."""
+    """The session had to be left although the user had repaired a profile or a proxy."""
     async with FakeMessagesApi(reply("whole")) as api, asker(api) as it:
-        monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+        monkeypatch.setenv("ALL_PROXY", "ftp://127.0.0.1:1")
         failed = await it.ask()
-        monkeypatch.delenv("SSL_CERT_FILE")
+        monkeypatch.delenv("ALL_PROXY")
         asked = await it.ask()
 
-    assert "certificates cannot be read" in str(failed.error)
+    assert "the proxy settings cannot be used" in str(failed.error)
     assert asked.text == "whole"
 
 

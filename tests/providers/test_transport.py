@@ -6,7 +6,9 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -233,6 +235,41 @@ async def test_tcp_keepalive_detects_a_dead_connection_within_six_minutes() -> N
 
     assert is_kept
     assert 60 <= silence_s <= 360
+
+
+@pytest.mark.parametrize(
+    ("address", "reads"), [("http://127.0.0.1:1", False), ("https://127.0.0.1:1", True), ("", True)]
+)
+async def test_certificates_are_read_unless_the_address_is_plain(
+    address: str, reads: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """C15: a file that is no certificate is an error as soon as it is read."""
+    (tmp_path / "certificates.pem").write_text("none")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificates.pem"))
+
+    with pytest.raises(ModelError, match="certificates") if reads else nullcontext():
+        async with http_client(Connection(), address):
+            pass
+
+
+async def test_client_of_a_plain_address_trusts_no_server_with_tls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C15: it checks certificates, and knows none of those that sign them."""
+    used: list[ssl.SSLContext] = []
+
+    class Transport(httpx2.AsyncHTTPTransport):
+        def __init__(self, *, verify: ssl.SSLContext, **options: Any) -> None:
+            used.append(verify)
+            super().__init__(verify=verify, **options)
+
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", Transport)
+
+    async with http_client(Connection(), "http://127.0.0.1:1"):
+        [trusted] = used
+
+    assert (trusted.verify_mode, trusted.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert trusted.cert_store_stats()["x509"] == 0
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])

@@ -60,7 +60,7 @@ class WireClient:
         self._credential = credential
         self._address = base_url(connection)
         self.base_url = without_password(self._address)
-        self._http = http_client(connection)
+        self._http = http_client(connection, self._address)
 
     @asynccontextmanager
     async def post(

@@ -151,7 +151,7 @@ async def _posted(
         request_id="x-request-id",
     )
     async with (
-        http_client(where) as http,
+        http_client(where, where.endpoint) as http,
         open_reply(
             http,
             address,
