@@ -42,12 +42,16 @@ def _made(
 ) -> type[Any]:
     """Return *cls* with its fields found by the standard library, and with methods of ours."""
     written = dict(cls.__dict__)
-    if any(_is_frozen(base) for base in cls.__mro__[1:]):  # the library refuses a mixture
-        return dataclasses.dataclass(
-            frozen=frozen, eq=eq, slots=slots, kw_only=kw_only, weakref_slot=weakref_slot
-        )(cls)
+    # The library refuses to mix frozen and other classes. It compiles two methods to say so.
+    inherits_frozen = any(_is_frozen(base) for base in cls.__mro__[1:])
     made = dataclasses.dataclass(
-        init=False, repr=False, eq=False, slots=slots, kw_only=kw_only, weakref_slot=weakref_slot
+        init=False,
+        repr=False,
+        eq=False,
+        frozen=frozen and inherits_frozen,
+        slots=slots,
+        kw_only=kw_only,
+        weakref_slot=weakref_slot,
     )(cls)
     fields = dataclasses.fields(made)
     if len(fields) < len(made.__dataclass_fields__) and _has_init_vars(made):
