@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Final
 
+from agent_cli.system.importing import without_collections
+
 REPLY: Final = (
     "agent_cli.providers.anthropic.reply_builder",
     "agent_cli.providers.events",
@@ -58,5 +60,6 @@ class EarlyImports:
 
     def _import_next(self, modules: Iterator[str]) -> None:
         if not self._is_stopped and (module := next(modules, None)):
-            import_module(module)
+            with without_collections():
+                import_module(module)
             asyncio.get_running_loop().call_soon(self._import_next, modules)
