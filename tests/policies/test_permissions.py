@@ -710,6 +710,21 @@ def test_sandbox_with_gaps_does_not_replace_approval(report: Report | None, tmp_
     assert runs(permissions, "make", BWRAP) is Allow
 
 
+def test_command_in_landlock_that_changes_only_what_it_names_runs_beside_a_secret(
+    tmp_path: Path,
+) -> None:
+    """Threat 4: it can read none, so the question would only teach to answer without reading."""
+    (tmp_path / ".env").write_text("KEY=x\n")
+    (tmp_path / "a").touch()
+    permissions = policy(tmp_path, mode="auto-edit")
+
+    assert runs(permissions, "mkdir d && cp a d/b", Report("landlock")) is Allow
+    assert runs(permissions, "cp .env d", Report("landlock")) is Ask
+    assert runs(permissions, "mkdir d", Report("landlock", network=True)) is Ask
+    assert runs(permissions, "mkdir d", Report("none")) is Ask
+    assert runs(policy(tmp_path, mode="ask"), "mkdir d", Report("landlock")) is Ask
+
+
 def test_commands_in_landlock_run_without_approval_if_there_are_no_secrets(tmp_path: Path) -> None:
     """Landlock blocks the network and everything outside the workspace."""
     permissions = Permissions(place(tmp_path), mode="auto-edit")
