@@ -168,7 +168,11 @@ def _acts_of(words: Reading, place: Place, depth: int) -> Iterator[Act]:
         return
     name, known = base_name(head), [word for word in rest if word is not None]
     if name == "tee":
-        for each in _operands(known):
+        # Without a file of its own it only passes on what it reads.
+        files = [each for each in _operands(known) if each not in _NO_FILES]
+        if not files:
+            yield Act("", "reads")
+        for each in files:
             yield Act(f"writes {_clipped(each)}{outside_note(each, place)}", "acts")
     elif name in _SHELLS and depth < _DEPTH_MAX:
         yield from _of_shell(name, known, place, depth + 1)

@@ -47,6 +47,9 @@ STARTERS = SHELLS | {
     *("fd", "ionice", "chrt", "taskset", "chroot", "unshare", "nsenter", "bwrap", "firejail"),
     *("strace", "ltrace", "gdb", "valgrind", "perf", "script", "unbuffer", "busybox", "toybox"),
     *("eval", "trap", "source", ".", "coproc", "ssh", "docker", "podman", "kubectl", "entr"),
+    *("setpriv", "prlimit", "setarch", "choom", "numactl", "uclampset", "cgexec", "systemd-run"),
+    *("dbus-run-session", "dbus-launch", "xvfb-run", "sg", "fakeroot", "faketime", "eatmydata"),
+    *("rlwrap", "torsocks", "proxychains", "proxychains4", "sem", "catchsegv"),
     *("!", "npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
 }
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})

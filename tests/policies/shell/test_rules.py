@@ -345,6 +345,20 @@ def test_reversible_commands_are_left_to_the_rules(script: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "starter",
+    [
+        *("setpriv --nnp", "prlimit -n5", "setarch -R", "choom -n 5 --", "numactl -N 0", "sem"),
+        *("systemd-run --user", "dbus-run-session --", "xvfb-run -a", "fakeroot", "eatmydata"),
+        *("faketime 2020-01-01", "rlwrap", "torsocks", "proxychains -q", "cgexec -g cpu:x"),
+    ],
+)
+def test_program_behind_a_starter_is_denied(starter: str) -> None:
+    """Deny rules missed what these run."""
+    assert judged(f"{starter} curl x", deny="curl *").verdict == "deny"
+    assert judged("sg group -c 'curl x'", deny="curl *").verdict == "deny"
+
+
+@pytest.mark.parametrize(
     "script",
     [
         *("mapfile -C 'curl x' -c 1 a <f", "readarray -Ccurl a", "mapfile -tC 'echo; curl x' a"),
