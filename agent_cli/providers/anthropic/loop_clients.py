@@ -11,14 +11,16 @@ from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection, known_credential
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
-from agent_cli.providers.transport import OpenReply
 from agent_cli.system.importing import load
 from agent_cli.system.records import dataclass, field
+
+if TYPE_CHECKING:
+    from agent_cli.providers.transport import OpenReply
 
 
 class Client(Protocol):
@@ -34,7 +36,7 @@ class Client(Protocol):
 
     def post(
         self, parameters: dict[str, Any], *, api_key: str | None
-    ) -> AbstractAsyncContextManager[OpenReply]:
+    ) -> "AbstractAsyncContextManager[OpenReply]":
         """Send a request and yield the open reply; leaving the block closes the connection.
 
         Args:
