@@ -61,6 +61,7 @@ async def test_request_body_has_system_history_and_tools_and_streams() -> None:
             {"role": "user", "content": [result]},
         ],
         "cache_control": SHORT,
+        "diagnostics": {"previous_message_id": None},
         "metadata": {"user_id": "session-1"},
         "stream": True,
         "thinking": {

@@ -272,8 +272,6 @@ def _may_gain_tools(messages: Sequence[Block], tools: Sequence[ToolSpec]) -> boo
 
 
 def _is_diagnosed(sent: dict[str, Json], request: ModelRequest) -> bool:
-    """Ask for the reason of a cache miss; return False without an earlier reply."""
-    if request.previous_message_id is None:
-        return False
+    """Ask for the reason of a cache miss; the first request asks too, to be compared with."""
     sent["diagnostics"] = {"previous_message_id": request.previous_message_id}
     return True
