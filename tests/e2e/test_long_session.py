@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import agent_cli
+from tests.e2e.program import agent_cli, asks_for_summary
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking, tool_use
 from tests.messages_api.prompt_cache import PromptCache, canonical, without_markers
-from tests.messages_api.script import Payload
+from tests.messages_api.script import Payload, Reply
 
 TURNS = 20
 
@@ -84,11 +84,17 @@ def test_system_prompt_and_tools_stay_small(reminders: str, tokens_max: int) -> 
 
 
 @pytest.mark.slow
-def test_a_compaction_costs_little_more_than_reading_the_context_from_the_cache() -> None:
-    """At most 1.2 times a cached read, beside its output; a read costs 0.1, a write 1.25."""
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-haiku-5-5"])
+def test_a_compaction_costs_little_more_than_reading_the_context_from_the_cache(model: str) -> None:
+    """At most 1.2 times a cached read, beside its output; a read costs 0.1, a write 1.25.
+
+    The second model signs no summaries: it is asked by a message.
+    """
     prompts = [f"{number} " + "word " * 24_000 for number in range(6)]
     with serve_in_thread(*[reply("ok")] * 6, reply("The notes."), reply("Yes.")) as api:
-        run = agent_cli(api=api, script="\n".join([*prompts, "/compact", "next"]) + "\n")
+        run = agent_cli(
+            "--model", model, api=api, script="\n".join([*prompts, "/compact", "next"]) + "\n"
+        )
 
     assert run.code == 0
     assert api.refusals == []
@@ -104,3 +110,44 @@ def test_a_compaction_costs_little_more_than_reading_the_context_from_the_cache(
     assert whole > 100_000
     assert "The notes." in str(api.requests[7].body["messages"])
     assert cost <= 1.2 * 0.1 * whole
+
+
+def _works_through(request: ReceivedRequest) -> Reply:
+    """Read a file of 3,300 tokens for each constraint; then answer, or write short notes."""
+    if asks_for_summary(request.body):
+        return reply("The work goes on.")
+    *_, last = [each for each in request.body["messages"] if each["role"] == "user"]
+    if last["content"][-1].get("type") == "tool_result":
+        return reply("Done.")
+    return reply(tool_use("read", {"path": "large.txt"}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compat", ["false", "true"])
+def test_sixty_constraints_survive_three_compactions(compat: str) -> None:
+    """Each is in the next request, word for word, with the API's summaries and without."""
+    Path("large.txt").write_text("".join(f"{n:04} {'word ' * 19}\n" for n in range(132)))
+    rules = [f"Constraint {n}: call every helper number {n * 7919} by its name." for n in range(60)]
+    lines = [*rules[:20], "/compact", *rules[20:40], "/compact", *rules[40:], "/compact", "go on"]
+    with serve_in_thread(answer=_works_through) as api:
+        run = agent_cli(
+            *("--permission-mode", "yolo"),
+            api=api,
+            script="\n".join(lines) + "\n",
+            AGENT_CLI_PROVIDER__COMPAT=compat,
+        )
+
+    assert (run.code, api.refusals) == (0, [])
+    summaries = [each.body for each in api.requests if asks_for_summary(each.body)]
+    assert len(summaries) == 3
+    assert ["compaction" in body for body in summaries] == [compat == "false"] * 3
+    results = sum(
+        len(str(block))
+        for request in api.requests
+        for block in request.body["messages"][-1]["content"]
+        if block["type"] == "tool_result"
+    )
+    assert results / 4 > 200_000
+    *_, last = api.requests
+    missing = [rule for rule in rules if rule not in str(last.body["messages"])]
+    assert missing == []
