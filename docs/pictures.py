@@ -53,7 +53,7 @@ def drawn(terminal: Terminal, *, since: str) -> str:
 def pictures() -> Iterator[tuple[str, str]]:
     """Yield name and content of each picture."""
     with session("--permission-mode", "auto-edit") as terminal:
-        terminal.until("either way.\n\nyou>")
+        terminal.until("final state\n\nyou>")
         yield "session.svg", drawn(terminal, since="you> The tests")
     with session() as terminal:
         terminal.until("❯ 1 Yes")

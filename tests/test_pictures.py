@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 TEXT = "{http://www.w3.org/2000/svg}text"
 VARIES = re.compile(
     r"\d+\.\d+ ?s|\$\d\.\d\d|[0-9.]+k|\d+%|bubblewrap|Landlock, .env readable|no sandbox"
-    r"|kept in \S+"  # where the tests have their configuration
+    r"|kept in \S+(?: \S*\.toml)?"  # where the tests have their configuration
 )
 
 
