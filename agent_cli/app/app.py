@@ -85,7 +85,9 @@ class App:
         self.keep_session = bench.sessions.keep
         self.compact = bench.context.compact
         self.uncompact = bench.context.uncompact
-        self.ask_aside = SideQuestions(bench.agent, bench.compaction, bench.ask_beside).ask
+        self.ask_aside = SideQuestions(
+            bench.agent, bench.compaction, bench.ask_beside, check=bench.hooks.question_is_asked
+        ).ask
         self._offered: Sequence[OfferedModel] = ()
         self._command_files = command_files(startup, bench.hooks.prompt_expands)
         self._switch = ModelSwitch(

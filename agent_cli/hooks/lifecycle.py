@@ -233,6 +233,17 @@ class Lifecycle:
             raise UsageError(f"a hook blocked /{command}; it was not sent: {why}")
         self._contexts += answer.contexts
 
+    async def question_is_asked(self, question: str) -> None:
+        """Ask hooks about a question beside the conversation, which gets none of their context.
+
+        Raises:
+            UsageError: One of them blocks it.
+        """
+        answer = await self._asking.ask("UserPromptSubmit", "", prompt=question)
+        if answer.decision == "deny" or answer.stops:
+            why = answer.reason or answer.stops
+            raise UsageError(f"a hook blocked this question; it was not sent: {why}")
+
     async def model_switches(self, to_model: str, **about: Json) -> HookAnswer:
         """Ask hooks whether the session may go on with *to_model*; *about* says what it costs."""
         return await self._asking.ask("PreModelSwitch", to_model, to_model=to_model, **about)

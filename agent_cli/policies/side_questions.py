@@ -4,7 +4,7 @@ Nothing else of the request changes, not even its tools: the cache would not be 
 calls a tool all the same is told once that none runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
@@ -42,8 +42,21 @@ _STILL_RUNS = "[agent-cli: this call is still at work]"
 class SideQuestions:
     """Questions of the user beside the conversation, which stays unchanged."""
 
-    def __init__(self, agent: Agent, compaction: Compaction, stream_fn: StreamFn) -> None:
-        """Ask nothing yet; *compaction* knows what the last request was prepared with."""
+    def __init__(
+        self,
+        agent: Agent,
+        compaction: Compaction,
+        stream_fn: StreamFn,
+        *,
+        check: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            compaction: Knows what the last request was prepared with.
+            check: Raises `AgentCliError` if a question must not be sent; None lets all pass.
+        """
+        self._check = check
         self._agent = agent
         self._compaction = compaction
         self._stream_fn = stream_fn
@@ -52,8 +65,10 @@ class SideQuestions:
         """Return the model's answer, as Markdown; a run may go on meanwhile.
 
         Raises:
-            AgentCliError: There is no conversation yet, or no answer.
+            AgentCliError: There is no conversation yet, no answer, or the question is refused.
         """
+        if self._check:
+            await self._check(question)
         turn = self._agent.next_turn()
         conversation = turn.conversation
         if not conversation.prompts:

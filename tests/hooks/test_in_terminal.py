@@ -229,3 +229,17 @@ def test_esc_during_an_agent_hook_ends_its_request_and_the_run(tmp_path: Path) -
     assert len(api.requests) == 3
     assert not (tmp_path / "ran").exists()
     assert api.refusals == []
+
+
+def test_question_beside_the_work_that_a_guard_blocks_is_never_sent() -> None:
+    """A `/btw` reaches the model as a prompt does."""
+    hooks(UserPromptSubmit=command(script("secrets.py", NO_SECRETS)))
+    with serve_in_thread(reply("first"), reply("never")) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("hi\r")
+        terminal.until("first")
+        terminal.until_prompt()
+        terminal.send("/btw is my secret good?\r")
+        terminal.until("a hook blocked this question; it was not sent")
+
+        assert len(api.requests) == 1

@@ -235,6 +235,15 @@ class SessionHooks:
         if self._lifecycle:
             await self._lifecycle.prompt_expands(command, argument, source, text)
 
+    async def question_is_asked(self, question: str) -> None:
+        """Ask UserPromptSubmit hooks about a question beside the conversation.
+
+        Raises:
+            UsageError: One of them blocks it.
+        """
+        if self._lifecycle:
+            await self._lifecycle.question_is_asked(question)
+
     @property
     def watch_models(self) -> bool:
         """Whether hooks want to know of a change of the model."""
