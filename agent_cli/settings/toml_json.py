@@ -13,6 +13,8 @@ from agent_cli.settings.sources import Entry, KeyPath, read_file
 from agent_cli.system.shapes import is_array, is_object
 
 _STATEMENT_LINES_MAX = 500
+# The last line of a longer statement has one of these: only brackets and such strings span lines.
+_ENDS = ("]", "}", '"""', "'''")
 
 
 def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
@@ -67,7 +69,8 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
 
     tomllib reports no positions. A statement ends where its lines, taken together, first parse;
     that is right for multi-line strings and arrays too, and leaves the grammar to tomllib. After a
-    very long statement the lines are unknown: each line of it costs a parse of all before it.
+    very long statement the lines are unknown: each line of it that may be the last costs a parse of
+    all before it.
     """
     lines: dict[KeyPath, int] = {}
     table: KeyPath = ()
@@ -76,6 +79,8 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
         if number - start > _STATEMENT_LINES_MAX:
             break
         statement += line + "\n"
+        if number > start and not any(end in line for end in _ENDS):
+            continue
         try:
             parsed = tomllib.loads(statement)
         except tomllib.TOMLDecodeError:
