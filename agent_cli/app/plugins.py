@@ -27,10 +27,10 @@ from agent_cli.prompt_files.command_files import (
 )
 from agent_cli.prompt_files.output_style_files import OutputStyle, find_styles
 from agent_cli.prompt_files.skill_files import PluginSkills, Skill, find_skills
-from agent_cli.sandbox.token_files import holds_token
+from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system import paths
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
-from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.secret_files import is_other_name, is_secret
 
 TellHooks: TypeAlias = Callable[[str, str, Mapping[str, Json]], None]
 """Runs the hooks of an event: its name, what their matchers are compared with, their input."""
@@ -144,7 +144,9 @@ def _instructions(
     rules = cache(partial(parts.permission_rules, startup))
 
     def is_kept_back(path: Path) -> bool:
-        return holds_token(path) or rules().hides(path, workspace, kinds=("deny", "ask"))
+        is_other = is_other_name(path, workspace, Path.home()) or is_behind_a_secret(path)
+        hidden = rules().hides(path, workspace, kinds=("deny", "ask"))
+        return is_other or hidden or holds_token(path)
 
     return project_instructions(
         workspace_root(workspace),

@@ -132,12 +132,14 @@ class InstructionFiles:
         path = file.path
         if not paths.is_file(path):
             return ""
-        if file.source != "user" and (objection := self._objection(real_path(path))):
+        is_users, real = file.source == "user", real_path(path)
+        if not is_users and (objection := self._objection(real)):
             self._warn(f"{path} is not read: {objection}")
             return ""
         try:
-            # One byte over the limit, so that the cut is noticed.
-            content = start_of(path, self._bytes_max + 1)
+            # One byte over the limit, so that the cut is noticed. A stranger's link may lead
+            # elsewhere by now.
+            content = start_of(real, self._bytes_max + 1, is_real=not is_users)
         except OSError as error:
             self._warn(f"{path} is not read: {error.strerror}")
             return ""
@@ -197,7 +199,9 @@ class InstructionFiles:
             return "it leads to a file that may hold secrets"
         if ".git" in real.relative_to(self.root).parts:
             return "it leads to a file of git"
-        return "a permission rule keeps it from the model" if self._is_kept_back(real) else ""
+        if self._is_kept_back(real):
+            return "a permission rule keeps it from the model, or it may hold secrets"
+        return ""
 
 
 def patterns_of(file: InstructionFile, text: str) -> Sequence[str]:

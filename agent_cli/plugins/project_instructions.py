@@ -63,7 +63,8 @@ def project_instructions(
             nearest last.
         user_files: The user's own files; one also in the workspace counts as the workspace's.
         user_rules: The user's own folder of rules.
-        is_kept_back: Whether the user's permission rules keep a path from the model.
+        is_kept_back: Whether the user's permission rules keep a real path from the model, or it is
+            another name of a secret.
         is_secret: Whether a path must not be read: a repository may hold a link to it.
         warn: Receives a sentence if something is left out.
         trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's.

@@ -78,14 +78,18 @@ def _make(name: str, place: int) -> None:
         return
 
 
-def start_of(path: PurePath, bytes_max: int) -> bytes:
+def start_of(path: PurePath, bytes_max: int, *, is_real: bool = False) -> bytes:
     """Return the first *bytes_max* bytes of the regular file *path*.
 
+    Args:
+        is_real: It is absolute and had no symlinks when it was checked; none is followed now.
+
     Raises:
-        OSError: It cannot be read, or is not a regular file.
+        OSError: It cannot be read, is not a regular file, or has a symlink now.
     """
     # Without O_NONBLOCK, opening a named pipe would wait for a writer.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = open_file(Path(path), flags) if is_real else os.open(path, flags)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))

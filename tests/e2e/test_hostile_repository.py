@@ -190,3 +190,21 @@ def test_child_process_does_not_import_from_the_workspace() -> None:
 
     assert module.stdout.startswith("agent-cli ")
     assert not made.exists()
+
+
+def test_instructions_show_no_other_name_of_a_secret() -> None:
+    """Threats 2 and 4: `~/.netrc` is a link to one file, and a key has another name."""
+    Path("netrc").write_text("password canary-one\n")
+    (Path.home() / ".netrc").symlink_to(Path("netrc").resolve())
+    key = Path.home() / ".ssh" / "id_rsa"
+    key.parent.mkdir()
+    key.write_text("canary-two\n")
+    os.link(key, "notes")
+    Path("shown").write_text("use tabs\n")
+    Path("AGENTS.md").write_text("@netrc @notes @shown\n")
+    with serve_in_thread(reply("Hello.")) as api:
+        agent_cli("-p", "hi", "--trust", api=api)
+        sent = str(api.requests[0].body)
+
+    assert "use tabs" in sent
+    assert "canary" not in sent

@@ -129,6 +129,25 @@ async def test_instruction_file_that_links_to_a_secret_is_refused(
     ]
 
 
+async def test_link_that_changes_after_the_check_shows_nothing_else(
+    root: Path, user_dir: Path
+) -> None:
+    """Threat 3: a command that runs meanwhile has the name lead to a file of the user's."""
+    secret = root.parent / "secret"
+    secret.write_text("private words")
+    (root / "AGENTS.md").write_text("use tabs")
+
+    def swapped(path: Path) -> bool:
+        if path.name == "AGENTS.md":
+            path.unlink()
+            path.symlink_to(secret)
+        return False
+
+    text, _warnings = await shown(root, user_dir, is_kept_back=swapped)
+
+    assert "private" not in text
+
+
 async def test_instruction_files_share_a_total_size_limit(root: Path, user_dir: Path) -> None:
     """32 KB by default; the cut is reported, and no character is split."""
     (root / "AGENTS.md").write_text("!" * 60)
@@ -448,7 +467,7 @@ async def test_imports_do_not_reach_git_tokens_binaries_or_pipes(
     assert "PRIVATE" not in text
     assert [warning.partition(" is not read: ")[2] for warning in warnings] == [
         "it leads to a file of git",
-        "a permission rule keeps it from the model",
+        "a permission rule keeps it from the model, or it may hold secrets",
         "it is not text",
     ]
 
