@@ -1,12 +1,13 @@
 """Random replies in trees of agents: no call waits for ever, whatever stands beside it.
 
-The agents, their executors, files, slots and places are the real ones; the model is a function.
+The agents, their executors, files, slots, places and the questions about hosts are the real ones;
+the model is a function, and the person answers one question after the other.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +16,8 @@ import pytest
 from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.children import Assignment, Children
 from agent_cli.agents.tool import agent_tool
+from agent_cli.app.host_access import CommandHosts, HostAccess
+from agent_cli.app.person import ModelsPerson
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.provider import ModelRequest, StreamEvent
 from agent_cli.contracts.timeline import Block, Json
@@ -23,6 +26,8 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter, InOrder
+from agent_cli.plugins.ask_user import Option, Question
+from agent_cli.policies.permissions import Permissions
 from tests.fakes import LIMIT_S, MODEL, calls, says, stream_of, tool, tool_use
 
 NESTING_MAX: Final = 2
@@ -48,6 +53,38 @@ class Worker:
         return ""
 
 
+class OnePerson(ModelsPerson):
+    """Answers at random, one question at a time, as every front end does."""
+
+    can_ask = True  # pyright: ignore[reportAssignmentType] - a property there
+
+    def __init__(self, dice: random.Random) -> None:
+        super().__init__(_no_permissions)
+        self._dice = dice
+        self._turn = asyncio.Lock()
+        self.questions = 0
+
+    async def choose(self, question: Question, who: str) -> str | None:
+        async with self._turn:
+            self.questions += 1
+            for _ in range(self._dice.randint(0, 3)):
+                await asyncio.sleep(0)
+            return self._dice.choice(["Once", "No", None])
+
+
+def _no_permissions() -> Permissions:
+    raise AssertionError("nothing is to be remembered")
+
+
+class NoRules(Permissions):
+    """No host is allowed or denied."""
+
+    def __init__(self) -> None: ...
+
+    def about_host(self, host: str, port: int) -> None:
+        return None
+
+
 class Tree:
     """Agents that answer at random; `replies` and `agents` count them."""
 
@@ -57,6 +94,8 @@ class Tree:
         self._places = CapacityLimiter(self._most, "a place")
         self._order = InOrder()
         self._concurrency = dice.randint(1, 8)
+        self._person = OnePerson(dice)
+        self._hosts = HostAccess(self._person, NoRules)
         self._running: list[tuple[object, bool, Sequence[str]]] = []
         self._faults: list[str] = []
         self.replies = self.agents = 0
@@ -83,6 +122,7 @@ class Tree:
         reader = replace(tool("read", self._used(slots, writes=False)), reads=_paths)
         tools = [reader, tool("write", self._used(slots, writes=True), writes=_paths)]
         tools.append(tool("alone", self._used(slots, writes=False), parallel_safe=False))
+        tools.append(replace(tool("ask", self._asked), takes_slot=False))
         if depth < NESTING_MAX:
             tools.append(agent_tool(children, ask_beyond=99))
         agent = Agent(self._options(depth, tools))
@@ -118,8 +158,8 @@ class Tree:
             self.agents += 1
             return tool_use("agent", {"description": "d", "prompt": "work"}, id)
         paths: list[Json] = [*self._dice.sample(PATHS, self._dice.randint(1, 2))]
-        name = self._dice.choice(["read", "read", "write", "write", "alone"])
-        return tool_use(name, {} if name == "alone" else {"paths": paths}, id)
+        name = self._dice.choice(["read", "read", "write", "write", "alone", "ask"])
+        return tool_use(name, {} if name in ("alone", "ask") else {"paths": paths}, id)
 
     def _used(self, slots: object, *, writes: bool) -> Execute:
         """Return a body that uses its files for a few turns of the event loop."""
@@ -138,10 +178,31 @@ class Tree:
                 self._faults.append("more calls run than there are slots")
             for _ in range(self._dice.randint(0, 3)):
                 await asyncio.sleep(0)
+            if self._dice.random() < 0.2:
+                await self._reached_a_host()
+            if writes and self._dice.random() < 0.2:  # what it deletes is much
+                await self._asked()
             self._running.remove(mine)
             return "ok"
 
         return use
+
+    async def _asked(self, *_: object) -> str:
+        await self._person.choose(_QUESTION, "the model")
+        return "ok"
+
+    async def _reached_a_host(self) -> None:
+        """Have a command ask for two hosts at once, of which others may have asked for one."""
+        hosts = CommandHosts(self._hosts, "curl", nullcontext)
+        names = [f"{self._dice.randint(1, 9)}.example" for _ in range(2)]
+        await asyncio.gather(*(hosts.decide(name, 443) for name in names))
+
+
+_QUESTION: Final = Question(
+    question="Go on?",
+    header="files",
+    options=[Option(label="Yes", description="y"), Option(label="No", description="n")],
+)
 
 
 def _paths(params: dict[str, list[str]]) -> Sequence[str]:

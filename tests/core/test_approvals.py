@@ -685,3 +685,26 @@ async def test_rejection_reason_is_kept_when_an_earlier_call_is_aborted() -> Non
     await asyncio.wait_for(running, LIMIT_S)
 
     assert texts(agent.state.messages)["t2"] == "not this one"
+
+
+async def test_bug_before_an_approved_call_starts_leaves_no_call_without_a_result() -> None:
+    """S0-42: the next prompt would carry it out, or be refused by the API."""
+    danger, ran = asking()
+    faults: list[Exception] = []
+
+    def prepare(_turn: Turn) -> None:
+        if faults:
+            raise faults.pop()
+
+    model = ScriptedModel(calls(tool_use("danger", {}, "t1")), says("hello"))
+    config = LoopConfig(model=MODEL, stream_fn=model, tools=[danger], prepare=(prepare,))
+    agent, events = listening(Agent(config))
+    await agent.prompt("go")
+    faults.append(ValueError("a broken plugin"))
+    with pytest.raises(ValueError, match="a broken plugin"):
+        await agent.approve("t1")
+
+    [result] = agent.conversation.results_of_last_reply()
+    assert (result.is_error, ran, agent.conversation.open_calls()) == (True, [], [])
+    assert (await agent.prompt("and?")).stop_reason == "end_turn"
+    assert [event.type for event in events].count("agent_start") == 3

@@ -1,6 +1,7 @@
 """A time limit that holds even for work that swallows its cancellation. S1-29."""
 
 import asyncio
+import gc
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -71,3 +72,28 @@ async def test_cancelling_the_caller_cancels_the_work() -> None:
         await running
 
     assert seen == ["ended"]
+
+
+async def test_work_that_was_left_behind_is_kept_until_it_ends() -> None:
+    """The event loop holds tasks weakly: its cleanup would run at any collection of garbage."""
+    ended: list[str] = []
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            try:
+                await asyncio.Event().wait()  # nothing else refers to it
+            finally:
+                ended.append("thrown away")
+
+    work = Bounded(stubborn(), stop_limit_s=0.01)
+    with pytest.raises(Overran):
+        await work.run(0.01)
+    del work
+    gc.collect()
+
+    assert ended == []
+    [left] = asyncio.all_tasks() - {asyncio.current_task()}
+    left.cancel()
+    await asyncio.wait({left}, timeout=LIMIT_S)

@@ -3,12 +3,13 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import ToolContext
+from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.plugins.project_instructions import (
     BYTES_MAX,
     project_instructions,
@@ -410,6 +411,35 @@ async def test_folder_that_a_tool_comes_to_brings_its_instructions_once(
     assert -1 not in order
     assert "in other" not in notes[0]
     assert len({request.system for request in run.model.requests}) == 1
+
+
+async def test_instructions_of_folders_wait_for_the_calls_that_a_person_decides(
+    root: Path,
+) -> None:
+    """S2-18: the folder of a call that was approved later has its instructions, too."""
+    for name in ("src", "other"):
+        (root / name).mkdir(exist_ok=True)
+        (root / name / "AGENTS.md").write_text(f"in {name}")
+
+    async def seen(_context: ToolContext) -> str:
+        return "seen"
+
+    look, asking = tool("look", does(seen)), tool("ask", does(seen))
+    asking = replace(asking, require_approval=Approval(required=True))
+    plugin = project_instructions(
+        root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
+    )
+    paths = {"look": "src/a.py", "ask": "other/b.py"}
+    uses = [tool_use(name, {"path": path}, name) for name, path in paths.items()]
+    run = Contributing([plugin], calls(*uses), says("done"), tools=[look, asking])
+
+    await run.prompt()
+    await run.agent.approve("ask")
+
+    last = run.model.requests[-1].messages
+    roles = [each.role for each in last]
+    assert roles == ["user", "assistant", "toolResult", "toolResult", "user"]
+    assert [name for name in ("src", "other") if f"in {name}" in str(last[-1])] == ["src", "other"]
 
 
 async def touched(
