@@ -80,9 +80,9 @@ class Dialogs:
                 [
                     *quoted_rows(form.message),
                     *([f"it wants: {fields}{more}"] if fields else []),
-                    f"y = {'fill it in' if fields else 'yes'} · n = decline, then Enter"
-                    " · Ctrl-C = cancel",
-                ]
+                ],
+                f"y = {'fill it in' if fields else 'yes'} · n = decline, then Enter"
+                " · Ctrl-C = cancel",
             )
             action = await self._action(form.server, "answer?")
             if action != "accept" or not form.fields:
@@ -99,13 +99,10 @@ class Dialogs:
             return "decline"
 
         async def ask() -> Action:
+            self._draw([Row(f"{named(server)} wants you to visit a page", "title")])
             self._show(
-                [
-                    f"{named(server)} wants you to visit a page:",
-                    *quoted_rows(message),
-                    *page_rows(url),
-                    "y = open it in the browser · n = decline, then Enter · Ctrl-C = cancel",
-                ]
+                [*quoted_rows(message), *page_rows(url)],
+                "y = open it in the browser · n = decline, then Enter · Ctrl-C = cancel",
             )
             action = await self._action(server, "open it?")
             if action == "accept":
@@ -120,13 +117,12 @@ class Dialogs:
         async def ask() -> bool:
             conversation = [("system", request.system_prompt)]
             conversation += [(role, shown_text(blocks)) for role, blocks in request.messages]
+            title = f"{named(request.server)} wants to ask {model} at your expense"
+            most = f"at most {request.max_tokens:,} tokens"
+            self._draw([Row(title, "title", beside=most)])
             self._show(
-                [
-                    f"{named(request.server)} wants to ask {model}, at your expense and for at most"
-                    f" {request.max_tokens:,} tokens:",
-                    *(row for role, text in conversation for row in quoted_rows(text, role)),
-                    "y = allow it · n = refuse, then Enter",
-                ]
+                [row for role, text in conversation for row in quoted_rows(text, role)],
+                "y = allow it · n = refuse, then Enter",
             )
             return await self._action(request.server, "allow?") == "accept"
 
@@ -161,8 +157,11 @@ class Dialogs:
         key = await self._prompt.choose_key(f"{reveal(server)}: {question} (y/n) ", "yn")
         return _ACTIONS[key]
 
-    def _show(self, rows: Iterable[str]) -> None:
+    def _show(self, rows: Iterable[str], keys: str = "") -> None:
+        """Show *rows*, and faint below them what the *keys* do."""
         self._lines.aside("\n".join(rows))
+        if keys:
+            self._lines.aside(keys, "dim")
         self._before_asking()
 
     def _warn(self, text: str) -> None:

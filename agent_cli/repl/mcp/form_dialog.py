@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -24,8 +24,8 @@ _EMPTY: Final = "-"
 class FormDialog:
     """Shows the form, asks for each field until the value is valid, and has the user review it."""
 
-    def __init__(self, form: Form, prompt: Dialogue, show: Callable[[Iterable[str]], None]) -> None:
-        """Ask nothing yet; *show* writes rows."""
+    def __init__(self, form: Form, prompt: Dialogue, show: Callable[..., None]) -> None:
+        """Ask nothing yet; *show* writes rows, and faint below them what the keys do."""
         self._form = form
         self._prompt = prompt
         self._show = show
@@ -54,9 +54,9 @@ class FormDialog:
                         f"  {number} {label(field)}: {_given(field, values) or '-'}"
                         for number, field in enumerate(fields, 1)
                     ),
-                    "y = send · n = decline · a number = change that field, then Enter"
-                    " · Ctrl-C = cancel",
-                ]
+                ],
+                "y = send · n = decline · a number = change that field, then Enter"
+                " · Ctrl-C = cancel",
             )
             answer = await self._prompt.choose_next(f"{self._server}: send? (y/n/number) ", ENTER)
             match answer.strip().lower():

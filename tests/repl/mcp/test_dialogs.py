@@ -144,7 +144,7 @@ async def test_page_is_shown_in_full_with_its_host_before_opening() -> None:
     assert await dialogs.visit_page(server="docs", message="Please pay", url=url) == "accept"
 
     assert person.seen == [
-        "MCP server docs wants you to visit a page:",
+        "MCP server docs wants you to visit a page",
         "  │ Please pay",
         "  http://docs.example@p\\u0430y.example/1\\u202e",
         "  host: p\\u0430y.example",
@@ -188,7 +188,7 @@ async def test_sampling_request_shows_the_messages_and_the_model() -> None:
 
     assert answers == [True, False, False]
     assert person.seen[:9] == [
-        "MCP server docs wants to ask model-1, at your expense and for at most 2,000 tokens:",
+        "MCP server docs wants to ask model-1 at your expense · at most 2,000 tokens",
         "  system │ Count.",
         "  user │ 2 + 2?",
         "  user │ Quick",
