@@ -199,7 +199,7 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
         if is_refused(prompt):
             # A cut made meanwhile still applies, and may begin at an entry left out here.
             gone |= {output.id: len(kept) for output in said}
-            said = [out for out in said if isinstance(out, CompactionOutput | TrimOutput)]
+            said = [out for out in said if _is_cut(out)]
         for output in said:
             if output.id in withdrawn:
                 gone[output.id] = len(kept)
@@ -332,6 +332,13 @@ def _fold(shown: Iterable[Output]) -> Iterator[Output]:
                 yield _with_notes(output, summaries[output.tool_call_id])
             case _:
                 yield output
+
+
+def _is_cut(output: Output) -> bool:
+    """Return whether *output* leaves something out of the requests behind it."""
+    if isinstance(output, CustomOutput):
+        return output.name == LEFT_OUT
+    return isinstance(output, CompactionOutput | TrimOutput)
 
 
 def _left_out(shown: Iterable[Output]) -> dict[str, Json]:

@@ -6,7 +6,7 @@ keeps all that was sent before.
 
 from agent_cli.contracts.messages import EFFORT, CustomMessage
 from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import shown
 from agent_cli.core.turn import Turn
 
 
@@ -18,8 +18,8 @@ def note_effort(turn: Turn) -> None:
 
 
 def _noted(turn: Turn) -> str:
-    level = ""
-    for output in entries(turn.conversation.prompts):
+    level = ""  # of what is shown: a refused prompt takes its note with it
+    for output in shown(turn.conversation.prompts):
         match output:
             case CustomOutput(name="effort", data={"level": str(level)}):
                 pass

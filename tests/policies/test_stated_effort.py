@@ -31,3 +31,17 @@ async def test_change_is_recorded_at_the_message_it_begins_with() -> None:
         ["high", None, ""],
         [None, "high", "", "low"],
     ]
+
+
+async def test_level_is_noted_again_where_its_prompt_was_left_out() -> None:
+    """A refused prompt leaves the context with its note."""
+    options = LoopConfig(prepare=[note_effort])
+    refused = says("no", stop_reason="refusal")
+    agent, model, _ = scripted_agent(refused, says("ok"), options=options)
+    agent.set_thinking_level("high")
+    await agent.prompt("one")
+    await agent.prompt("two")
+
+    (sent,) = model.requests[-1].messages
+    assert isinstance(sent, UserMessage)
+    assert (sent.text, sent.effort) == ("two", "high")
