@@ -13,6 +13,9 @@ waiting holders, the one furthest down waits for work that is running. A call th
 (`Tool.takes_slot` is False) holds nothing from 2 to 4; the agents that it waits for have
 places, slots and files of their own.
 
+A running command may ask a person about a host or a deletion. Such a question waits for the open
+ones, first of its kind and then of any kind, and takes nothing else meanwhile.
+
 A wait for 1 to 4, or for a reservation (`policies/accounts.py`), ends after a limit within which
 nobody ahead has moved. Its error says who holds what. A wait for a model or a process has the limit
 of its provider or tool; a wait for a person has none, and the person can stop it.

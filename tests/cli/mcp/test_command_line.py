@@ -515,6 +515,20 @@ def test_exercise_accepts_a_url(http_server: "HttpServer") -> None:
     assert "MCP server '127.0.0.1', list of its tools: " in last_words
 
 
+def test_exercise_answers_the_questions_of_a_server_by_its_url() -> None:
+    """S1c-1: what it would store stays in memory; the rest is as for a configured server."""
+    server = HttpServer("http", FULL_SERVER)
+    try:
+        ask = ("exercise", server.url, "--call", "ask={}", "--call", "where={}")
+        code, said = mcp(*ask, "--elicit", "accept-defaults", "--protocol", "legacy")
+    finally:
+        server.kill()
+
+    assert code == 0
+    assert "{}: ok: accept: {'colour': 'green', 'count': 1}" in said
+    assert f"{{}}: ok: {Path.cwd().as_uri()}" in said
+
+
 def test_local_server_is_yours_in_this_folder_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes before the project's and your own of the same name; `remove` finds it."""
     mcp("add", "docs", "everywhere")
