@@ -64,7 +64,7 @@ class OnePerson(ModelsPerson):
         self._turn = asyncio.Lock()
         self.questions = 0
 
-    async def choose(self, question: Question, who: str) -> str | None:
+    async def choose(self, question: Question, who: str, *, steers: bool = False) -> str | None:
         async with self._turn:
             self.questions += 1
             for _ in range(self._dice.randint(0, 3)):

@@ -34,8 +34,8 @@ def test_arguments_are_completed_after_the_name_of_a_command() -> None:
     def offered(before: str) -> list[str]:
         return [choice.text for choice in choices(before)]
 
-    assert offered("/mode ") == ["ask", "auto-edit", "plan", "yolo"]
-    assert offered("/mode a") == ["ask", "auto-edit"]
+    assert offered("/mode ") == ["ask", "auto-edit", "auto", "plan", "yolo"]
+    assert offered("/mode a") == ["ask", "auto-edit", "auto"]
     assert offered("/model h") == ["high"]
     assert offered("/effort mi") == ["minimal"]
     assert offered("/theme li") == ["light"]
