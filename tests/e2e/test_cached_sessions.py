@@ -289,7 +289,10 @@ def _large_session_of_before() -> None:
 
 @pytest.mark.parametrize("wanted", ["true", "false"])
 def test_old_results_are_left_out_where_that_saves_money_and_can_be_recalled(wanted: str) -> None:
-    """After a pause, which costs the cache anyway; the user and the model are told."""
+    """After a pause, which costs the cache anyway; the user and the model are told.
+
+    leave_out_old_results switches it off.
+    """
     switch = {"AGENT_CLI_HISTORY__LEAVE_OUT_OLD_RESULTS": wanted}
     back = reply(tool_use("recall", {"entry": 2}))
     with serve_in_thread(back, *[reply("Fine.")] * 3) as api:

@@ -310,6 +310,7 @@ def keeps_words() -> bool:
 
 
 def tail_after_compaction() -> int:
+    """Return the number of messages after a compaction: the signed summary is one of them."""
     return len(compacting()[-1]["messages"])
 
 
@@ -699,7 +700,7 @@ ROWS = (
         "compaction.protected_tail_messages",
         "compaction.protected_tail_messages = 2",
         tail_after_compaction,
-        3,
+        4,
         base="compaction.threshold_tokens = 10000\n",
     ),
     Row(
