@@ -7,6 +7,7 @@ only if it leads to the same folder for us. Imports little: see `system/launcher
 import os
 import stat
 import struct
+from functools import partial
 from typing import NamedTuple
 
 from agent_cli.undo.listener import StoppedCall, bytes_of, text_of
@@ -17,6 +18,7 @@ _LINKS_MAX = 40
 _HELD_MAX = 16
 _OUTSIDE_MAX = 1000
 _UNIX = 1
+_TABLE_BYTES = 1 << 16
 _NEVER_OURS = ("/dev/null", "/dev/tty")
 _OWN = (("/proc/self/", ""), ("/proc/thread-self/", ""), ("/dev/fd/", "fd/"))
 _STREAMS = {"/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
@@ -67,6 +69,7 @@ class Locations:
         self._outside: set[Key] = set()
         # What is mounted in the workspace is not held, or it could not be unmounted.
         self._devices = {found.st_dev for root in roots if (found := _found(root))}
+        self._covered: frozenset[str] | None = None
 
     def forget(self) -> None:
         """Look anew which folders are outside: one has moved, or a new one has its inode."""
@@ -80,15 +83,21 @@ class Locations:
         Raises:
             OSError: The path leads nowhere, so the call will fail.
         """
-        descriptor = _AT_CURRENT
-        if folder is not None:
-            # An int: the upper half of the register may hold anything.
-            descriptor = (call.arguments[folder] + _INT_BIAS & 0xFFFFFFFF) - _INT_BIAS
+        descriptor = _descriptor(call, folder)
         address = 0 if path is None else call.arguments[path]
         text = text_of(call.pid, address) if address else ""
         if not text:
             return self._opened(call.pid, descriptor)
         return self._at(call.pid, descriptor, text, follows=follows)
+
+    def inode(self, call: StoppedCall, folder: int | None) -> Key:
+        """Return the device and inode of the open file that argument number *folder* names.
+
+        Raises:
+            OSError: There is none, so the call will fail.
+        """
+        found = os.stat(f"/proc/{call.pid}/fd/{_descriptor(call, folder)}")
+        return found.st_dev, found.st_ino
 
     def bound(self, call: StoppedCall) -> Location | None:
         """Return the socket file that a call of `bind` makes; None if it makes none of ours.
@@ -150,14 +159,17 @@ class Locations:
             else:
                 location = self._in(folder, name)
                 if not (follows and location.found and stat.S_ISLNK(location.found.st_mode)):
-                    return self._seen(location, f"{parent}/{name}")
+                    return self._seen(location, f"{parent}/{name}", pid)
                 target = os.readlink(location.path)
             base, text = parent, target
         return None
 
-    def _seen(self, location: Location, theirs: str) -> Location | None:
+    def _seen(self, location: Location, theirs: str, pid: int) -> Location | None:
         """Return *location* if the command sees the same file: no other is mounted over it."""
-        if self._has_own_mounts and location.found:
+        if self._covered is None:
+            # Once: in its sandbox a command can mount nothing.
+            self._covered = _mount_names(pid) if self._has_own_mounts else frozenset()
+        if location.name in self._covered and location.found:
             there = _found(theirs)
             if there is None or not _is_same(there, location.found):
                 return None
@@ -214,6 +226,29 @@ class Locations:
             os.close(self._held.pop(next(iter(self._held))))
         self._held[key] = held
         return held
+
+
+def _descriptor(call: StoppedCall, folder: int | None) -> int:
+    if folder is None:
+        return _AT_CURRENT
+    # An int: the upper half of the register may hold anything.
+    return (call.arguments[folder] + _INT_BIAS & 0xFFFFFFFF) - _INT_BIAS
+
+
+def _mount_names(pid: int) -> frozenset[str]:
+    """Return the last names of all that is mounted for the process *pid*."""
+    descriptor = os.open(f"/proc/{pid}/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        table = b"".join(iter(partial(os.read, descriptor, _TABLE_BYTES), b""))
+    finally:
+        os.close(descriptor)
+    return frozenset(
+        # Spaces and the like are written in octal.
+        os.fsdecode(line.split(b" ")[4].decode("unicode_escape").encode("latin-1")).rpartition("/")[
+            2
+        ]
+        for line in table.splitlines()
+    )
 
 
 def _absolute(pid: int, base: str, text: str) -> tuple[str, str]:

@@ -50,6 +50,7 @@ class ChangeRecorder:
         self._count = 0
         self._moves: dict[str, list[tuple[int, str]]] = {}
         self._why_given_up = ""
+        self._prefix = f"{os.getpid():x}-"
         self.touched: dict[str, int] = {}
 
     def write_line(self, line: bytes) -> None:
@@ -79,6 +80,8 @@ class ChangeRecorder:
                 self._move(call, kind)
             case "bind":
                 self._made(self._unrefused(self._locations.bound(call)))
+            case "meta" if kind.path is None and self._is_known(call, kind.folder):
+                pass
             case _:
                 follows = kind.follows
                 if kind.flags is not None and call.arguments[kind.flags] & _NO_FOLLOW:
@@ -134,6 +137,12 @@ class ChangeRecorder:
         self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool
     ) -> Location | None:
         return self._unrefused(self._locations.named(call, folder, path, follows=follows))
+
+    def _is_known(self, call: StoppedCall, folder: int | None) -> bool:
+        """Return whether nothing is left to record of the open file that *call* describes anew."""
+        return (
+            not self._losses.is_refused and self._locations.inode(call, folder) in self._described
+        )
 
     def _unrefused(self, location: Location | None) -> Location | None:
         if location and self._losses.is_refused:
@@ -227,6 +236,7 @@ class ChangeRecorder:
             return
         # A folder of its own too: what was moved there must get out of it again.
         if location.key in self._own and not stat.S_ISDIR(location.found.st_mode):
+            self._described.discard((location.found.st_dev, location.found.st_ino))
             return
         self._around(location)
         self._keep_name(location.path, location.found, location.held)
@@ -312,12 +322,14 @@ class ChangeRecorder:
             raise
 
     def _described_anew(self, location: Location | None) -> None:
-        if location is None or location.found is None or location.key in self._own:
+        if location is None or location.found is None:
             return
         inode = (location.found.st_dev, location.found.st_ino)
         if inode in self._described:
             return
         self._described.add(inode)
+        if location.key in self._own:
+            return
         attributes = images.attributes_of(location.path)
         self._add("meta", location.path, "", State.of(location.found), attributes)
 
@@ -355,5 +367,6 @@ class ChangeRecorder:
         self.write_line(ChangeRecord(kind, time.time_ns(), path, to, state, attributes).line())
 
     def _next_kept(self) -> str:
-        # A second keeper of the same command may go on in this folder.
-        return f"{self._folder}/{os.getpid():x}-{self._count + 1:x}"
+        # A second keeper of the same command may go on in this folder. Long names: the kernel
+        # searches a block of the folder for room, and finds it sooner where few names fill one.
+        return f"{self._folder}/{self._prefix}{self._count + 1:040x}"

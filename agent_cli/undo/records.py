@@ -29,7 +29,7 @@ EDITION = 1
 INCOMPLETE = 0o400
 """The mode of a log that misses something: a full disk can still take a mode, but no line."""
 
-_encoded = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_quoted = json.encoder.encode_basestring_ascii
 
 
 class State(NamedTuple):
@@ -87,7 +87,12 @@ class ChangeRecord(NamedTuple):
 
     def line(self) -> bytes:
         """Return the line of the log."""
-        return _encoded(self).encode() + b"\n"
+        # By hand: an encoder takes three times as long, for each change of each file.
+        kind, at_ns, path, to, state, attributes = self
+        numbers = f"[{','.join(map(str, state))}]" if state else "null"
+        rest = json.dumps(attributes) if attributes is not None else "null"
+        line = f'["{kind}",{at_ns},{_quoted(path)},{_quoted(to)},{numbers},{rest}]\n'
+        return line.encode()
 
     @classmethod
     def parse(cls, found: list[Any]) -> "ChangeRecord":

@@ -6,17 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.events import PromptStarted, SessionOpened
-from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
-from agent_cli.core.conversation import Conversation
 from agent_cli.sandbox.report import State
-from agent_cli.system.launching import Watched
 from agent_cli.undo.listener import why_missing
-from agent_cli.undo.logs import Loss
-from agent_cli_tools import Workspace
-from agent_cli_tools.bash import bash_tool
-from agent_cli_tools.snapshots import Snapshots
+from tests.sandbox.watched_bash import Bash
 from tests.sandbox.world import World, world
 from tests.tools.undoing import fill, tree
 
@@ -30,40 +22,6 @@ def place(request: pytest.FixtureRequest) -> Iterator[World]:
     state: State = request.param
     with world(state) as made:
         yield made
-
-
-class Bash:
-    """The tool in a world, whose changes are recorded."""
-
-    def __init__(self, place: World, state: Path) -> None:
-        def watched(folder: Path, command: str) -> Watched:
-            return Watched(
-                module="agent_cli.undo.watch",
-                folder=str(folder),
-                roots=[str(place.root)],
-                copy_bytes_max=1_000_000,
-                header={"command": command},
-                ask_beyond_files=self.ask_beyond_files,
-            )
-
-        async def decide(_command: str, loss: Loss) -> bool:
-            self.asked.append(loss.next)
-            return False
-
-        self.state = state
-        self.ask_beyond_files = 0
-        self.asked: list[str] = []
-        self.snapshots = Snapshots(state, only_reads=lambda _command: False, watched=watched)
-        self.snapshots.decide = decide
-        self.snapshots(SessionOpened("s-1", "path"))
-        self.snapshots(PromptStarted(Conversation().begin()))
-        self.tool = bash_tool(Workspace(place.root, keeper=self.snapshots), place.sandbox)
-
-    async def __call__(self, command: str) -> str:
-        params = check_input(self.tool, {"command": command})
-        result = await self.tool.execute("1", params, CancelToken(), ToolContext())
-        assert isinstance(result, ToolResult)
-        return result.text
 
 
 @pytest.mark.parametrize(
