@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["open", "openat2", "gone", "move", "made", "bind", "write", "meta"]
+Kind: TypeAlias = Literal["open", "openat2", "gone", "move", "made", "link", "bind", "write", "meta"]
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_CREAT
 
@@ -72,8 +72,8 @@ _X86_64 = _NEWER | {
     259: Call("made", 0, 1),
     88: Call("made", None, 1),
     266: Call("made", 1, 2),
-    86: Call("made", None, 1),
-    265: Call("made", 2, 3),
+    86: Call("link", None, 1),
+    265: Call("link", 2, 3),
     49: Call("bind", None, 1),
     76: Call("write", None, 0, follows=True),  # truncate; ftruncate needs a file open for writing
     # chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat
@@ -107,7 +107,7 @@ _AARCH64 = _NEWER | {
     34: Call("made", 0, 1),
     33: Call("made", 0, 1),
     36: Call("made", 1, 2),
-    37: Call("made", 2, 3),
+    37: Call("link", 2, 3),
     200: Call("bind", None, 1),
     45: Call("write", None, 0, follows=True),
     # fchmod, fchmodat, fchownat, fchown, utimensat

@@ -91,6 +91,8 @@ class ChangeRecorder:
                     case "made":
                         self._locations.forget()  # a new folder may have the inode of an old one
                         self._made(found)
+                    case "link":
+                        self._linked(found)
                     case "gone":
                         self._gone(found)
                     case "write":
@@ -223,6 +225,14 @@ class ChangeRecorder:
             return
         self._around(location)
         self._own.add(location.key)
+        self._add("made", location.path)
+
+    def _linked(self, location: Location | None) -> None:
+        """Record one more name of a file, which may be there before the command: not its own."""
+        if location is None or location.found:
+            return
+        self._around(location)
+        self._own.discard(location.key)
         self._add("made", location.path)
 
     def _comes(self, location: Location) -> None:

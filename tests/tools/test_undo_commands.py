@@ -130,6 +130,9 @@ COMMANDS = [
     "tar cf - data | (mkdir n && cd n && tar xf -) && rm -rf data && mv n/data .",
     "for i in 1 2 3; do (for j in 1 2 3; do echo $i > f$i$j; mv f$i$j src/p$j; done) & done; wait",
     "touch -d 2001-01-01 src/a5.py src; ln src/a4.py more; cp -a src copy; rm -r src",
+    "ln src/a4.py more; echo x >> more; ln src/a5.py mode; chmod 600 mode; ln src/a6.py to/.. || :",
+    "ln src/a4.py one; rm src/a4.py; echo x > one; mv src/a5.py two; ln two three; echo x > three",
+    "ln src/a4.py one; mv one two; truncate -s 0 two; ln src/a5.py t; mkdir d; mv t d; : > d/t",
 ]
 
 
