@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -155,31 +156,58 @@ def test_what_a_killed_command_did_until_then_is_undone(
     """
     chance = random.Random(7)
     for number in range(6):
+        killed_command(launcher, tmp_path / str(number), victim, chance)
+
+
+@pytest.mark.slow
+def test_two_hundred_kills_lose_nothing(launcher: Launcher, tmp_path: Path) -> None:
+    """60 commands whose undo is killed twice more, and 40 questions; at any moment."""
+    chance = random.Random(35)
+    for number in range(100):
         base = tmp_path / str(number)
-        root = base / "work"
-        fill(root)
-        before = tree(root)
-        command = (
-            "while :; do for f in src/*.py; do echo x > $f; mv $f $f.new; rm $f.new; done; done"
-        )
-        link = begin(launcher, root, base / "log", f"rm data/p1.bin; {command}")
-        found(link, "pid")
-        deleted = root / "data/p1.bin"
-        wait_until(partial(is_gone, deleted))
-        time.sleep(chance.random() / 50)  # any moment will do
-        if victim == "keeper":
-            os.kill(keeper_of(link), signal.SIGKILL)
-        link.end(LIMIT_S)
-        wait_until(partial(is_over, base / "log"))
+        victim = chance.choice(["session", "keeper"])
+        if number % 5 < 3:
+            killed_command(launcher, base, victim, chance, undos=2)
+        else:
+            base.mkdir()
+            killed_question(launcher, base, victim, chance.randrange(1, 15))
+        shutil.rmtree(base)
 
-        log = logged(base / "log")
-        plan(base / "plan", log)
-        outcome = carry_out(base / "plan")
-        drop_kept(log.folder)
 
-        assert (log.ended_ns > 0) == (victim == "session")
-        assert outcome.faults == []
-        assert tree(root) == before
+def killed_command(
+    launcher: Launcher, base: Path, victim: str, chance: random.Random, undos: int = 0
+) -> None:
+    """Kill a command at any moment, and its undo *undos* times; all is as before in the end."""
+    root = base / "work"
+    fill(root)
+    before = tree(root)
+    command = "while :; do for f in src/*.py; do echo x > $f; mv $f $f.new; rm $f.new; done; done"
+    link = begin(launcher, root, base / "log", f"rm data/p1.bin; {command}")
+    found(link, "pid")
+    wait_until(partial(is_gone, root / "data/p1.bin"))
+    time.sleep(chance.random() / 50)  # any moment will do
+    if victim == "keeper":
+        os.kill(keeper_of(link), signal.SIGKILL)
+    link.end(LIMIT_S)
+    wait_until(partial(is_over, base / "log"))
+
+    log = logged(base / "log")
+    plan(base / "plan", log)
+    for _ in range(undos):
+        if (child := os.fork()) == 0:
+            try:
+                carry_out(base / "plan")
+            finally:
+                os._exit(0)
+        time.sleep(chance.random() / 100)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    outcome = carry_out(base / "plan")
+    drop_kept(log.folder)
+
+    assert (log.ended_ns > 0) == (victim == "session")
+    assert outcome.faults == []
+    assert tree(root) == before
 
 
 @pytest.mark.parametrize("victim", ["session", "keeper"])
@@ -187,21 +215,25 @@ def test_kill_while_a_question_stands_is_a_no(
     launcher: Launcher, tmp_path: Path, victim: str
 ) -> None:
     """The call that stands still never happens, and what was done before it is undone."""
-    root = tmp_path / "work"
+    killed_question(launcher, tmp_path, victim, 3)
+
+
+def killed_question(launcher: Launcher, base: Path, victim: str, ask_beyond: int) -> None:
+    root = base / "work"
     fill(root)
     before = tree(root)
-    link = begin(launcher, root, tmp_path / "log", "rm -r src; rm -r data", 3)
+    link = begin(launcher, root, base / "log", "rm -r src; rm -r data", ask_beyond)
     found(link, "asks")
     next_one = Path(link.found("asks")["asks"]["next"])
     if victim == "keeper":
         os.kill(keeper_of(link), signal.SIGKILL)
     link.end(LIMIT_S)
-    wait_until(partial(is_over, tmp_path / "log"))
+    wait_until(partial(is_over, base / "log"))
 
     assert next_one.exists()
-    log = logged(tmp_path / "log")
-    plan(tmp_path / "plan", log)
-    outcome = carry_out(tmp_path / "plan")
+    log = logged(base / "log")
+    plan(base / "plan", log)
+    outcome = carry_out(base / "plan")
     drop_kept(log.folder)
     assert outcome.faults == []
     assert tree(root) == before
