@@ -52,6 +52,7 @@ LOADS = [
         "four writers",
         "1.3",
         "for w in 1 2 3 4; do (for i in {1..300}; do echo $i > w$w-$i; done) & done; wait",
+        rounds=11,
     ),
     Load(f"git checkout of {FILES}", "1.4", "git checkout -q HEAD~1", _REPOSITORY),
     Load(
@@ -207,7 +208,9 @@ async def main() -> None:
         print("measured on Linux only")
         return
     names = sys.argv[1:]
-    loads = [load for load in LOADS if not names or any(name in load.name for name in names)]
+    loads = [load for load in LOADS if load.name in names] or [
+        load for load in LOADS if not names or any(name in load.name for name in names)
+    ]
     if not loads:
         source, command = names
         loads = [Load(command[:24], "", command, source=Path(source))]

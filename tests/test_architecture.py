@@ -106,6 +106,7 @@ SLEEPERS = {
     "e2e/test_signals/": "the signal comes at a random moment of the program's life",
     "mcp_client/test_features/": "a person thinks for longer than the time limit of a call",
     "providers/test_progress/": "time limits themselves",
+    "undo/test_kills/": "the kill comes at a random moment of the undo",
     "repl/live/test_random_input/": "keys come at random moments, as from a person",
 }
 HANGS_S = 300  # A script that sleeps this long stands for a program that hangs.

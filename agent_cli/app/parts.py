@@ -204,14 +204,13 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
     """
     here, limits = place(startup), startup.loaded.settings.undo
 
-    def only_reads(command: str) -> bool:
+    def only_reads(command: str) -> bool:  # reads what does not matter, but changes nothing
         from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
             CommandRules,
             judge,
         )
         from agent_cli.policies.shell.repository import names_no_program  # noqa: PLC0415
 
-        # What it reads does not matter here, only whether it changes something.
         is_safe = startup.trusted or names_no_program(here.root)
         place = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
         return judge(command, CommandRules(), place).read_only
@@ -226,6 +225,7 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
             roots=[str(root) for root in roots],
             copy_bytes_max=round(limits.max_mb * 1_000_000),
             header={"command": command},
+            takes_rights=limits.commands == "always",
             ask_beyond_files=limits.ask_beyond_files,
             ask_beyond_bytes=round(limits.ask_beyond_mb * 1_000_000),
             store=str(paths.changes_dir()) if paths.changes_dir() in folder.parents else "",
@@ -235,7 +235,7 @@ def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> 
         paths.changes_dir(),
         only_reads=only_reads,
         is_foreign=lambda tool: tool.startswith("mcp__"),
-        watched=watched if limits.commands == "auto" else None,
+        watched=watched if limits.commands != "off" else None,
         keep_days=limits.keep_days,
         bytes_max=round(limits.max_gb * 1_000_000_000),
     )

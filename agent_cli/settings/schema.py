@@ -36,7 +36,7 @@ from agent_cli.settings.rules import (
 
 Strategy: TypeAlias = Literal["summarize", "none"]
 SandboxMode: TypeAlias = Literal["auto", "required", "off"]
-CommandUndo: TypeAlias = Literal["auto", "off"]
+CommandUndo: TypeAlias = Literal["auto", "off", "always"]
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 LEVELS = ("debug", "info", "warning", "error")
 # The level names of other logging libraries, as in settings files of older programs.
@@ -148,7 +148,7 @@ class UndoSettings(NamedTuple):
     A command that deletes or overwrites more than `ask_beyond_files`, or `ask_beyond_mb` in all,
     stands still until a person has answered; 0 is no limit. Records are removed `keep_days` after
     their session's last change, and the oldest kept files beyond `max_gb`, unless that is 0.
-    Commands that `leave_out` names are not watched.
+    Commands that `leave_out` names are not watched; with "auto", nor those that may gain rights.
     """
 
     commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "off"

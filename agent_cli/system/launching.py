@@ -65,6 +65,7 @@ class Watched:
         roots: The real folders whose files are recorded.
         copy_bytes_max: Larger files are not copied.
         header: Fields of the first line of the log.
+        takes_rights: Whether it is recorded even if `sudo` and the like then fail in it.
     """
 
     module: str
@@ -75,6 +76,7 @@ class Watched:
     store: str = ""
     ask_beyond_files: int = 0
     ask_beyond_bytes: int = 0
+    takes_rights: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

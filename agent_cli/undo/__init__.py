@@ -8,7 +8,9 @@ The first half runs in a command's keeper and imports little; see `system/launch
     calls       the watched system calls, and the kernel's filter program for them
     listener    receive calls that stand still, and let them go on or fail
     locations   the file that a call names, as a path of ours in the workspace
+    change_log  write the log, also where the disk is full
     recorder    what is recorded before a call goes on
+    moves       what recorded files are called after their folders were renamed
     images      keep a file: a hard link, a clone or a copy
     records     one JSON line for each record, in order
 

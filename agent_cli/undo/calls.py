@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["open", "openat2", "gone", "move", "made", "link", "bind", "write", "meta"]
+Kind: TypeAlias = Literal[
+    "open", "openat2", "gone", "move", "made", "link", "bind", "write", "meta"
+]
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_CREAT
 
@@ -33,7 +35,7 @@ class Call(NamedTuple):
         path: Which argument is the address of the path; None: the folder's descriptor is the file.
         flags: Which argument has flags; None for none.
         follows: Whether it follows a link at the end of the path, without flags that say so.
-        target: For a move: the arguments for its second path.
+        target: For a move: the arguments for its second path; for a link: for the linked file.
     """
 
     kind: Kind
@@ -72,8 +74,8 @@ _X86_64 = _NEWER | {
     259: Call("made", 0, 1),
     88: Call("made", None, 1),
     266: Call("made", 1, 2),
-    86: Call("link", None, 1),
-    265: Call("link", 2, 3),
+    86: Call("link", None, 1, target=(None, 0)),
+    265: Call("link", 2, 3, flags=4, target=(0, 1)),
     49: Call("bind", None, 1),
     76: Call("write", None, 0, follows=True),  # truncate; ftruncate needs a file open for writing
     # chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat
@@ -107,7 +109,7 @@ _AARCH64 = _NEWER | {
     34: Call("made", 0, 1),
     33: Call("made", 0, 1),
     36: Call("made", 1, 2),
-    37: Call("link", 2, 3),
+    37: Call("link", 2, 3, flags=4, target=(0, 1)),
     200: Call("bind", None, 1),
     45: Call("write", None, 0, follows=True),
     # fchmod, fchmodat, fchownat, fchown, utimensat

@@ -31,6 +31,7 @@ class Location(NamedTuple):
 
     Attributes:
         folder: The device and inode of the folder around it.
+        name: Its last name; "" for a root, whose own description may change, but nothing else.
         found: What is there; None for nothing.
         held: A descriptor of the folder, while this call is recorded; -1: none is open.
     """
@@ -99,6 +100,17 @@ class Locations:
         found = os.stat(f"/proc/{call.pid}/fd/{_descriptor(call, folder)}")
         return found.st_dev, found.st_ino
 
+    def seen_at(self, call: StoppedCall, folder: int | None, path: int | None) -> os.stat_result:
+        """Return what the command sees at a path, wherever it is.
+
+        Raises:
+            OSError: Nothing, so the call will fail.
+        """
+        descriptor = _descriptor(call, folder)
+        text = text_of(call.pid, 0 if path is None else call.arguments[path])
+        base, text = _absolute(call.pid, _base(call.pid, descriptor), text)
+        return os.lstat(f"{base}/{text}")
+
     def bound(self, call: StoppedCall) -> Location | None:
         """Return the socket file that a call of `bind` makes; None if it makes none of ours.
 
@@ -114,11 +126,11 @@ class Locations:
 
     def _opened(self, pid: int, descriptor: int) -> Location | None:
         """Return the location of an open file."""
-        open_at = f"/proc/{pid}/" + ("cwd" if descriptor == _AT_CURRENT else f"fd/{descriptor}")
+        open_at = _base(pid, descriptor)
         path = os.readlink(open_at)
-        if not path.startswith(self._within):
+        if not f"{path}/".startswith(self._within):
             return None
-        location = self._ours(path)
+        location = self._whole(path)
         theirs = os.stat(open_at)
         if location is None or location.found is None or not _is_same(location.found, theirs):
             return None  # deleted, or on a mount of the command's own
@@ -143,7 +155,7 @@ class Locations:
     def _at(self, pid: int, descriptor: int, text: str, *, follows: bool) -> Location | None:
         if text in _NEVER_OURS:
             return None
-        base = f"/proc/{pid}/" + ("cwd" if descriptor == _AT_CURRENT else f"fd/{descriptor}")
+        base = _base(pid, descriptor)
         for _ in range(_LINKS_MAX):
             base, text = _absolute(pid, base, text)
             parent, _slash, name = f"{base}/{text}".rstrip("/").rpartition("/")
@@ -177,7 +189,14 @@ class Locations:
 
     def _folder_itself(self, path: str) -> Location | None:
         folder = self._folder(path)
-        return self._ours(folder.path) if folder and folder.path not in self._roots else None
+        return self._whole(folder.path) if folder else None
+
+    def _whole(self, path: str) -> Location | None:
+        """Return the location of our folder or file *path*, which may be a root itself."""
+        if path not in self._roots:
+            return self._ours(path)
+        found = os.lstat(path)
+        return Location(path, (found.st_dev, found.st_ino), "", found)
 
     def _folder(self, path: str) -> _Folder | None:
         """Return the folder that *path* leads to; None if it is not ours."""
@@ -233,6 +252,10 @@ def _descriptor(call: StoppedCall, folder: int | None) -> int:
         return _AT_CURRENT
     # An int: the upper half of the register may hold anything.
     return (call.arguments[folder] + _INT_BIAS & 0xFFFFFFFF) - _INT_BIAS
+
+
+def _base(pid: int, descriptor: int) -> str:
+    return f"/proc/{pid}/cwd" if descriptor == _AT_CURRENT else f"/proc/{pid}/fd/{descriptor}"
 
 
 def _mount_names(pid: int) -> frozenset[str]:

@@ -4,30 +4,28 @@ The order of records is that of the calls. A file that the command itself made i
 whatever happens to it later. Imports little: see `system/launcher`.
 """
 
-import contextlib
 import errno
-import json
 import os
 import stat
 import struct
-import time
 
 from agent_cli.undo import images
 from agent_cli.undo.calls import Call
+from agent_cli.undo.change_log import ChangeLog
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
-from agent_cli.undo.records import INCOMPLETE, ChangeRecord, State
+from agent_cli.undo.moves import Moves
+from agent_cli.undo.records import State
 from agent_cli.undo.space import KeptSpace, size_of
 
-_NO_FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 1, 2
+_NO_FOLLOW, _FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 0x400, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
-_THE_REST = "what the command changed after that"
 _NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
 
 
-class ChangeRecorder:
+class ChangeRecorder(ChangeLog):
     """The log of one command.
 
     Attributes:
@@ -38,8 +36,8 @@ class ChangeRecorder:
         self, folder: str, log: int, locations: Locations, space: KeptSpace, losses: LossLimit
     ) -> None:
         """Record to the open file *log*; kept files go to *folder*."""
+        super().__init__(log)
         self._folder = folder
-        self._log = log
         self._locations = locations
         self._space = space
         self._losses = losses
@@ -48,21 +46,9 @@ class ChangeRecorder:
         self._described: set[Key] = set()
         self._timed: set[Key] = set()
         self._count = 0
-        self._moves: dict[str, list[tuple[int, str]]] = {}
-        self._why_given_up = ""
+        self._moves = Moves()
         self._prefix = f"{os.getpid():x}-"
         self.touched: dict[str, int] = {}
-
-    def write_line(self, line: bytes) -> None:
-        """Add a line to the log.
-
-        Raises:
-            OSError: The disk is full.
-        """
-        if (written := os.write(self._log, line)) < len(line):
-            with contextlib.suppress(OSError):
-                os.write(self._log, b"\n")  # the reader skips the part before it
-            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({written} bytes)")
 
     def before(self, call: StoppedCall, kind: Call) -> None:
         """Record what *call* is about to change.
@@ -86,13 +72,17 @@ class ChangeRecorder:
                 follows = kind.follows
                 if kind.flags is not None and call.arguments[kind.flags] & _NO_FOLLOW:
                     follows = False
-                found = self._named(call, kind.folder, kind.path, follows=follows)
+                found = self._unrefused(
+                    self._locations.named(call, kind.folder, kind.path, follows=follows)
+                )
+                if kind.kind != "meta" and found and not found.name:
+                    return
                 match kind.kind:
                     case "made":
                         self._locations.forget()  # a new folder may have the inode of an old one
                         self._made(found)
                     case "link":
-                        self._linked(found)
+                        self._linked(found, call, kind)
                     case "gone":
                         self._gone(found)
                     case "write":
@@ -100,45 +90,15 @@ class ChangeRecorder:
                     case _:
                         self._described_anew(found)
 
-    def note_fault(self, why: str, about: str = "a file") -> None:
-        """Record that a change was not recorded, also where the log can take no line."""
-        with contextlib.suppress(OSError):
-            os.fchmod(self._log, INCOMPLETE)
-        with contextlib.suppress(OSError):
-            self._write("lost", about, why, None)
-
-    def give_up(self, why: str) -> None:
-        """Record nothing more: a log with a hole is worse than one that ends."""
-        if not self._why_given_up:
-            self._why_given_up = why
-
     def called_now(self, path: str) -> str:
         """Return the present name of a recorded *path*, after its folders were renamed."""
-        number = self.touched[path]
-        while True:
-            above = path
-            while above := above.rpartition("/")[0]:
-                later = [each for each in self._moves.get(above, ()) if each[0] > number]
-                if later:
-                    number, to = later[0]
-                    path = to + path.removeprefix(above)
-                    break
-            else:
-                return path
-
-    def close(self, end: dict[str, object] | None = None) -> None:
-        """Close the log, with a last line."""
-        if self._why_given_up:
-            self.note_fault(self._why_given_up, _THE_REST)
-        with contextlib.suppress(OSError):  # a full disk
-            if end:
-                self.write_line(json.dumps(end, separators=(",", ":")).encode() + b"\n")
-        os.close(self._log)
+        return self._moves.called_now(path, self.touched[path])
 
     def _named(
         self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool
     ) -> Location | None:
-        return self._unrefused(self._locations.named(call, folder, path, follows=follows))
+        location = self._locations.named(call, folder, path, follows=follows)
+        return self._unrefused(location if location and location.name else None)
 
     def _is_known(self, call: StoppedCall, folder: int | None) -> bool:
         """Return whether nothing is left to record of the open file that *call* describes anew."""
@@ -189,7 +149,10 @@ class ChangeRecorder:
         elif old:
             self._leaves(old)
         elif new:
-            self._comes(new)
+            self._comes(new, self._locations.seen_at(call, kind.folder, kind.path))
+        if new and new.found:
+            # The call may fail: then the file that was there is still there, and is not its own.
+            self._own.discard(new.key)
 
     def _renamed(self, old: Location, new: Location) -> None:
         assert old.found
@@ -200,7 +163,7 @@ class ChangeRecorder:
         self._own.discard(old.key)
         (self._own.add if is_own else self._own.discard)(new.key)
         if stat.S_ISDIR(old.found.st_mode):
-            self._moves.setdefault(old.path, []).append((self._count, new.path))
+            self._moves.add(self._count, old.path, new.path)
             self._locations.forget()
 
     def _exchange(self, old: Location | None, new: Location | None) -> None:
@@ -208,37 +171,43 @@ class ChangeRecorder:
             self._around(old)
             self._around(new)
             self._add("swap", old.path, new.path, State.of(old.found))
-            own = [(one, other.key in self._own) for one, other in ((old, new), (new, old))]
-            for location, is_own in own:
-                (self._own.add if is_own else self._own.discard)(location.key)
+            self._own -= {old.key, new.key}  # the call may fail
             for one, other in ((old, new), (new, old)):
-                self._moves.setdefault(one.path, []).append((self._count, other.path))
+                self._moves.add(self._count, one.path, other.path)
         else:
             for each in filter(None, (old, new)):
                 if each.found:
                     self._leaves(each)
                     self._comes(each)
+                    self._own.discard(each.key)
         self._locations.forget()
 
     def _made(self, location: Location | None) -> None:
-        if location is None or location.found or location.key in self._own:
+        if location is None or location.found:
             return
         self._around(location)
         self._own.add(location.key)
         self._add("made", location.path)
 
-    def _linked(self, location: Location | None) -> None:
-        """Record one more name of a file, which may be there before the command: not its own."""
+    def _linked(self, location: Location | None, call: StoppedCall, kind: Call) -> None:
+        """Record one more name of a file; what was in the workspace before is not its own."""
         if location is None or location.found:
+            return
+        follows = kind.flags is not None and bool(call.arguments[kind.flags] & _FOLLOW)
+        source = self._named(call, *kind.target, follows=follows)
+        if source is None or source.found is None or source.key in self._own:
+            self._made(location)
             return
         self._around(location)
         self._own.discard(location.key)
         self._add("made", location.path)
 
-    def _comes(self, location: Location) -> None:
+    def _comes(self, location: Location, arriving: os.stat_result | None = None) -> None:
+        """Record that a file comes from outside; *arriving* tells it from one that was there."""
         self._around(location)
         self._own.add(location.key)
-        self._add("came", location.path)
+        state = State.of(arriving) if arriving and location.found else None
+        self._add("came", location.path, "", state)
         self._locations.forget()
 
     def _gone(self, location: Location | None) -> None:
@@ -318,8 +287,7 @@ class ChangeRecorder:
         return not why
 
     def _lost(self, path: str, why: str, state: State) -> None:
-        with contextlib.suppress(OSError):
-            os.fchmod(self._log, INCOMPLETE)
+        self._mark_incomplete()
         self._add("lost", path, why, state)
 
     def _add_kept(
@@ -363,18 +331,6 @@ class ChangeRecorder:
         if kind in ("moved", "swap"):
             self.touched[to] = self._count
         self._write(kind, path, to, state, attributes)
-
-    def _write(
-        self,
-        kind: str,
-        path: str,
-        to: str,
-        state: State | None,
-        attributes: dict[str, str] | None = None,
-    ) -> None:
-        if self._why_given_up and kind != "lost":
-            return  # the call has gone on by now: what was kept may be too new
-        self.write_line(ChangeRecord(kind, time.time_ns(), path, to, state, attributes).line())
 
     def _next_kept(self) -> str:
         # A second keeper of the same command may go on in this folder. Long names: the kernel

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -88,6 +89,7 @@ def carry_out(folder: Path) -> UndoOutcome:
     lines = (folder / _PLAN).read_text(encoding="utf-8").splitlines()[1:]
     steps = [Step(kept, ChangeRecord.parse(record)) for kept, *record in map(json.loads, lines)]
     begun = _begun(folder / _PROGRESS)
+    stays = partial(_is_kept_object, _made_repositories(steps))
     times: dict[str, State] = {}
     with (folder / _PROGRESS).open("ab", buffering=0) as progress:
         for number, step in enumerate(steps):
@@ -95,7 +97,7 @@ def carry_out(folder: Path) -> UndoOutcome:
             is_due = bool(was_due)
             if number + 1 not in begun:
                 try:
-                    is_due = is_due or _is_due(step.record)
+                    is_due = is_due or (_is_due(step.record) and not stays(step.record))
                     if was_due is None:
                         progress.write(b"%d %d\n" % (number, is_due))
                     if is_due and _is_due(step.record):
@@ -153,14 +155,27 @@ def _begun(progress: Path) -> dict[int, int]:
     return {int(number): int(is_due) for number, is_due in map(bytes.split, whole.splitlines())}
 
 
+def _made_repositories(steps: Sequence[Step]) -> frozenset[str]:
+    """Return the `.git` folders that are undone as a whole."""
+    made = (step.record.path for step in steps if step.record.kind == "made")
+    return frozenset(path for path in made if path.endswith("/.git"))
+
+
+def _is_kept_object(made_repositories: frozenset[str], record: ChangeRecord) -> bool:
+    """Return whether *record* made an object of a repository that stays."""
+    if record.kind != "made" or not is_git_object(record.path):
+        return False
+    return f"{record.path.partition('/.git/')[0]}/.git" not in made_repositories
+
+
 def _is_due(record: ChangeRecord) -> bool:
     """Return whether there is something to undo: the call may have failed."""
     here, state = _found(record.path), record.state
     match record.kind:
         case "made":
-            return here is not None and not is_git_object(record.path)
-        case "came":
             return here is not None
+        case "came":  # with a state if something was there before, and the call may have failed
+            return here is not None and (state is None or _is(here, state))
         case "gone":
             return here is None or not _is(here, state)
         case "moved":

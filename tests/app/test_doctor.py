@@ -53,17 +53,25 @@ async def test_doctor_names_each_fault_with_a_remedy(
 
 @pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 @pytest.mark.parametrize(
-    ("user", "told"),
-    [(0, "tools and commands"), (1000, "tools only: without a sandbox, sudo would fail")],
+    ("user", "commands", "told"),
+    [
+        (0, "auto", "tools and commands"),
+        (1000, "auto", "tools only: without a sandbox, sudo would fail"),
+        (1000, "always", "tools and commands"),
+    ],
 )
 async def test_doctor_says_whose_commands_are_recorded_for_undo(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], user: int, told: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    user: int,
+    commands: str,
+    told: str,
 ) -> None:
     """An ordinary user's command outside a sandbox runs unwatched: see `undo/rights`."""
     if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
         pytest.skip("no command gains rights here")
     paths.user_settings_file().parent.mkdir(parents=True)
-    paths.user_settings_file().write_text('undo.commands = "auto"\nsandbox.mode = "off"\n')
+    paths.user_settings_file().write_text(f'undo.commands = "{commands}"\nsandbox.mode = "off"\n')
     monkeypatch.setattr("agent_cli.undo.rights.os.geteuid", lambda: user)
 
     await examine(start(Arguments(), may_ask=False))

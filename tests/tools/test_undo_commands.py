@@ -37,6 +37,7 @@ class Session:
         self.asked: list[Loss] = []
         self.answer: Callable[[], Awaitable[bool]] | None = None
         self.ask_beyond: tuple[int, int] = (0, 0)
+        self.takes_rights = False
         self.again()
 
     def again(self) -> None:
@@ -47,6 +48,7 @@ class Session:
                 roots=[str(self.root)],
                 copy_bytes_max=1_000_000,
                 header={"command": command},
+                takes_rights=self.takes_rights,
                 ask_beyond_files=self.ask_beyond[0],
                 ask_beyond_bytes=self.ask_beyond[1],
             )
@@ -107,6 +109,11 @@ def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
     return False
 
 
+def _always(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
+    del restricts_itself
+    return True
+
+
 def git(root: Path, *words: str) -> str:
     """Run git as a person would, and return its output."""
     return subprocess.check_output(["git", *words], cwd=root, text=True).strip()
@@ -130,6 +137,10 @@ COMMANDS = [
     "tar cf - data | (mkdir n && cd n && tar xf -) && rm -rf data && mv n/data .",
     "for i in 1 2 3; do (for j in 1 2 3; do echo $i > f$i$j; mv f$i$j src/p$j; done) & done; wait",
     "touch -d 2001-01-01 src/a5.py src; ln src/a4.py more; cp -a src copy; rm -r src",
+    "mv . src; mkdir /dev/shm/$$ && { mv -T /dev/shm/$$ src; rmdir /dev/shm/$$; }; echo x > new",
+    'python3 -c \'import shutil as s; s.move(s.copy("link", "/dev/shm/x1"), "hard")\'',
+    "mv . data; rm -rf data; mkdir d && mv -T /dev/shm/no src",
+    "touch -d 2001-01-01 .; chmod 711 .; setfattr -n user.x -v y . || :",
     "ln src/a4.py more; echo x >> more; ln src/a5.py mode; chmod 600 mode; ln src/a6.py to/.. || :",
     "ln src/a4.py one; rm src/a4.py; echo x > one; mv src/a5.py two; ln two three; echo x > three",
     "ln src/a4.py one; mv one two; truncate -s 0 two; ln src/a5.py t; mkdir d; mv t d; : > d/t",
@@ -266,6 +277,26 @@ async def test_command_that_is_not_to_run_leaves_no_record(session: Session) -> 
 
     assert (session.root / "data").is_dir()
     assert session.snapshots.commands() == []
+
+
+@pytest.mark.parametrize("takes_rights", [False, True])
+async def test_command_that_may_gain_rights_is_recorded_only_if_the_user_says_so(
+    session: Session, monkeypatch: pytest.MonkeyPatch, takes_rights: bool
+) -> None:
+    """By default a script's sudo goes on working; see `undo/rights`."""
+    monkeypatch.setattr(command_run, "may_gain_rights", _always)
+    session.takes_rights = takes_rights
+    before = tree(session.root)
+    session.run()
+
+    await session.bash("rm -r data")
+
+    if takes_rights:
+        session.undo()
+    else:
+        with pytest.raises(AgentCliError):
+            session.undo()
+    assert (tree(session.root) == before) == takes_rights
 
 
 @pytest.mark.parametrize("command", COMMANDS)

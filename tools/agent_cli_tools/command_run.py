@@ -184,11 +184,13 @@ class CommandRun:
 
     def _recorded(self, confinement: Confinement) -> Watched | None:
         """Return how to record what the command changes; None where that would hinder it."""
-        if self._watched is None or may_gain_rights(
-            confinement.prefix, restricts_itself=confinement.restriction is not None
-        ):
+        watched = self._watched
+        if watched is None or watched.takes_rights:
+            return watched
+        restricts_itself = confinement.restriction is not None
+        if may_gain_rights(confinement.prefix, restricts_itself=restricts_itself):
             return None
-        return self._watched
+        return watched
 
     def _job_to_end(self) -> Job | None:
         """Return the agent's running job that this command kills, if that is all it does.

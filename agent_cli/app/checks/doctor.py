@@ -80,12 +80,19 @@ async def examine(startup: StartupContext) -> int:
 
 def _undo(startup: StartupContext, sandbox: Report) -> Check:
     """Return what of a command's changes `/undo` can take back."""
-    if startup.loaded.settings.undo.commands == "off":
+    commands = startup.loaded.settings.undo.commands
+    if commands == "off":
         return Check("undo", None, 'tools only: undo.commands is "off"')
     program = [str(sandbox.program)] if sandbox.program else []
     reason = why_unwatched()
-    if not reason and may_gain_rights(program, restricts_itself=sandbox.state == "landlock"):
-        reason = "without a sandbox, sudo would fail in a command whose changes are recorded"
+    restricts_itself = sandbox.state == "landlock"
+    if not (reason or commands == "always") and may_gain_rights(
+        program, restricts_itself=restricts_itself
+    ):
+        reason = (
+            "without a sandbox, sudo would fail in a command whose changes are recorded;"
+            ' undo.commands = "always" records them all the same'
+        )
     return Check("undo", None, f"tools only: {reason}" if reason else "tools and commands")
 
 
