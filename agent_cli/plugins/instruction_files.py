@@ -176,6 +176,8 @@ class InstructionFiles:
                 return
             seen.add(path)
             real = real_path(path) if paths.is_file(path) else None
+            if real is None and file.source == "user" and name.endswith(".md"):
+                self._warn(f"{path} is not read: {file.path} names it, and it is not there")
             if real is None or (real != path and real in seen):
                 continue
             seen.add(real)

@@ -178,6 +178,36 @@ def test_rows_say_what_is_read_when_and_what_stands_in_a_places_stead() -> None:
     assert rows["setting", "outputStyle = Explanatory"]["verdict"] == "cannot"
 
 
+def test_row_says_what_a_session_does_with_the_thing() -> None:
+    """Nothing is called used that a session refuses, or unread that it runs."""
+    home, codex = Path.home() / ".claude", Path.home() / ".codex"
+    (home / "CLAUDE.md").write_text("Read @notes/style.md and @gone.md\n")
+    Path("CLAUDE.md").write_text("Read @/etc/hostname\n")
+    for name in ("notes/style.md", "hooks/check.sh"):
+        (home / name).parent.mkdir()
+        (home / name).write_text("x")
+    hook = {"type": "command", "command": "~/.claude/hooks/check.sh"}
+    (home / "settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+    socket = {"mcpServers": {"socket": {"type": "ws", "url": "wss://x.io"}}}
+    Path.home().joinpath(".claude.json").write_text(json.dumps(socket))
+    (codex / "config.toml").write_text('[[hooks.Stop]]\nhooks = [{type="command", command="true"}]')
+    (codex / "hooks.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+
+    rows = found("claude", "--dry-run")
+    details = agent_cli("import", "claude", "--dry-run").stdout
+
+    assert ("instructions", "hostname") not in rows
+    assert "/etc/hostname is not read: it leads out of" in details
+    assert "gone.md is not read" in details
+    assert ("file", "notes") not in rows
+    assert rows["file", "hooks"] == "used as it is"
+    assert rows["MCP server", "socket"] == "cannot"
+    assert "WebSocket" in details
+    assert found("codex")["hooks", "Stop"] == "translated"
+    hooks = json.loads(written()["imported/codex/appsettings.json"])["hooks"]["Stop"]
+    assert [each["hooks"][0]["command"] for each in hooks] == ["true", hook["command"]]
+
+
 def test_server_of_one_folder_is_not_taken_over_for_all() -> None:
     """Claude Code starts it there alone; so does the program after `mcp import` there."""
     here = {"mcpServers": {"mine": {"command": "mine"}}}

@@ -1,6 +1,7 @@
 """The setup of Claude Code: `~/.claude`, `~/.claude.json` and `.claude` of the workspace."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -39,7 +40,7 @@ _NO_COUNTERPART: Final[Mapping[str, str]] = {
     "agent-memory": "agents keep no memory of their own here; write it into the agent's file",
     "settings.local.json": "Claude Code reads this file only where it is the workspace's",
     "loop.md": "there is no /loop here; remind lets the model come back to a task",
-    "statusline-command.sh": "named by statusLine, which is translated",
+    "scheduled_tasks.json": "no task is started by the clock here: use cron with agent-cli -p",
 }
 # What the program itself writes, for itself.
 _STATE: Final = frozenset(
@@ -163,13 +164,20 @@ def _others(findings: Findings, home: Path) -> None:
     """Note all else in *home*: nothing is silent."""
     state: list[str] = []
     noted = {row.path for row in findings.rows}
+    folders = {folder for path in noted for folder in path.parents}
+    settings = home / "settings.json"
+    named = settings.read_text(errors="replace") if paths.is_file(settings) else ""
     for entry in sorted(home.iterdir()) if home.is_dir() else ():
         name = entry.name
         if name in _NO_COUNTERPART:
             findings.cannot("file", name, _NO_COUNTERPART[name], entry)
         elif name in _STATE:
             state.append(name)
-        elif name not in _READ and name != "plugins" and entry not in noted:
+        elif name in _READ or name == "plugins" or entry in noted or entry in folders:
+            continue
+        elif re.search(rf"/\.claude/{re.escape(name)}(?![\w.-])", named):
+            findings.used("file", [name], "settings.json names it", entry)
+        else:
             findings.cannot("file", name, "nothing here reads a file of this name", entry)
     if state:
         reason = "state that Claude Code keeps for itself"

@@ -31,6 +31,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "shell_environment_policy": "commands get no variable that holds a key here",
     "sandbox_workspace_write": "set sandbox.network; --add-dir DIR adds a folder",
     "model_instructions_file": "use --append-system-prompt, or AGENTS.md",
+    "agents": "write each as a Markdown file: docs/agents.md",
     "marketplaces": "agent-cli plugins add SOURCE",
     "plugins": "a plugin is shown whole before it counts: agent-cli plugins add PATH",
 }
@@ -59,7 +60,8 @@ def read_codex(startup: StartupContext) -> Findings:
     if paths.is_file(path := home / "config.toml"):
         _config(findings, path, startup.workspace)
     if paths.is_file(path := home / "hooks.json"):
-        _hooks(findings, path)
+        document = findings.read("hooks", path.name, path, json.loads)
+        _hooks(findings, path, document.get("hooks") if is_object(document) else None)
     for path in sorted((home / "rules").glob("*.rules")):
         _rules(findings, path)
     count = sum(1 for _ in home.glob("sessions/*/*/*/rollout-*.jsonl"))
@@ -85,6 +87,8 @@ def _config(findings: Findings, path: Path, workspace: Path) -> None:
                 findings.cannot("MCP server", "", problem.removesuffix(f"; {path}"), path)
         elif key == "model_reasoning_effort" and value in _EFFORTS:
             findings.setting(key, "effort", value, path)
+        elif key == "hooks":
+            _hooks(findings, path, value)
         elif key in ("approval_policy", "sandbox_mode"):
             continue  # together, below
         elif key == "tui":
@@ -107,17 +111,16 @@ def _mode(findings: Findings, path: Path, approval: object, sandbox: object) -> 
         findings.translated("permissions", name, f'permissions.mode = "{mode}"', path)
 
 
-def _hooks(findings: Findings, path: Path) -> None:
-    """Translate hooks, which have the format of our settings."""
-    document = findings.read("hooks", path.name, path, json.loads)
-    events = document.get("hooks") if is_object(document) else None
+def _hooks(findings: Findings, path: Path, events: object) -> None:
+    """Translate hooks, which have the format of our settings; both files of Codex may hold them."""
     for event, groups in events.items() if is_object(events) else ():
         from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - few have any
 
         listed = groups if is_array(groups) else [groups]
         hooks, problems = parse_hooks([HookGroup(event, each, str(path)) for each in listed])
         if hooks and not any(hook.fault for hook in hooks):
-            findings.settings[f"hooks.{event}"] = listed
+            before = findings.settings.get(f"hooks.{event}")
+            findings.settings[f"hooks.{event}"] = [*(before if is_array(before) else ()), *listed]
             findings.translated("hooks", event, f"[[hooks.{event}]]", path)
         for problem in problems:
             findings.cannot("hooks", event, problem.removeprefix(f"{path}: "), path)

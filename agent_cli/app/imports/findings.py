@@ -13,6 +13,8 @@ from typing import Final, Literal, TypeAlias, TypeVar
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
+from agent_cli.mcp_client.config import ServerProblem
+from agent_cli.mcp_client.entries import server_config
 from agent_cli.policies.permission_rules import parse_rule
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor, is_secret_name
@@ -115,6 +117,11 @@ class Findings:
             reason = "its command or address holds a key, which is never copied"
             self.cannot("MCP server", name, f"{reason}: use agent-cli mcp add", path)
             return
+        if "${" not in str(kept):  # else it depends on variables of the start
+            found = server_config(name, kept, {}, source=str(path))
+            if isinstance(found, ServerProblem):
+                self.cannot("MCP server", name, found.reason.partition(f".{name}: ")[2], path)
+                return
         self.servers[name] = kept
         needs = f"; set {', '.join(variables)} in your environment" if variables else ""
         self.translated("MCP server", name, f"copied without keys{needs}", path)

@@ -56,6 +56,7 @@ def read_styles(findings: Findings, folder: Path) -> None:
 
 def read_instructions(findings: Findings, files: list[Path], workspace: Path) -> None:
     """Note instruction files that are read where they lie, and the files they name by `@path`."""
+    problems: list[str] = []
     found = InstructionFiles(
         workspace,
         workspace,
@@ -63,7 +64,7 @@ def read_instructions(findings: Findings, files: list[Path], workspace: Path) ->
         user_rules=None,
         is_secret=is_secret,
         is_kept_back=lambda _path: False,
-        warn=lambda _text: None,
+        warn=problems.append,
         bytes_max=BYTES_MAX,
     )
     for path in filter(paths.is_file, files):
@@ -77,8 +78,13 @@ def read_instructions(findings: Findings, files: list[Path], workspace: Path) ->
         when = f"once a tool comes to {', '.join(patterns[:3])}" if patterns else "at each start"
         findings.used("instructions", [path.name], f"read {when}", path)
         for named, _, by in found.imports_of(file, text, set()):
+            if problems and problems[-1].startswith(f"{named.path} is not read: "):
+                continue
             detail = f"read with {by.name}, which names it by @"
             findings.used("instructions", [named.path.name], detail, named.path)
+        for problem in problems:
+            findings.cannot("instructions", "", problem, path)
+        problems.clear()
 
 
 def _without(problem: str, prefix: str) -> str:
