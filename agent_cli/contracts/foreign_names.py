@@ -83,6 +83,23 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "-v": Foreign(_CLAUDE_PI, "--version"),
     "-n": Foreign(_CLAUDE_PI, instead="a session is named after its first prompt"),
     "--name": Foreign(_CLAUDE_PI, instead="a session is named after its first prompt"),
+    "--permission-prompt-tool": Foreign(
+        _CLAUDE, instead="a PermissionRequest hook answers for you: docs/hooks.md"
+    ),
+    "--disable-slash-commands": Foreign(
+        _CLAUDE, instead="leave it out: a prompt of -p may be text"
+    ),
+    "--include-hook-events": Foreign(_CLAUDE, instead="leave it out: --verbose shows hooks"),
+    "--betas": Foreign(_CLAUDE, instead="leave it out: what a model needs is sent"),
+    "--chrome": Foreign(_CLAUDE, instead="add an MCP server with a browser: docs/mcp.md"),
+    "--from-pr": Foreign(_CLAUDE, instead="use agent-cli -r, and type a word to filter"),
+    "--remote": Foreign(_CLAUDE, instead="sessions run on this machine: docs/web.md"),
+    "--teleport": Foreign(_CLAUDE, instead="sessions run on this machine: use agent-cli -r"),
+    "--tmux": Foreign(_CLAUDE, instead="use tmux new agent-cli --worktree NAME"),
+    "--init": Foreign(_CLAUDE, instead="a SessionStart hook runs at each start: docs/hooks.md"),
+    "--init-only": Foreign(_CLAUDE, instead="no set-up is kept here: run its command by itself"),
+    "--maintenance": Foreign(_CLAUDE, instead="no set-up is kept here: run its command by itself"),
+    "--mcp-debug": Foreign(_CLAUDE, instead="use agent-cli mcp test NAME"),
     "--full-auto": Foreign(_CODEX, "--permission-mode auto-edit"),
     "--yolo": Foreign(_CODEX, "--permission-mode yolo"),
     "--dangerously-bypass-approvals-and-sandbox": Foreign(
@@ -115,6 +132,17 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--search": Foreign(_CODEX, instead="add an MCP server that searches: docs/mcp.md"),
     "--last": Foreign(_CODEX, "--continue"),
     "-V": Foreign(_CODEX, "--version"),
+    "--enable": Foreign(
+        _CODEX, instead="there are no features to switch: config show lists settings"
+    ),
+    "--disable": Foreign(
+        _CODEX, instead="there are no features to switch: config show lists settings"
+    ),
+    "--no-alt-screen": Foreign(
+        _CODEX, instead="leave it out: the terminal's own scrolling is used"
+    ),
+    "--local-provider": Foreign(_CODEX, instead='set [provider] wire_api = "chat": docs/clouds.md'),
+    "--color": Foreign(_CODEX, instead="set NO_COLOR=1; a pipe gets no colours"),
     "--thinking": Foreign(_PI, "--effort"),
     "--mode": Foreign(
         _PI, instead="--output-format stream-json writes events; agent-cli acp is for programs"
@@ -149,6 +177,22 @@ FOREIGN_COMMANDS: Final[Mapping[str, Foreign]] = {
     "logout": Foreign(_CLAUDE_CODEX, instead="no login is kept: unset ANTHROPIC_API_KEY"),
     "update": Foreign(_ALL, instead="upgrade it with what installed it: docs/install.md"),
     "plugin": Foreign(_CLAUDE_CODEX, "plugins"),
+    "auth": Foreign(_CLAUDE, instead="set ANTHROPIC_API_KEY; agent-cli doctor checks it"),
+    "setup-token": Foreign(_CLAUDE, instead="set ANTHROPIC_API_KEY; agent-cli doctor checks it"),
+    "migrate-installer": Foreign(
+        _CLAUDE, instead="upgrade it with what installed it: docs/install.md"
+    ),
+    "install": Foreign(
+        _CLAUDE_PI, instead="docs/install.md; a plugin: agent-cli plugins add SOURCE"
+    ),
+    "agents": Foreign(_CLAUDE, instead="/agents lists them; write each as a file: docs/agents.md"),
+    "auto-mode": Foreign(_CLAUDE, instead="use --permission-mode auto: docs/permissions.md"),
+    "ultrareview": Foreign(_CLAUDE, instead="use agent-cli -- /review"),
+    "mcp-server": Foreign(_CODEX, instead="use agent-cli mcp serve: docs/mcp-server.md"),
+    "app-server": Foreign(_CODEX, instead="editors start agent-cli acp: docs/acp.md"),
+    "cloud": Foreign(_CODEX, instead="tasks run on this machine: agent-cli batch takes many"),
+    "features": Foreign(_CODEX, instead="agent-cli config show --origin lists the settings"),
+    "sandbox": Foreign(_CODEX, instead="commands of the model run in it; [sandbox] sets it"),
 }
 
 FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
@@ -210,7 +254,7 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "name": Foreign(_PI, instead="a session is named after its first prompt"),
     "fast": Foreign(_CLAUDE, instead="/effort low thinks less, /model changes the model"),
     "scoped-models": Foreign(_PI, instead="/model chooses among [models] of the settings"),
-    "import": Foreign(_CODEX_PI, instead="files of Claude Code and Codex are read where they lie"),
+    "import": Foreign(_CODEX_PI, instead="leave, and use agent-cli import --dry-run"),
     "reload": Foreign(_PI, instead="start anew with agent-cli -c: all files are read again"),
     "changelog": Foreign(_PI, instead="CHANGELOG.md lists what changed"),
     "release-notes": Foreign(_CLAUDE, instead="CHANGELOG.md lists what changed"),
