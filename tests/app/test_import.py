@@ -208,6 +208,25 @@ def test_row_says_what_a_session_does_with_the_thing() -> None:
     assert [each["hooks"][0]["command"] for each in hooks] == ["true", hook["command"]]
 
 
+def test_part_of_a_skill_or_command_that_does_nothing_here_is_named() -> None:
+    home = Path.home() / ".claude"
+    lost = "---\nname: {}\ndescription: d\nallowed-tools: Bash(git:*)\n---\n"
+    (home / "commands" / "ship.md").write_text(lost.format("ship") + "On !`git status`: go\n")
+    (home / "skills" / "pdf" / "SKILL.md").write_text(
+        lost.format("pdf").replace("---\n", "---\ncontext: fork\n", 1) + "No `!`ls` here\n"
+    )
+
+    rows = found("claude", "--dry-run")
+
+    assert rows["commands", "/ship"] == rows["skills", "pdf"] == "used as it is"
+    assert {name for (kind, name), verdict in rows.items() if " of " in name} == {
+        "allowed-tools of /ship",
+        "!`command` of /ship",
+        "allowed-tools of pdf",
+        "context of pdf",
+    }
+
+
 def test_server_of_one_folder_is_not_taken_over_for_all() -> None:
     """Claude Code starts it there alone; so does the program after `mcp import` there."""
     here = {"mcpServers": {"mine": {"command": "mine"}}}

@@ -6,7 +6,7 @@ its `contents`. Nothing here opens a file but to read it.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -74,10 +74,7 @@ class Findings:
     def used(self, kind: str, names: Iterable[str], detail: str, path: Path) -> None:
         """Note things that are used as they are, in one row."""
         if listed := [*names]:
-            shown = ", ".join(listed[:_NAMES_MAX])
-            more = len(listed) - _NAMES_MAX
-            name = f"{shown} and {more} more" if more > 0 else shown
-            self.rows.append(SetupPart(kind, name, USED, detail, path))
+            self.rows.append(SetupPart(kind, shortened(listed), USED, detail, path))
 
     def translated(self, kind: str, name: str, detail: str, path: Path) -> None:
         """Note a thing that is, or would be, translated."""
@@ -154,6 +151,12 @@ class Findings:
             for verdict in (USED, TRANSLATED, CANNOT)
         )
         return f"{counted(len(self.rows), 'row')}: {counts}"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Return the first of *names*, and the number of the others."""
+    shown, more = ", ".join(names[:_NAMES_MAX]), len(names) - _NAMES_MAX
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def without_keys(entry: Mapping[str, Json]) -> tuple[dict[str, Json] | None, tuple[str, ...]]:

@@ -1,9 +1,12 @@
 """Agents, skills, commands and output styles in a folder of Claude Code's layout."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
-from agent_cli.app.imports.findings import Findings
+from agent_cli.app.imports.findings import Findings, shortened
 from agent_cli.plugins.instruction_files import (
     InstructionFile,
     InstructionFiles,
@@ -11,11 +14,22 @@ from agent_cli.plugins.instruction_files import (
     patterns_of,
 )
 from agent_cli.plugins.project_instructions import BYTES_MAX
-from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
+from agent_cli.prompt_files.command_files import FILE_BYTES_MAX, CommandFiles, CommandFolder
+from agent_cli.prompt_files.front_matter import split
 from agent_cli.prompt_files.output_style_files import find_styles
-from agent_cli.prompt_files.skill_files import find_skills
+from agent_cli.prompt_files.skill_files import FILE, find_skills
 from agent_cli.system import paths
 from agent_cli_tools.secret_files import is_secret
+
+_COMMAND: Final = "!`command`"
+
+_LOST: Final[Mapping[str, str]] = {
+    "allowed-tools": "it allows nothing: your own rules do, or you are asked",
+    "context": "it runs in the conversation, not in an agent of its own",
+    "hooks": "its hooks do not run: put them into settings.json",
+    _COMMAND: "the command is not run: the model sees it as text",
+}
+"""Parts of a skill or a command that do nothing here."""
 
 
 def read_agents(findings: Findings, folder: Path) -> None:
@@ -34,6 +48,9 @@ def read_skills(findings: Findings, folder: Path) -> None:
     findings.used("skills", skills, "read where they lie", folder)
     for problem in problems:
         findings.cannot("skills", "", _without(problem, f"skill {folder}/"), folder)
+    _lost_parts(
+        findings, "skills", {name: skill.folder / FILE for name, skill in skills.items()}, folder
+    )
 
 
 def read_commands(findings: Findings, folder: Path) -> None:
@@ -44,6 +61,8 @@ def read_commands(findings: Findings, folder: Path) -> None:
     for each in found:
         if each.problem:
             findings.cannot("commands", each.name, each.problem, folder)
+    files = {f"/{each.name}": each.path for each in found if not each.problem}
+    _lost_parts(findings, "commands", files, folder)
 
 
 def read_styles(findings: Findings, folder: Path) -> None:
@@ -85,6 +104,21 @@ def read_instructions(findings: Findings, files: list[Path], workspace: Path) ->
         for problem in problems:
             findings.cannot("instructions", "", problem, path)
         problems.clear()
+
+
+def _lost_parts(findings: Findings, kind: str, files: Mapping[str, Path], folder: Path) -> None:
+    """Note what the files of used skills or commands ask for and do not get, by part."""
+    wanting: dict[str, list[str]] = {part: [] for part in _LOST}
+    for name, path in files.items():
+        with path.open(encoding="utf-8-sig", errors="replace") as stream:
+            fields, body = split(stream.read(FILE_BYTES_MAX))
+        is_written = {part: part in (fields or {}) for part in _LOST}
+        is_written[_COMMAND] = re.search(r"(?<!\S)!`[^`\n]+`", body) is not None
+        for part in filter(is_written.__getitem__, _LOST):
+            wanting[part].append(name)
+    for part, names in wanting.items():
+        if names:
+            findings.cannot(kind, f"{part} of {shortened(names)}", _LOST[part], folder)
 
 
 def _without(problem: str, prefix: str) -> str:
