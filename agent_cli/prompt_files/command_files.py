@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -25,6 +26,8 @@ from agent_cli.system.records import dataclass
 
 FILE_BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200
+SHIPPED: Final = ("/init", "/review")
+"""Commands whose prompts the program comes with."""
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
 _PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS|[1-9])(?!\w)")
@@ -149,6 +152,8 @@ class CommandFiles:
 async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]) -> WrittenPrompt:
     """Return the prompt of the command at the start of *prompt*, or *prompt* if there is none.
 
+    A file of the user's comes before a prompt that the program comes with.
+
     Args:
         commands: Returns all commands; reading a hundred files takes a twentieth of a one-shot
             run's CPU time, so it is called only for a prompt that may begin with one.
@@ -160,9 +165,18 @@ async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]
         return WrittenPrompt(prompt)
     name, *behind = re.split(r"\s", prompt, maxsplit=1)
     command = next((each for each in commands() if each.name and f"/{each.name}" == name), None)
-    if command is None:
+    argument = "".join(behind).strip()
+    if command is not None:
+        return await command.prompt(argument)
+    if name not in SHIPPED:
         return WrittenPrompt(prompt)
-    return await command.prompt("".join(behind).strip())
+    return WrittenPrompt(await asyncio.to_thread(shipped_prompt, name.removeprefix("/"), argument))
+
+
+def shipped_prompt(name: str, wish: str) -> str:
+    """Return the prompt *name* that the program comes with, and what the user adds to it."""
+    text = (files("agent_cli.prompts") / f"{name}.md").read_text("utf-8")
+    return f"{text}\n{wish}".strip()
 
 
 def command_paths(folder: Path) -> Iterator[Path]:

@@ -94,6 +94,18 @@ async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
         await written_out("/empty", commands)
 
 
+async def test_prompt_that_the_program_comes_with_is_written_out_too() -> None:
+    """`-p /review` sent nothing but its name; a file of the user's comes first."""
+    commands = CommandFiles([yours()]).commands
+
+    for name in ("/init", "/review"):
+        text, _ = await written_out(f"{name} the tests", commands)
+        assert len(text) > 200
+        assert text.endswith("\nthe tests")
+    write("commands/review.md", "Mine: $1")
+    assert await written_out("/review now", commands) == ("Mine: now", "")
+
+
 async def test_no_command_file_is_read_for_a_prompt_without_a_slash() -> None:
     """A one-shot run would read each skill of its user a second and a third time."""
 

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.wording import counted, one_line
+from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
 
@@ -103,16 +103,15 @@ def _add_dir(context: Context, given: str) -> None:
 
 async def _send_shipped(context: Context, name: str, wish: str) -> None:
     """Send the prompt *name* that the program comes with, and what the user adds to it."""
-    text = await asyncio.to_thread((files("agent_cli.prompts") / name).read_text, "utf-8")
-    context.send(OutgoingPrompt(f"{text}\n{wish}".strip()))
+    context.send(OutgoingPrompt(await asyncio.to_thread(shipped_prompt, name, wish)))
 
 
 async def _init(context: Context, wish: str) -> None:
-    await _send_shipped(context, "init.md", wish)
+    await _send_shipped(context, "init", wish)
 
 
 async def _review(context: Context, wish: str) -> None:
-    await _send_shipped(context, "review.md", wish)
+    await _send_shipped(context, "review", wish)
 
 
 FILE_COMMANDS: Final = (
