@@ -176,7 +176,7 @@ async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
         for event in run.events
         if isinstance(event, ToolExecutionUpdate)
     ]
-    assert any("read basket.py · " in each for each in told)
+    assert any("Read basket.py · " in each for each in told)
 
 
 async def test_plugin_agent_is_offered_to_the_model_and_works(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ async def test_end_of_a_background_agent_starts_a_run_with_its_reply() -> None:
         [job] = run.app.jobs.all()
         assert (job.command, job.is_running) == (f"agent explore ({TASK})", True)
         assert "1 job" in run.app.badges()
-        assert "glob *.py" in run.app.jobs.tail(1, 1000)
+        assert "Glob *.py" in run.app.jobs.tail(1, 1000)
         gate.open(100)
         await until(lambda: len(script.bodies("go")) == 3)
         await run.app.agent.wait_for_idle()

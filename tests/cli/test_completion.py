@@ -86,7 +86,8 @@ def test_bash_completes_commands_options_and_their_values(script: str) -> None:
     assert completed(script, "--eff") == ["--effort"]
     assert completed(script, "--effort", "h") == ["high"]
     assert completed(script, "--effort", "=", "xh") == ["xhigh"]
-    assert completed(script, "--permission-mode", "=") == ["ask", "auto-edit", "plan", "yolo"]
+    modes = ["ask", "auto-edit", "auto", "plan", "yolo"]
+    assert completed(script, "--permission-mode", "=") == modes
     assert completed(script, "--permission-mode=y") == ["--permission-mode=yolo"]
     assert completed(script, "mcp", "exe") == ["exercise"]
     assert completed(script, "completion", "") == ["bash", "zsh", "fish"]
