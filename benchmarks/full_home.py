@@ -47,6 +47,11 @@ def one_shot_cpu_s(environment: dict[str, str]) -> float:
         return run(["-p", "go"], environment, environment["HOME"] + "/work").cpu_s
 
 
+def until_prompt_s(environment: dict[str, str]) -> float:
+    """Return the seconds from exec until the prompt."""
+    return start(environment).visible_s
+
+
 def main(rounds: int) -> None:
     """Measure both homes alternately and print medians."""
     with empty_home() as bare, empty_home() as full:
@@ -56,7 +61,7 @@ def main(rounds: int) -> None:
         fill(Path(full["HOME"]))
         for name, measure, target in (
             ("-p, CPU", one_shot_cpu_s, 1.03),
-            ("exec -> `you> `", lambda each: start(each).visible_s, 1.02),
+            ("exec -> `you> `", until_prompt_s, 1.02),
         ):
             for environment in (bare, full):
                 measure(environment)  # compile uncompiled modules

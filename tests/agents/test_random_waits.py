@@ -56,13 +56,15 @@ class Worker:
 class OnePerson(ModelsPerson):
     """Answers at random, one question at a time, as every front end does."""
 
-    can_ask = True  # pyright: ignore[reportAssignmentType] - a property there
-
     def __init__(self, dice: random.Random) -> None:
         super().__init__(_no_permissions)
         self._dice = dice
         self._turn = asyncio.Lock()
         self.questions = 0
+
+    @property
+    def can_ask(self) -> bool:
+        return True
 
     async def choose(self, question: Question, who: str, *, steers: bool = False) -> str | None:
         async with self._turn:

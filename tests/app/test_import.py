@@ -219,7 +219,7 @@ def test_part_of_a_skill_or_command_that_does_nothing_here_is_named() -> None:
     rows = found("claude", "--dry-run")
 
     assert rows["commands", "/ship"] == rows["skills", "pdf"] == "used as it is"
-    assert {name for (kind, name), verdict in rows.items() if " of " in name} == {
+    assert {name for _kind, name in rows if " of " in name} == {
         "allowed-tools of /ship",
         "!`command` of /ship",
         "allowed-tools of pdf",

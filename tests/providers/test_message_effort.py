@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import ThinkingLevel
-from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.timeline import text_block
 from agent_cli.providers.anthropic.wire import parameters
 from tests.messages_api import FakeMessagesApi, error, reply
 from tests.providers.asking import asker, request
@@ -105,13 +105,13 @@ LEVELS: list[ThinkingLevel | None] = [None, "low", "medium", "high"]
 
 @given(st.lists(st.sampled_from(LEVELS), min_size=1, max_size=6))
 def test_later_messages_change_no_earlier_byte(levels: list[ThinkingLevel | None]) -> None:
-    before: list[Block] = []
+    before: list[Any] = []
     history: list[LlmMessage] = []
     for now in levels:
         history.append(at(now or ""))
         body = parameters(request(*history, thinking_level=now), compat=False)
         messages: Any = body["messages"]
-        bare = [
+        bare: list[Any] = [
             {**each, "content": [{**b, "cache_control": None} for b in each["content"]]}
             for each in messages
         ]
