@@ -67,7 +67,8 @@ class Tripwire:
 
         Args:
             paths: The paths to guard.
-            may_grow: Whether new entries of a folder are no change; `added` returns them.
+            may_grow: Whether new entries of a folder are no change, nor the first content of an
+                empty file, which another program was about to write; `added` returns them.
             is_harmless: Whether a file may change from one content to the other.
         """
         folders = {path: Path(os.path.realpath(path.parent)) for path in paths}
@@ -83,10 +84,10 @@ class Tripwire:
         return [Changed(self, each.path) for each in self._before if self._has_changed(each)]
 
     def added(self) -> list[Path]:
-        """Return the new entries of folders that may grow, except entries left beside others."""
+        """Return what is new where paths may grow, except entries left beside others."""
         found: list[Path] = []
         for each in self._before:
-            if each.may_grow and each.before.kind == "directory":
+            if each.may_grow:
                 with suppress(OSError), directory_at(each.folder) as place:
                     found += _added(each.path, place, each.before)
         return [path for path in found if path.name not in self._left]
@@ -280,7 +281,10 @@ def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -
         return True
     try:
         if before.kind != "directory":
-            return not _is_directory(name, place) and _Reader().state(name, place) == before
+            if _is_directory(name, place):
+                return False
+            now = _Reader().state(name, place)
+            return now == before or (may_grow and _is_empty(before) and now.kind == "file")
         with _opened(name, place) as folder:
             names = set(before.entries)
             if not may_grow:
@@ -294,14 +298,24 @@ def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -
 
 
 def _added(path: Path, place: int, before: _Kept) -> Iterator[Path]:
-    """Yield the entries of *path*, a folder in the open folder *place*, that it did not have."""
+    """Yield what *path*, in the open folder *place*, did not have: entries, or any content."""
+    if _is_empty(before):
+        with suppress(OSError):
+            if os.stat(path.name, dir_fd=place, follow_symlinks=False).st_size:
+                yield path
+    if before.kind != "directory":
+        return
     with suppress(OSError), _opened(path.name, place) as folder:
         for name in _names(folder, _ENTRIES_MAX):
             entry = before.entries.get(name)
             if entry is None:
                 yield path / name
-            elif entry.kind == "directory":
+            else:
                 yield from _added(path / name, folder, entry)
+
+
+def _is_empty(before: _Kept) -> bool:
+    return before.kind == "file" and not before.content
 
 
 def _put_back(

@@ -77,6 +77,28 @@ def _run(place: World, command: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["bwrap", "landlock"])
+def test_file_that_another_program_was_about_to_write_is_new(state: State) -> None:
+    """Threat 11: a neighbour had created it and not written it yet when the command began."""
+    with world(state, person=Decider(answer=None, can_ask=False)) as place:
+        files = [place.root / "p/.claude/hooks/x.sh", place.root / "p/.mcp.json"]
+        for path in files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        confinement = asyncio.run(place.sandbox.confine(place.root))
+        assert confinement is not None
+
+        for path in files:
+            path.write_text("true")
+        run_confined(confinement, "true", place.root, dict(os.environ))
+        confinement.release()
+
+        assert [path.read_text() for path in files] == ["true", "true"]
+        if state == "landlock":  # the command could have written them
+            undecided = "\n".join(asyncio.run(place.sandbox.settle()))
+            assert all(str(path) in undecided for path in files)
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
 def test_probe_of_the_sandbox_leaves_alone_what_others_write(state: State) -> None:
     """Threat 11: `doctor` moved two files of another program away."""
     with world(state) as place:
