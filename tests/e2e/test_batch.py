@@ -48,11 +48,24 @@ def results() -> dict[str, dict[str, Any]]:
 
 
 def workers(*, first_only: bool = False) -> list[int]:
-    """Return the process ids of the runs; *first_only* leaves out repeated ones."""
+    """Return the process ids of the runs, the last started last; *first_only* leaves out repeats.
+
+    Ids begin anew where they end, so that a child may have a lower one than its parent.
+    """
     here = str(Path("tasks.batch/tasks").absolute())
     found = processes_with(f"--output-dir {here}")
     wanted = [line for line in found if not first_only or line.rstrip().endswith("/1")]
-    return sorted(int(line.split(":")[0]) for line in wanted)
+    ids = [int(line.split(":")[0]) for line in wanted]
+    return sorted(ids, key=lambda id: (_started_at(id), id))
+
+
+def _started_at(id: int) -> int:
+    """Return when a process started, in ticks since the start of the system; 0 if it has ended."""
+    try:
+        stat = Path(f"/proc/{id}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])
 
 
 @pytest.fixture

@@ -138,6 +138,15 @@ def repository(web: Web, root: Path) -> None:
     web.answers["/tiny.git/info/refs?service=git-upload-pack"] = Answer(refs.body, "text/plain")
 
 
+def is_usable(program: str) -> bool:
+    """Return whether *program* runs; rustup's cargo does not without a toolchain in the home."""
+    if shutil.which(program) is None:
+        return False
+    asked = [program, "version" if program == "go" else "--version"]
+    environment = {**os.environ, **VARIABLES}
+    return subprocess.run(asked, capture_output=True, env=environment, timeout=60).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("program", "prepare", "command", "reached"),
     [
@@ -165,7 +174,7 @@ async def test_program_installs_by_the_hosts_it_may_reach(
     place: World, tmp_path: Path, program: str, prepare: object, command: str, reached: tuple[str]
 ) -> None:
     """By the variables alone, with real TLS; the authority is one of the test."""
-    if shutil.which(program) is None:
+    if not is_usable(program):
         pytest.skip(f"no {program}")
     variables = {**VARIABLES, **dict.fromkeys(CERTIFICATES, str(place.root / "authority.crt"))}
     with serve_web(tmp_path, HOSTS) as web:
