@@ -5,15 +5,15 @@ from collections.abc import Callable
 from agent_cli.app import parts
 from agent_cli.app.providers import Providers
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.events import EventSink, UsageChanged
+from agent_cli.contracts.events import EventSink
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
-from agent_cli.contracts.timeline import Prompt, Usage, text_of
+from agent_cli.contracts.timeline import Prompt, text_of
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.metered import metered
+from agent_cli.policies.metered import metered, spending_now
 from agent_cli.policies.model_fallback import FallbackModels
 from agent_cli.policies.side_questions import reply_to
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
@@ -26,6 +26,7 @@ class ModelCalls:
     Attributes:
         ledger: Holds the limits; every call of the session goes through it.
         stream: Asks a model.
+        record: Counts usage in the prompt at work, and publishes it.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ModelCalls:
             publish: Receives the usage of answers that stand in no conversation.
         """
         self._startup = startup
-        self._conversation = conversation
+        self.record = spending_now(conversation, publish)
         self._publish = publish
         providers = Providers(startup, on_sent=on_sent, on_refused_tool=on_refused_tool)
         self._provider = providers.provider
@@ -84,13 +85,6 @@ class ModelCalls:
         )
         reply = await reply_to(request, metered(self.stream, self.record), self._publish)
         return text_of(reply.content)
-
-    def record(self, usage: Usage) -> None:
-        """Count *usage* in the prompt at work, and publish it."""
-        conversation = self._conversation()
-        if conversation.prompts:
-            conversation.add_usage(usage)
-            self._publish(UsageChanged(usage, conversation.usage))
 
     def fallback_models(self) -> FallbackModels:
         """Return the models to ask where another is overloaded or declines."""

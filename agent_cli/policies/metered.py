@@ -58,6 +58,20 @@ def spending(conversation: Conversation, emit: EventSink) -> Spent:
     return spent
 
 
+def spending_now(conversation: Callable[[], Conversation], emit: EventSink) -> Spent:
+    """Return a function that adds usage to the current *conversation*, if it has a prompt.
+
+    A conversation that was begun meanwhile does not bear the cost of the one before.
+    """
+
+    def spent(used: Usage) -> None:
+        current = conversation()
+        if current.prompts:
+            spending(current, emit)(used)
+
+    return spent
+
+
 def _tell(used: Usage, spent: Spent) -> None:
     if used != NO_USAGE:
         spent(used)

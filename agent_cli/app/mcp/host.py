@@ -12,13 +12,13 @@ from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.dialogs import Filled, Form
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import EventSink, Notice, UsageChanged
+from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.provider import Model, StreamFn
-from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
 from agent_cli.mcp_client.sampling import sampling
-from agent_cli.policies.metered import metered
+from agent_cli.policies.metered import metered, spending_now
 from agent_cli.system import paths
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class ServerHost:
         self._sessions = sessions
         self._directories = directories
         self._publish = publish
+        self._spent = spending_now(lambda: agent().conversation, publish)
         self._hooks = hooks
 
     def as_host(self, *, one_shot: bool) -> Host:
@@ -159,13 +160,6 @@ class ServerHost:
             # The cost is counted in the current prompt, so there must be one.
             raise ToolError("a server may ask the model only after the user's first prompt")
         self._check_account()
-
-    def _spent(self, usage: Usage) -> None:
-        conversation = self._agent().conversation
-        if not conversation.prompts:
-            return  # begun meanwhile: it does not bear the cost of the one before
-        conversation.add_usage(usage)
-        self._publish(UsageChanged(usage, conversation.usage))
 
     def _files_dir(self) -> Path:
         session_id = self._sessions().id
