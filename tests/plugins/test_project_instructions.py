@@ -10,12 +10,14 @@ import pytest
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext
+from agent_cli.core.conversation import Conversation
+from agent_cli.plugins.api import PluginContext
 from agent_cli.plugins.project_instructions import (
     BYTES_MAX,
     project_instructions,
     workspace_root,
 )
-from tests.fakes import calls, does, says, tool, tool_use
+from tests.fakes import Step, calls, does, says, tool, tool_use
 from tests.plugins.contributing import Contributing
 
 
@@ -416,15 +418,22 @@ async def test_folder_that_a_tool_comes_to_brings_its_instructions_once(
 async def test_instructions_of_folders_wait_for_the_calls_that_a_person_decides(
     root: Path,
 ) -> None:
-    """S2-18: the folder of a call that was approved later has its instructions, too."""
+    """S2-18: the folder of a call that was approved later has its instructions, too.
+
+    Also those that the call itself writes: it has not run when the turn that runs it begins.
+    """
     for name in ("src", "other"):
         (root / name).mkdir(exist_ok=True)
-        (root / name / "AGENTS.md").write_text(f"in {name}")
+    (root / "src" / "AGENTS.md").write_text("in src")
 
     async def seen(_context: ToolContext) -> str:
         return "seen"
 
-    look, asking = tool("look", does(seen)), tool("ask", does(seen))
+    async def writes(_context: ToolContext) -> str:
+        (root / "other" / "AGENTS.md").write_text("in other")
+        return "written"
+
+    look, asking = tool("look", does(seen)), tool("ask", does(writes))
     asking = replace(asking, require_approval=Approval(required=True))
     plugin = project_instructions(
         root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
@@ -440,6 +449,64 @@ async def test_instructions_of_folders_wait_for_the_calls_that_a_person_decides(
     roles = [each.role for each in last]
     assert roles == ["user", "assistant", "toolResult", "toolResult", "user"]
     assert [name for name in ("src", "other") if f"in {name}" in str(last[-1])] == ["src", "other"]
+
+
+def test_instructions_are_shown_before_any_prompt(root: Path) -> None:
+    """S2-18: what a first request would hold is printed without a conversation."""
+    (root / "AGENTS.md").write_text("use tabs")
+    plugin = project_instructions(
+        root, root, user_files=[], is_secret=lambda _path: False, warn=lambda _text: None
+    )
+    ctx = PluginContext(Conversation(), {}, "")
+
+    assert plugin.prepare is not None
+    plugin.prepare(ctx)
+
+    assert ["use tabs" in text for text in ctx.context] == [True]
+
+
+async def test_each_file_is_reported_once_and_again_when_it_changed_or_came_back(
+    root: Path,
+) -> None:
+    """S2-18: a hook hears why a file is shown; "compact" is said of one that was shown before."""
+    (root / "src").mkdir(exist_ok=True)
+    (root / "AGENTS.md").write_text("use tabs")
+    (root / "src" / "AGENTS.md").write_text("in src")
+    loaded: list[tuple[str, str]] = []
+    plugin = project_instructions(
+        root,
+        root,
+        user_files=[],
+        is_secret=lambda _path: False,
+        warn=lambda _text: None,
+        loaded=lambda each: loaded.append((each.file.path.parent.name, each.reason)),
+    )
+
+    async def seen(_context: ToolContext) -> str:
+        return "seen"
+
+    def looks() -> Sequence[Step]:
+        return calls(tool_use("look", {"path": "src/a.py"})), says("done")
+
+    look = tool("look", does(seen))
+    run = Contributing([plugin], *looks(), *looks(), *looks(), says("done"), tools=[look])
+
+    await run.prompt()
+    first = [*loaded]
+    await run.prompt()
+    second = loaded[len(first) :]
+    last = run.agent.conversation.prompts[-1].output[-1]
+    run.agent.conversation.compact("a summary", last.id)
+    await run.prompt()
+    third = loaded[len(first) + len(second) :]
+    (root / "AGENTS.md").write_text("use four blanks")
+    await run.prompt()
+
+    assert first == [("project", "session_start"), ("src", "nested_traversal")]
+    assert second == []
+    assert third == [("src", "compact")]
+    assert loaded[-1] == ("project", "session_start")
+    assert len(loaded) == 4
 
 
 async def touched(

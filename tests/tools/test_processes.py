@@ -15,6 +15,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Confinement
+from agent_cli.system.keeper import LEFT_DESCRIPTOR
 from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, process_groups
 from agent_cli_tools.bash import bash_tool
@@ -177,6 +178,30 @@ async def test_cleanup_after_a_command_runs_once_outside_the_event_loop(
 
     assert command.put_back == ["put back"]
     assert [each is threading.main_thread() for each in threads] == [False]
+
+
+async def test_processes_that_a_sandbox_ended_are_named_without_the_mark_of_its_start(
+    tmp_path: Path,
+) -> None:
+    """S1-44: its first line tells that it was built; the others are what other calls did not end.
+
+    The wrapper stands for bubblewrap: it writes as our command for its inside does.
+    """
+    wrapper = tmp_path / "sandbox"
+    wrapper.write_text(f"#!/bin/sh\nprintf 'begun\\nsleep\\ncat\\n' >&{LEFT_DESCRIPTOR}\n")
+    wrapper.chmod(0o700)
+    confinement = Confinement(prefix=[str(wrapper)], nested=True)
+    line = CommandLine("true", Path("/bin/bash"), tmp_path, dict(os.environ), confinement)
+    launcher = Launcher()
+    command = await start(launcher, line, OutputBuffer(SessionResources().open_spill))
+
+    assert await command.wait() == 0
+    await command.finish()
+    command.close()
+    launcher.close()
+
+    assert command.ended_with_it == ["sleep", "cat"]
+    assert command.has_begun
 
 
 async def test_cleanup_after_a_failed_start_runs_outside_the_event_loop(tmp_path: Path) -> None:
