@@ -17,7 +17,7 @@ from agent_cli.system.git import git_output
 if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
     from agent_cli.settings.schema import UndoSettings
-    from agent_cli.undo.logs import Loss
+    from agent_cli.undo.logs import CommandQuestion, GeneratedFolder, Loss
 
 _GO_ON, _REFUSE, _ALWAYS = "Go on", "Stop", "Always"
 _RUN, _LEAVE = "Run it", "Leave it"
@@ -39,10 +39,17 @@ class LossDecider:
         self._root = root
         self._always: set[str] = set()
 
-    async def decide(self, command: str, loss: "Loss") -> bool:
-        """Return whether *command* goes on with what it deletes and overwrites."""
+    async def decide(self, command: str, loss: "CommandQuestion") -> bool:
+        """Return whether *command* goes on with what it deletes and overwrites.
+
+        Or, if it asks that, whether all in a folder can be built again.
+        """
         if command in self._always or self._permissions().allows_every_effect(command):
             return True
+        from agent_cli.undo.logs import GeneratedFolder  # noqa: PLC0415 - with a command
+
+        if isinstance(loss, GeneratedFolder):
+            return await asyncio.to_thread(_is_ignored, loss)
         person = self._person
         if person is None:
             return False
@@ -178,6 +185,20 @@ def unkept(limits: "UndoSettings", command: str) -> str:
         return f"/undo does not cover it: undo.leave_out has {entry}"
     why = why_missing()
     return f"/undo does not cover commands here: {why}" if why else ""
+
+
+def _is_ignored(generated: "GeneratedFolder") -> bool:
+    """Return whether git ignores a folder and holds no file in it; without git, it does not."""
+    path = Path(generated.folder)
+    # A command may be in the midst of deleting it; what git holds stands in the index.
+    held = git_output(path.parent, "ls-files", "-z", "--", path.name, limit_s=_GIT_LIMIT_S)
+    if held is None or held:
+        return False
+    ignored = ("check-ignore", "--quiet", f"{path.name}/")
+    return (
+        generated.ignores_itself
+        or git_output(path.parent, *ignored, limit_s=_GIT_LIMIT_S) is not None
+    )
 
 
 def _not_in_git(paths: Sequence[str], root: Path) -> Sequence[str]:

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from agent_cli.system.keeper import LOCK
 from agent_cli.system.records import dataclass
@@ -61,6 +61,26 @@ class Loss:
     next: str
     next_bytes: int
     why_unkept: str
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedFolder:
+    """A folder that can be built again, if git ignores it, and in which a command loses files.
+
+    Attributes:
+        ignores_itself: Whether a file in it made git ignore all of it before the command.
+    """
+
+    folder: str
+    ignores_itself: bool
+
+
+CommandQuestion: TypeAlias = Loss | GeneratedFolder
+
+
+def question_of(fields: Mapping[str, Any]) -> CommandQuestion:
+    """Return the question that a keeper asks."""
+    return GeneratedFolder(**fields) if "folder" in fields else Loss(**fields)
 
 
 def read_log(folder: Path) -> CommandLog | None:

@@ -41,6 +41,7 @@ class ChangeRecorder(ChangeLog):
         self._locations = locations
         self._space = space
         self._losses = losses
+        losses.generated.is_own = self._is_own
         self._own: set[tuple[Key, str]] = set()
         self._copied: set[Key] = set()
         self._described: set[Key] = set()
@@ -160,6 +161,8 @@ class ChangeRecorder(ChangeLog):
         self._around(new)
         self._add("moved", old.path, new.path, State.of(old.found))
         is_own = old.key in self._own
+        if not is_own:
+            self._losses.generated.moved(old.path, new.path)
         self._own.discard(old.key)
         (self._own.add if is_own else self._own.discard)(new.key)
         if stat.S_ISDIR(old.found.st_mode):
@@ -173,6 +176,7 @@ class ChangeRecorder(ChangeLog):
             self._add("swap", old.path, new.path, State.of(old.found))
             self._own -= {old.key, new.key}  # the call may fail
             for one, other in ((old, new), (new, old)):
+                self._losses.generated.moved(one.path, other.path)
                 self._moves.add(self._count, one.path, other.path)
         else:
             for each in filter(None, (old, new)):
@@ -310,6 +314,12 @@ class ChangeRecorder(ChangeLog):
             return
         attributes = images.attributes_of(location.path)
         self._add("meta", location.path, "", State.of(location.found), attributes)
+
+    def _is_own(self, path: str) -> bool:
+        """Return whether the command itself made *path*."""
+        folder, _, name = path.rpartition("/")
+        found = os.stat(folder)
+        return ((found.st_dev, found.st_ino), name) in self._own
 
     def _around(self, location: Location) -> None:
         """Record the times of the folder around, once, before one of its entries changes."""

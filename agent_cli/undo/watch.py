@@ -21,6 +21,7 @@ from typing import Any
 
 from agent_cli.undo import listener
 from agent_cli.undo.calls import Call, filter_program, machine
+from agent_cli.undo.generated import GeneratedFolders
 from agent_cli.undo.listener import StoppedCall
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.losses import LossLimit, Refused
@@ -59,7 +60,8 @@ class CommandWatch:
             order: The fields of `launching.Watched`.
             begun: Becomes readable when a nested command itself begins; what happens before is the
                 work of the program that builds the sandbox. -1: it begins at once.
-            ask: Asks the session about the fields of `logs.Loss`; `answer` brings the answer.
+            ask: Asks the session about the fields of a `logs.CommandQuestion`; `answer` brings the
+                answer.
         """
         self.is_on = False
         self.reason = ""
@@ -187,6 +189,7 @@ class CommandWatch:
                 order["ask_beyond_files"],
                 order["ask_beyond_bytes"],
                 self._answered if self._ask else None,
+                GeneratedFolders(order["roots"]),
             ),
         )
 
@@ -291,7 +294,7 @@ def rehearse() -> None:
         os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC),
         Locations(["/dev"], has_own_mounts=True),
         KeptSpace("/", "", copy_bytes_max=0),
-        LossLimit(0, 0, None),
+        LossLimit(0, 0, None, GeneratedFolders([])),
     )
     for kind in (Call("made", None, 0), Call("open", None, 0, follows=True)):
         recorder.before(call, kind)  # this file is outside of its roots

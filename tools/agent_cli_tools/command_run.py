@@ -121,7 +121,7 @@ class CommandRun:
         confinement = await self._confinement()
         updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
         command = await self._started(confinement or Confinement(), updates)
-        command.decide = partial(self._workspace.allows_loss, self._wanted.text)
+        command.decide = partial(self._workspace.decides, self._wanted.text)
         command.limits = self._limits
         began = time.monotonic()
         try:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 
 from agent_cli.sandbox import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher
-from agent_cli.undo.logs import Loss
+from agent_cli.undo.logs import CommandQuestion, Loss, question_of
 from agent_cli_tools.command_line import CommandLine
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.process_groups import Member, descendants, group_members
@@ -114,7 +114,7 @@ class RunningCommand:
         self.put_back: Sequence[str] = ()
         self.ended_with_it: Sequence[str] = ()
         self.has_begun = True
-        self.decide: Callable[[Loss], Awaitable[bool]] | None = None
+        self.decide: Callable[[CommandQuestion], Awaitable[bool]] | None = None
         self.refused: Loss | None = None
         self._answered = 0
         self._deciding: asyncio.Task[None] | None = None
@@ -220,13 +220,12 @@ class RunningCommand:
     def _has_status(self) -> bool:
         return self._link.found("status") is not None
 
-    def _question(self) -> Loss | None:
+    def _question(self) -> CommandQuestion | None:
         """Return the question for which the command stands still."""
         asked = [each["asks"] for each in self._link.messages if "asks" in each]
         if len(asked) <= self._answered or self._has_status():
             return None
-        question = asked[self._answered]
-        return Loss(**question)
+        return question_of(asked[self._answered])
 
     async def _decide(self) -> None:
         """Answer the question; the limits of time stand still meanwhile."""
@@ -236,7 +235,7 @@ class RunningCommand:
         with self.limits.standing_still():
             goes_on = await self.decide(question) if self.decide else False
         self._answered += 1
-        if not goes_on:
+        if not goes_on and isinstance(question, Loss):
             self.refused = question
         self._link.answer(goes_on=goes_on)
 

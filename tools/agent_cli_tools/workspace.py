@@ -23,7 +23,7 @@ from agent_cli_tools.textio import failure
 from agent_cli_tools.workspace_ports import Keeper
 
 if TYPE_CHECKING:
-    from agent_cli.undo.logs import Loss
+    from agent_cli.undo.logs import CommandQuestion
     from agent_cli_tools.job import Job
 
 _CLOSE_NAMES_MAX = 3
@@ -206,9 +206,9 @@ class Workspace:
         """Return the context manager to run a command in; its value is how to record it."""
         return self._keeper.running(command) if self._keeper else nullcontext()
 
-    async def allows_loss(self, command: str, loss: "Loss") -> bool:
-        """Return whether *command* goes on with what it deletes and overwrites."""
-        return self._keeper is None or await self._keeper.allows_loss(command, loss)
+    async def decides(self, command: str, question: "CommandQuestion") -> bool:
+        """Return the answer to the question of a running *command*."""
+        return self._keeper is None or await self._keeper.decides(command, question)
 
     def stale(self, path: Path) -> str:
         """Return the words that *path* changed since the model read it, and who did that."""

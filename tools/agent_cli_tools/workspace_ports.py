@@ -10,7 +10,7 @@ from agent_cli.system.records import dataclass, field
 if TYPE_CHECKING:
     from agent_cli.sandbox.confinement import WayOut
     from agent_cli.system.launching import Watched
-    from agent_cli.undo.logs import Loss
+    from agent_cli.undo.logs import CommandQuestion
 
 
 @dataclass(slots=True)
@@ -73,8 +73,8 @@ class Keeper(Protocol):
         """Return the context manager for running a command; its value is how to record it."""
         ...
 
-    async def allows_loss(self, command: str, loss: "Loss") -> bool:
-        """Return whether *command* goes on with what it deletes and overwrites."""
+    async def decides(self, command: str, question: "CommandQuestion") -> bool:
+        """Return the answer to the question of a running *command*."""
         ...
 
     def changed_by(self, path: Path) -> str:

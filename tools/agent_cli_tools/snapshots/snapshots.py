@@ -39,7 +39,7 @@ from agent_cli_tools.workspace_ports import ModelListener
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, TakenBack
     from agent_cli.system.launching import Watched
-    from agent_cli.undo.logs import Loss
+    from agent_cli.undo.logs import CommandQuestion
     from agent_cli_tools.snapshots.journal import Journal
     from agent_cli_tools.snapshots.spans import Change
 
@@ -53,7 +53,7 @@ class Snapshots:
     that.
 
     Attributes:
-        decide: Decides whether a command goes on with what it deletes and overwrites.
+        decide: Answers the question of a running command about what it deletes and overwrites.
         before: Called before a command that may change files; raises ToolError to prevent it.
     """
 
@@ -83,7 +83,7 @@ class Snapshots:
         self._watched = watched
         self._keep_days, self._bytes_max = keep_days, bytes_max
         self._began_s = time.time()
-        self.decide: Callable[[str, Loss], Awaitable[bool]] | None = None
+        self.decide: Callable[[str, CommandQuestion], Awaitable[bool]] | None = None
         self.before: Callable[[str], Awaitable[None]] | None = None
         # Tools write concurrently in threads.
         self._lock = threading.RLock()
@@ -164,9 +164,9 @@ class Snapshots:
         finally:
             await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
 
-    async def allows_loss(self, command: str, loss: "Loss") -> bool:
-        """Return whether *command* goes on with what it deletes and overwrites."""
-        return self.decide is None or await self.decide(command, loss)
+    async def decides(self, command: str, question: "CommandQuestion") -> bool:
+        """Return the answer to the question of a running *command*."""
+        return self.decide is None or await self.decide(command, question)
 
     def others_at_work(self) -> Mapping[str, Sequence[Path]]:
         """Return the other open sessions of this machine and the files they changed; blocks."""

@@ -1,0 +1,165 @@
+"""Recognise folders that can be built again, so that nobody is asked about the files they lose.
+
+Knows names, and what proves them. That git ignores such a folder, and holds no file in it, is for
+the session to ask: only then it needs no question. A folder that only its user knows to be a cache
+is not here, nor one that may hold work of a person. Imports little: see `system/launcher`.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """A kind of folder: names, and what proves them; a name without a proof is that of one program.
+
+    Attributes:
+        beside: One of these proves it, if it lies beside the folder; "*.x": any name with that end.
+        inside: One of these proves it, if it lies in the folder.
+    """
+
+    names: str
+    beside: str = ""
+    inside: str = ""
+
+
+_PYTHON = "pyproject.toml setup.py setup.cfg"
+_GRADLE = "build.gradle build.gradle.kts settings.gradle settings.gradle.kts"
+KINDS = (
+    Kind("__pycache__ .pytest_cache .mypy_cache .ruff_cache .pytype .tox .nox .eggs"),
+    Kind("venv .venv env .env virtualenv", inside="pyvenv.cfg"),
+    Kind("build dist htmlcov", _PYTHON),
+    Kind("build _build", "conf.py"),
+    Kind("site", "mkdocs.yml"),
+    Kind("node_modules", "package.json", ".package-lock.json .yarn-state.yml .modules.yaml"),
+    Kind("build dist coverage .nyc_output storybook-static", "package.json"),
+    Kind(".next .nuxt .output .svelte-kit .astro .angular .docusaurus .vite", "package.json"),
+    Kind(".turbo .parcel-cache .nx jspm_packages", "package.json"),
+    Kind("public .cache", "gatsby-config.js gatsby-config.ts"),
+    Kind("bower_components", "bower.json"),
+    Kind("target", "Cargo.toml pom.xml", ".rustc_info.json CACHEDIR.TAG"),
+    Kind("target", "build.sbt build.properties project.clj deps.edn"),
+    Kind(".cpcache .shadow-cljs", "deps.edn shadow-cljs.edn"),
+    Kind("build .gradle .kotlin .cxx", _GRADLE),
+    Kind("build builddir", "meson.build CMakeLists.txt"),
+    Kind("build out cmake-build-debug cmake-build-release", inside="CMakeCache.txt build.ninja"),
+    Kind("CMakeFiles", inside="CMakeDirectoryInformation.cmake cmake.check_cache"),
+    Kind(".deps .libs autom4te.cache", "configure.ac Makefile.am"),
+    Kind("vendor", "composer.json", "modules.txt"),
+    Kind("bin obj", "*.csproj *.fsproj *.vbproj", "project.assets.json"),
+    Kind(".build", "Package.swift"),
+    Kind("Pods", "Podfile"),
+    Kind("DerivedData", "*.xcodeproj *.xcworkspace"),
+    Kind("build .dart_tool", "pubspec.yaml"),
+    Kind("_build deps", "mix.exs"),
+    Kind("_build", "dune-project rebar.config"),
+    Kind("lib", "shard.yml"),
+    Kind("elm-stuff", "elm.json"),
+    Kind("dist-newstyle", "cabal.project *.cabal"),
+    Kind(".stack-work", "stack.yaml package.yaml *.cabal"),
+    Kind("zig-cache .zig-cache zig-out", "build.zig"),
+    Kind("blib", "Makefile.PL"),
+    Kind("_site .jekyll-cache .sass-cache", "_config.yml"),
+    Kind("public", "hugo.toml hugo.yaml"),
+    Kind("Library Temp", "ProjectSettings"),
+    Kind(".godot", "project.godot"),
+    Kind("Binaries Intermediate DerivedDataCache", "*.uproject"),
+)
+_BY_NAME: dict[str, list[Kind]] = {}
+for _kind in KINDS:
+    for _name in _kind.names.split():
+        _BY_NAME.setdefault(_name, []).append(_kind)
+_IGNORE_BYTES_MAX = 4096
+
+
+class GeneratedFolders:
+    """The folders of the workspace that can be built again, as they were before a command.
+
+    Look at each file before it is lost: it may be what proves its folder.
+
+    Attributes:
+        is_own: Returns whether the command itself made a path, which then proves nothing.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        """Know none yet; *roots* are the real folders of the workspace."""
+        self.is_own: Callable[[str], bool] = lambda _path: False
+        self._within = [root.rstrip("/") + "/" for root in roots]
+        self._proven: dict[str, bool] = {}
+        self._ignoring: set[str] = set()
+        self._last = "//"
+
+    def around(self, path: str) -> str:
+        """Return the outermost such folder around *path*; "" for none."""
+        if "/.git/" in path:  # a repository, which may be in such a folder
+            return ""
+        if path.startswith(self._last):
+            return self._last[:-1]
+        at = next((len(root) for root in self._within if path.startswith(root)), len(path))
+        while (end := path.find("/", at)) >= 0:
+            folder, name = path[:end], path[at:end]
+            if name in _BY_NAME and self._is_proven(folder, name):
+                self._last = f"{folder}/"
+                return folder
+            at = end + 1
+        return ""
+
+    def ignores_itself(self, folder: str) -> bool:
+        """Return whether a file in *folder* made git ignore all of it, as caches have one."""
+        return folder in self._ignoring
+
+    def reject(self, folder: str) -> None:
+        """Take *folder* for one that cannot be built again, from now on."""
+        self._proven[folder] = False
+        self._last = "//"
+
+    def moved(self, old: str, new: str) -> None:
+        """Note that something that the command did not make gets another name.
+
+        What comes into such a folder from elsewhere cannot be built again.
+        """
+        folder = self.around(f"{new}/")
+        if folder and not f"{old}/".startswith(f"{folder}/"):
+            self.reject(folder)
+
+    def _is_proven(self, folder: str, name: str) -> bool:
+        known = self._proven.get(folder)
+        if known is None:
+            known = any(self._proves(kind, folder) for kind in _BY_NAME[name])
+            self._proven[folder] = known
+            if known and _ignores_all(f"{folder}/.gitignore"):
+                self._ignoring.add(folder)
+        return known
+
+    def _proves(self, kind: Kind, folder: str) -> bool:
+        if not (kind.beside or kind.inside):
+            return True
+        around = folder.rpartition("/")[0]
+        return any(
+            self._is_there(where, name)
+            for where, names in ((around, kind.beside), (folder, kind.inside))
+            for name in names.split()
+        )
+
+    def _is_there(self, folder: str, name: str) -> bool:
+        """Return whether *folder* has a file of this name, which was there before the command."""
+        found = [name]
+        if name.startswith("*"):
+            with contextlib.suppress(OSError):
+                found = [each for each in os.listdir(folder) if each.endswith(name[1:])]
+        paths = [f"{folder}/{each}" for each in found]
+        return any(os.path.lexists(path) and not self.is_own(path) for path in paths)
+
+
+def _ignores_all(path: str) -> bool:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return b"*" in os.read(file, _IGNORE_BYTES_MAX).splitlines()
+    except OSError:
+        return False
+    finally:
+        os.close(file)

@@ -1,0 +1,224 @@
+"""The folders that can be built again: about the files that they lose, nobody is asked."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.losses import LossDecider
+from agent_cli.app.person import ModelsPerson
+from agent_cli.policies.permissions import Permissions
+from agent_cli.policies.shell import Place
+from agent_cli.undo.generated import KINDS, GeneratedFolders
+from agent_cli.undo.listener import why_missing
+from agent_cli.undo.logs import CommandQuestion, GeneratedFolder, Loss
+from agent_cli_tools import command_run
+from tests.tools.test_undo_commands import Session
+from tests.tools.undoing import tree
+
+watching = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+
+
+def run(script: str, folder: Path) -> None:
+    subprocess.run(["bash", "-c", script], cwd=folder, check=True)
+
+
+def around(root: Path, path: str, *there: str) -> str:
+    """Return the folder around *path* that can be built again, in a workspace with these files."""
+    for name in there:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    found = GeneratedFolders([str(root)]).around(f"{root}/{path}")
+    return found.removeprefix(f"{root}/")
+
+
+@pytest.mark.parametrize(
+    ("path", "there", "folder"),
+    [
+        ("node_modules/a/b.js", "package.json", "node_modules"),
+        ("node_modules/a/b.js", "node_modules/.package-lock.json", "node_modules"),
+        ("web/node_modules/a/dist/b.js", "web/package.json", "web/node_modules"),
+        ("target/debug/x", "Cargo.toml", "target"),
+        ("target/debug/x", "target/CACHEDIR.TAG", "target"),
+        ("app/obj/x.dll", "app/app.csproj", "app/obj"),
+        ("my.venv/.venv/bin/python", "my.venv/.venv/pyvenv.cfg", "my.venv/.venv"),
+        ("a/__pycache__/x.pyc", "a/x.py", "a/__pycache__"),
+        ("build/tools/node_modules/x.js", "build/tools/package.json", "build/tools/node_modules"),
+        ("node_modules/a/b.js", "package.jsonx", ""),
+        ("build/x", "Makefile", ""),
+        ("data/x", "data/CACHEDIR.TAG", ""),
+        ("venv/x", "pyproject.toml", ""),
+        ("node_modules", "package.json", ""),
+        ("xnode_modules/a", "package.json", ""),
+        ("notes/a.md", "package.json", ""),
+        ("vendor/mine/.git/config", "composer.json", ""),
+        (".git/modules/build/x", "pyproject.toml", ""),
+    ],
+)
+def test_folder_needs_a_name_and_a_proof(
+    tmp_path: Path, path: str, there: str, folder: str
+) -> None:
+    """A tag that its user may have put there does not do, nor what is a repository of its own."""
+    assert around(tmp_path, path, there) == folder
+
+
+def test_name_above_the_workspace_proves_nothing(tmp_path: Path) -> None:
+    """Who works in `build/` works on all in it."""
+    (tmp_path / "package.json").touch()
+    root = tmp_path / "build"
+    root.mkdir()
+
+    assert around(root, "src/x.c") == ""
+    assert GeneratedFolders([str(root)]).around(str(tmp_path / "build/x")) == ""
+    assert GeneratedFolders([]).around(f"{root}/x") == ""
+
+
+def test_proof_is_what_was_there_at_the_first_look(tmp_path: Path) -> None:
+    (tmp_path / "env").mkdir()
+    proof = tmp_path / "env/pyvenv.cfg"
+    proof.touch()
+    (tmp_path / "env/.gitignore").write_text("# made by a tool\n*\n")
+    folders = GeneratedFolders([str(tmp_path)])
+    folder = str(tmp_path / "env")
+
+    assert folders.around(str(proof)) == folder
+    proof.unlink()
+    (tmp_path / "env/.gitignore").unlink()
+    assert folders.around(f"{folder}/lib/x") == folder
+    assert folders.ignores_itself(folder)
+    folders.reject(folder)
+    assert folders.around(f"{folder}/lib/x") == ""
+
+
+def test_documentation_names_each_folder_of_the_table() -> None:
+    """The person reads there what needs no question."""
+    page = (Path(__file__).parents[2] / "docs/undo.md").read_text()
+
+    names = {name for kind in KINDS for name in kind.names.split()}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """In a repository whose git ignores much, with nobody to ask."""
+    monkeypatch.setattr(command_run, "may_gain_rights", lambda *_a, **_k: False)
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / ".gitignore").write_text("node_modules/\nbuild/\nnotes/\nlib/*\n!lib/mine\n*.sqlite\n")
+    (root / "package.json").touch()
+    for folder in ("node_modules/.bin", "notes", "lib", "build", ".venv/lib", "data"):
+        (root / folder).mkdir(parents=True)
+        for number in range(9):
+            (root / folder / f"f{number}").write_text(folder)
+    (root / ".venv/pyvenv.cfg").touch()
+    (root / ".venv/.gitignore").write_text("*\n")
+    for number in range(9):
+        (root / f"n{number}.sqlite").touch()
+    script = "git init -q . && git add package.json .gitignore"
+    run(script, root)
+    made = Session(root, tmp_path / "state")
+    permissions = Permissions(Place(root=root))
+    person = ModelsPerson(lambda: permissions)
+    decider = LossDecider(person, lambda: permissions, root)
+
+    async def decide(command: str, question: CommandQuestion) -> bool:
+        if isinstance(question, Loss):
+            made.asked.append(question)
+        return await decider.decide(command, question)
+
+    made.snapshots.decide = decide
+    made.ask_beyond = (4, 0)
+    made.run()
+    yield made
+    made.close()
+
+
+@watching
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf node_modules",
+        "rm -rf .venv",
+        "rm -rf build node_modules .venv",
+        "mv node_modules/.bin node_modules/bin; rm -r node_modules; rm data/f[0-3]",
+        "for f in build/*; do echo new > $f; done",
+        "echo > build/f1; echo {} > package.json; rm -r build",
+        "git clean -qfdX build",
+    ],
+)
+async def test_what_can_be_built_again_and_git_ignores_is_lost_without_a_question(
+    session: Session, command: str
+) -> None:
+    """And yet it is recorded."""
+    before = tree(session.root)
+
+    said = await session.bash(command)
+
+    assert session.asked == [], said
+    assert tree(session.root) != before
+    session.undo()
+    assert tree(session.root) == before
+
+
+@watching
+@pytest.mark.parametrize(
+    ("prepare", "command", "lost"),
+    [
+        (":", "rm -rf data", "data"),
+        (":", "rm -rf notes", "notes"),
+        (":", "rm *.sqlite", "n"),
+        (":", "rm -rf node_modules; rm -rf data", "data"),
+        (":", "rm -rf lib", "lib"),
+        ("git add -f build/f3", "rm -rf build", "build"),
+        ("sed -i /build/d .gitignore", "rm -rf build", "build"),
+        ("rm package.json", "rm -rf build", "build"),
+        ("rm package.json", "echo > package.json; rm -rf build", "build"),
+        (":", "mv data build/data; rm -rf build", "build"),
+        ("rm -r build", "mv data build; rm -rf build", "build"),
+        ("rm -r build; mkdir build", "mv build b; mv data build; rm -rf build", "build"),
+        ("rm -rf .git", "rm -rf node_modules", "node_modules"),
+        ("rm -r node_modules; ln -s data node_modules", "rm -rf node_modules/*", "data"),
+        ("git init -q node_modules/mine", "rm -rf node_modules/mine/.git", "node_modules/mine"),
+    ],
+)
+async def test_what_may_be_work_of_a_person_is_still_asked_about(
+    session: Session, prepare: str, command: str, lost: str
+) -> None:
+    """Also where the command, or a link, brings it into such a folder."""
+    run(prepare, session.root)
+
+    await session.bash(command)
+
+    assert [loss.files for loss in session.asked] == [4]
+    paths = [*session.asked[0].paths, session.asked[0].next]
+    assert all(path.startswith(f"{session.root}/{lost}") for path in paths), paths
+
+
+@watching
+async def test_file_that_cannot_be_kept_in_such_a_folder_is_lost_without_a_question(
+    session: Session,
+) -> None:
+    """A build overwrites its large results; /undo names them."""
+    large = session.root / "build/large"
+    large.write_bytes(b"x" * 1_500_000)
+
+    await session.bash("echo > build/large")
+
+    assert session.asked == []
+    assert session.undo().faults == [f"{large}: it is larger than undo.max_mb"]
+
+
+async def test_only_git_can_say_that_a_folder_is_ignored(tmp_path: Path) -> None:
+    """Without a repository nobody knows, so a person is asked."""
+    permissions = Permissions(Place(root=tmp_path))
+    decider = LossDecider(None, lambda: permissions, tmp_path)
+    (tmp_path / "build").mkdir()
+    question = GeneratedFolder(str(tmp_path / "build"), ignores_itself=False)
+    answers = [await decider.decide("make", question)]
+
+    for script in ("git init -q .", "echo build > .gitignore", "echo > build/x; git add -f build"):
+        run(script, tmp_path)
+        answers.append(await decider.decide("make", question))
+
+    assert answers == [False, False, True, False]
