@@ -181,17 +181,17 @@ class RpcConnection:
         then: Callable[[], None] | None = None
         try:
             answered = await self._answered(method, params)
-            told: dict[str, Json] = {"result": answered.result}
+            response: dict[str, Json] = {"result": answered.result}
             then = answered.then
         except RpcFault as fault:
-            told = {"error": fault.to_json()}
+            response = {"error": fault.to_json()}
         except AgentCliError as error:
-            told = {"error": RpcFault(INTERNAL_ERROR, str(error)).to_json()}
+            response = {"error": RpcFault(INTERNAL_ERROR, str(error)).to_json()}
         except Exception as error:
             _log.error("request failed", method=method, exc_info=True)
             reason = f"{type(error).__name__}: {error} (traceback in the log)"
-            told = {"error": RpcFault(INTERNAL_ERROR, reason).to_json()}
-        self._respond(id, told)
+            response = {"error": RpcFault(INTERNAL_ERROR, reason).to_json()}
+        self._respond(id, response)
         if then:
             then()
 
@@ -200,8 +200,8 @@ class RpcConnection:
             raise RpcFault(METHOD_NOT_FOUND, f"there is no method {method!r}")
         return await answer(params)
 
-    def _respond(self, id: _Id, told: dict[str, Json]) -> None:
-        self._outbox.put({"jsonrpc": "2.0", "id": id, **told})
+    def _respond(self, id: _Id, response: dict[str, Json]) -> None:
+        self._outbox.put({"jsonrpc": "2.0", "id": id, **response})
 
     def _settle(self, message: dict[str, Json]) -> None:
         """Hand a response to the request that waits for it; ignore a late one."""
@@ -212,9 +212,9 @@ class RpcConnection:
         if error is None:
             waiting.set_result(message.get("result"))
             return
-        said = error if isinstance(error, dict) else {}
-        code = said.get("code")
-        text = str(said.get("message") or "the client answered with an error")
+        details = error if isinstance(error, dict) else {}
+        code = details.get("code")
+        text = str(details.get("message") or "the client answered with an error")
         waiting.set_exception(RpcFault(code if isinstance(code, int) else INTERNAL_ERROR, text))
 
     def _cancel_request(self, params: Params) -> None:

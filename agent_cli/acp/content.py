@@ -54,6 +54,6 @@ def image(block: Block) -> dict[str, Json] | None:
 
 def _block(block: Block) -> dict[str, Json] | None:
     if block["type"] == "text":
-        said = str(block.get("text", ""))
-        return text(fenced(said)) if said.strip() else None
+        written = str(block.get("text", ""))
+        return text(fenced(written)) if written.strip() else None
     return image(block)

@@ -181,15 +181,15 @@ class EditorServerDialogs:
         if not self._client.shows_pages:
             self._declined(server, "wants you to visit a page")
             return "decline"
-        told = f"{_named(server)}: {reveal(message)}"
+        text = f"{_named(server)}: {reveal(message)}"
         async with self._turn:
-            answer = await _answered(self._client.visit_page(told, url, new_id()))
+            answer = await _answered(self._client.visit_page(text, url, new_id()))
         return answer.action
 
     async def allow_sampling(self, request: SamplingRequest, *, model: str) -> bool:
         """Show the prompt a server wants to send to *model*; return whether the user allows it."""
-        said = "\n\n".join(f"{role}: {text_of(blocks)}" for role, blocks in request.messages)
-        shown = fenced(reveal(f"{request.system_prompt}\n\n{said}".strip()))
+        messages = "\n\n".join(f"{role}: {text_of(blocks)}" for role, blocks in request.messages)
+        shown = fenced(reveal(f"{request.system_prompt}\n\n{messages}".strip()))
         call: dict[str, Json] = {
             "toolCallId": new_id(),
             "title": f"{_named(request.server)} wants to ask {model} at your expense",

@@ -32,7 +32,7 @@ def replayed(
     for output in entries([prompt for prompt in prompts if prompt.visible]):
         match output:
             case UserOutput() if output.is_typed:
-                yield from _said(output)
+                yield from _user_update(output)
             case TextOutput():
                 words = clean(str(output.block.get("text", "")))
                 if words:
@@ -48,7 +48,7 @@ def replayed(
                 pass
 
 
-def _said(output: UserOutput) -> Iterator[dict[str, Json]]:
+def _user_update(output: UserOutput) -> Iterator[dict[str, Json]]:
     pictures = [shown for block in output.content if (shown := image(block))]
     for shown in [*pictures, text(typed_in(output.content))]:
         yield message_chunk("user_message", shown, output.id)

@@ -178,8 +178,8 @@ class Updates:
             case _:
                 pass
 
-    def _tell_title(self, said: UserOutput) -> None:
-        if not self._has_title and (title := one_line(clean(typed_in(said.content)))):
+    def _tell_title(self, entry: UserOutput) -> None:
+        if not self._has_title and (title := one_line(clean(typed_in(entry.content)))):
             self._has_title = True
             self._send({"sessionUpdate": "session_info_update", "title": title})
 

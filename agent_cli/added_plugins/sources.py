@@ -172,10 +172,10 @@ def _cloned(source: Source, top: Path) -> str:
 
 
 def _commit(top: Path, ref: str) -> str:
-    wanted = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+    verify = ("rev-parse", "--verify", "--quiet", "--end-of-options")
     for name in (f"refs/remotes/origin/{ref}", ref):
         try:
-            found = run_git(top, *wanted, f"{name}^{{commit}}", limit_s=_LIMIT_S)
+            found = run_git(top, *verify, f"{name}^{{commit}}", limit_s=_LIMIT_S)
         except GitError:
             continue
         return found.decode().strip()

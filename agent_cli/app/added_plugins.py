@@ -7,13 +7,13 @@ from agent_cli.system import paths
 
 def with_plugins(startup: StartupContext) -> StartupContext:
     """Return *startup* with the added plugins, and a notice for each that cannot be used."""
-    wanted = startup.loaded.settings.plugins
-    if not wanted.enabled or not paths.plugins_file().is_file():
+    own_settings = startup.loaded.settings.plugins
+    if not own_settings.enabled or not paths.plugins_file().is_file():
         return startup
     from agent_cli.added_plugins.store import PluginStore  # noqa: PLC0415 - most have none
 
     found, problems = PluginStore().load()
-    used = tuple(each for each in found if each.name not in wanted.disabled)
+    used = tuple(each for each in found if each.name not in own_settings.disabled)
     hooks = [
         WrittenHooks(
             event,

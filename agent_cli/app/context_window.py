@@ -69,9 +69,9 @@ class ContextWindow:
             own = (self._agent.state.system_prompt, *self._at_start(self.note_instructions))
             prepared = [*own], [*self._tools()]
         system, tools = prepared
-        said = conversation.context()
-        parts = estimate_parts(system[:1], [tool.spec for tool in tools], said)
-        nested = _come_to(said)
+        history = conversation.context()
+        parts = estimate_parts(system[:1], [tool.spec for tool in tools], history)
+        nested = _come_to(history)
         if nested and _NOTES in parts:
             parts = {**parts, _NOTES: max(0, parts[_NOTES] - sum(nested.values()))}
         return {**parts, **_context(system[1:]), **nested}
@@ -161,9 +161,9 @@ def _why(about: Mapping[str, Json]) -> str:
             return f"a tool came to {trigger}"
 
 
-def _come_to(said: Sequence[Message]) -> dict[str, int]:
+def _come_to(history: Sequence[Message]) -> dict[str, int]:
     """Return the tokens of each instruction file in a message, for files that tools came to."""
-    texts = (message.text for message in said if isinstance(message, UserMessage))
+    texts = (message.text for message in history if isinstance(message, UserMessage))
     return {
         file: chars // CHARS_PER_TOKEN
         for text in texts

@@ -30,7 +30,7 @@ class JobHost:
     the last one.
 
     Attributes:
-        told: Informs the session's agent about its own jobs.
+        own_jobs: Informs the session's agent about its own jobs.
         is_attended: Whether a user is present to see runs that start by themselves.
     """
 
@@ -47,7 +47,7 @@ class JobHost:
             announce: Receives warnings.
             agent: Returns the agent to inform, which is built later.
         """
-        self.told = AgentJobs(workspace, announce, agent)
+        self.own_jobs = AgentJobs(workspace, announce, agent)
         self._workspace = workspace
         self._jobs = workspace.shared.jobs
         self._end_with_run = workspace.jobs_end_with_run
@@ -148,7 +148,7 @@ class JobHost:
         return task
 
     def _info(self, job: "Job") -> "JobInfo":
-        return job.info(is_own=self.told.has_started(job.tool_call_id))
+        return job.info(is_own=self.own_jobs.has_started(job.tool_call_id))
 
     def _named(self, id: int) -> "Job":
         if job := self._jobs.get(id):
@@ -163,7 +163,7 @@ class JobHost:
             agent = self._agent()
             await agent.wait_for_idle()
             is_urgent = self.is_attended() and (
-                self._jobs.take_urgent(self.told.started()) or self._has_news()
+                self._jobs.take_urgent(self.own_jobs.started()) or self._has_news()
             )
             if not is_urgent or self._was_stopped:
                 continue

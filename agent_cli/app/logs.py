@@ -197,9 +197,9 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
         if key not in hidden
     ]
     stack = str(record.get("exception", "")).strip().rpartition("\n")[2]
-    told = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
+    text = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
     # An exception may quote text from outside, which must not repaint the terminal.
-    return reveal(f"{record.get('level', 'info')}: {told}" + (f" ({stack})" if stack else ""))
+    return reveal(f"{record.get('level', 'info')}: {text}" + (f" ({stack})" if stack else ""))
 
 
 def _left_out(error: BaseException | None) -> str:

@@ -52,17 +52,17 @@ def plugins(
         person: Answers the model's questions; None where the plugins are only listed.
         tell_hooks: Runs InstructionsLoaded hooks.
     """
-    wanted = startup.loaded.settings.plugins
-    if not wanted.enabled:
+    plugin_settings = startup.loaded.settings.plugins
+    if not plugin_settings.enabled:
         return Plugins((), warn=warn)
     return Plugins(
         (
             *_shipped_plugins(startup, warn, tell_hooks, one_shot=one_shot),
             *((ask_user(person), present_plan(person)) if person else ()),
         ),
-        find=partial(discover, startup.workspace, disabled=wanted.disabled),
+        find=partial(discover, startup.workspace, disabled=plugin_settings.disabled),
         environment=startup.environment,
-        disabled=wanted.disabled,
+        disabled=plugin_settings.disabled,
         warn=warn,
     )
 
@@ -122,13 +122,13 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
     ]
     project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
 
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def find() -> Mapping[str, OutputStyle]:
         styles, problems = find_styles([*own, *(project if startup.trusted else ())])
         for problem in problems:
-            if problem not in told:  # completion asks at each key
-                told.add(problem)
+            if problem not in warned:  # completion asks at each key
+                warned.add(problem)
                 warn(problem)
         if not startup.objection():  # asked after reading
             return styles
@@ -219,8 +219,8 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
     folders = [CommandFolder(folder / "commands", "yours") for folder in paths.own_dirs()]
     folders.append(CommandFolder(paths.codex_dir() / "prompts", "yours"))
     folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]
-    wanted = startup.loaded.settings.plugins
-    if wanted.enabled and "skills" not in wanted.disabled:
+    plugin_settings = startup.loaded.settings.plugins
+    if plugin_settings.enabled and "skills" not in plugin_settings.disabled:
         own = CommandFolder(startup.workspace, "your skills", holds_skills=True)
         folders += [own._replace(path=path) for path in _own_skill_folders()]
         theirs = project._replace(source="project skills", holds_skills=True)

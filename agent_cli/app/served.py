@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 class ServedProgram(EditorProgram):
     """Builds the program of each call."""
 
-    def build_for(self, wanted: RunRequest) -> "App":
+    def build_for(self, request: RunRequest) -> "App":
         """Return the program of a call.
 
         Raises:
             AgentCliError: The call asks for more than the server allows, or an option is invalid.
         """
-        if wanted.session is not None:
-            self._require_ours(wanted.session)
-        opening = Opening(self._folder(wanted.cwd), resume=wanted.session)
-        return self.build(opening, self._overrides(wanted), one_shot=not wanted.can_ask)
+        if request.session is not None:
+            self._require_ours(request.session)
+        opening = Opening(self._folder(request.cwd), resume=request.session)
+        return self.build(opening, self._overrides(request), one_shot=not request.can_ask)
 
     def sessions(self) -> "Sequence[SessionInfo]":
         """Return the saved sessions of the server's folders, the most recently used first."""
@@ -73,21 +73,21 @@ class ServedProgram(EditorProgram):
         if not any(each.id == id for each in self.sessions()):
             raise SessionNotFound(f"session {id!r} does not exist in this folder")
 
-    def _overrides(self, wanted: RunRequest) -> list[Override]:
+    def _overrides(self, request: RunRequest) -> list[Override]:
         settings = self._startup.loaded.settings
         found: list[Override] = []
-        if wanted.model is not None:
-            found.append(Override("model", wanted.model, "model"))
-        if wanted.max_cost_usd is not None:
+        if request.model is not None:
+            found.append(Override("model", request.model, "model"))
+        if request.max_cost_usd is not None:
             own = settings.max_cost_usd
-            cost = min(wanted.max_cost_usd, own) if own else wanted.max_cost_usd
+            cost = min(request.max_cost_usd, own) if own else request.max_cost_usd
             found.append(Override("max_cost_usd", cost, "max_cost"))
-        if wanted.mode is not None:
+        if request.mode is not None:
             own_mode = settings.permissions.mode
-            if stricter(wanted.mode, own_mode) != wanted.mode:
+            if stricter(request.mode, own_mode) != request.mode:
                 raise UsageError(
-                    f"permission_mode: {wanted.mode} allows more than {own_mode}, the server's own;"
-                    f" it needs `--permission-mode {wanted.mode}` before mcp"
+                    f"permission_mode: {request.mode} allows more than {own_mode}, the server's"
+                    f" own; it needs `--permission-mode {request.mode}` before mcp"
                 )
-            found.append(Override("permissions.mode", wanted.mode, "permission_mode"))
+            found.append(Override("permissions.mode", request.mode, "permission_mode"))
         return found

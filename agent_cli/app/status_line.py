@@ -17,7 +17,7 @@ from agent_cli.settings.sources import WrittenHooks
 if TYPE_CHECKING:
     from agent_cli.core.application import StatusCommand
 
-_TOLD_CHARS_MAX: Final = 200
+_MESSAGE_CHARS_MAX: Final = 200
 _UNTRUSTED: Final = (
     "status line: its command names a file of this workspace, which is not trusted;"
     " `agent-cli trust` or --trust changes that"
@@ -73,6 +73,6 @@ async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json
     except OSError as error:
         return f"status line: it cannot be started ({error.strerror or error})"
     if ran.code:
-        told = " ".join(ran.stderr.split())[:_TOLD_CHARS_MAX] or shlex.quote(command)
-        return f"status line: its command ended with exit code {ran.code}: {told}"
+        message = " ".join(ran.stderr.split())[:_MESSAGE_CHARS_MAX] or shlex.quote(command)
+        return f"status line: its command ended with exit code {ran.code}: {message}"
     return ran.stdout.partition("\n")[0]

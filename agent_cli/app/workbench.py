@@ -188,7 +188,7 @@ class Workbench:
                 servers=self.servers,
                 is_planning=lambda: place.permissions.mode == "plan",
                 undone=place.file_changes.tell_model,
-                jobs=self.jobs.told,
+                jobs=self.jobs.own_jobs,
                 ledger=self.calls.ledger,
                 compaction=compaction,
                 prefix_watch=self.prefix,
@@ -201,7 +201,7 @@ class Workbench:
                 goal=self.goal,
                 add_receipt=self.receipts.add,
                 follow_ups=before(
-                    self.jobs.told.follow_ups, self.goal.follow_ups, self.receipts.follow_ups
+                    self.jobs.own_jobs.follow_ups, self.goal.follow_ups, self.receipts.follow_ups
                 ),
                 publish=self.announce,
             )
@@ -240,7 +240,7 @@ class Workbench:
         return SessionGoal(
             self.place,
             lambda: self.agent.conversation,
-            has_jobs=lambda: any(job.is_running for job in self.jobs.told.started()),
+            has_jobs=lambda: any(job.is_running for job in self.jobs.own_jobs.started()),
             cost_of_agents=lambda: self.sessions.cost_of_all_agents(),
             publish=self.announce,
             one_shot=one_shot,
@@ -333,7 +333,7 @@ class Workbench:
     def own_tools(self) -> Sequence[Tool]:
         """Return the tools of this program and its plugins, without tools of MCP servers."""
         agents, plugins = self.agents.tools(), self._plugins.tools()
-        return (*self.place.tools, *agents, *plugins, *self.jobs.told.tools())
+        return (*self.place.tools, *agents, *plugins, *self.jobs.own_jobs.tools())
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""

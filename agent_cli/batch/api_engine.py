@@ -240,8 +240,8 @@ class ApiEngine:
             except ModelError as error:
                 failures += 1
                 if error.trouble not in _PASSING or failures == _FAILED_POLLS_MAX:
-                    told = f"the answers of Message Batch {id} cannot be read ({error})"
-                    raise AgentCliError(f"{told}; the same command goes on") from error
+                    message = f"the answers of Message Batch {id} cannot be read ({error})"
+                    raise AgentCliError(f"{message}; the same command goes on") from error
             if await self._paused(polls):
                 return
             polls += 1

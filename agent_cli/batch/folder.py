@@ -126,8 +126,8 @@ class BatchFolder:
             self.attempts = [_attempt(each) for each in self._lines(_ATTEMPTS)]
         except (TypeError, ValueError) as error:
             os.close(self._lock)
-            told = f"{self._file(_ATTEMPTS)} is of another version: choose another --output-dir"
-            raise UsageError(told) from error
+            message = f"{self._file(_ATTEMPTS)} is of another version: choose another --output-dir"
+            raise UsageError(message) from error
         except OSError as error:
             os.close(self._lock)
             raise UsageError(f"{self.path} cannot be used: {error.strerror}") from error

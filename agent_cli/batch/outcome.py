@@ -96,12 +96,12 @@ def result_of(
     changes = _changes(folder, attempt)
     known = {name: value for name, value in (outcome or {}).items() if name != "type"}
     status = "lost" if outcome is None else _status(outcome)
-    told = error or (_last_line(files / STDERR) if status != "done" else "")
+    message = error or (_last_line(files / STDERR) if status != "done" else "")
     return {
         "id": task.id,
         "status": status,
         **known,
-        **({"error": told} if told else {}),
+        **({"error": message} if message else {}),
         "attempts": attempt.number,
         "cwd": str(task.cwd),
         **({"ref": task.checkout.ref, "commit": attempt.commit} if task.checkout else {}),
@@ -144,5 +144,5 @@ def _last_line(path: Path) -> str:
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return ""
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1][:_ERROR_CHARS] if said else ""
+    printed = [line.strip() for line in lines if line.strip()]
+    return printed[-1][:_ERROR_CHARS] if printed else ""

@@ -63,8 +63,8 @@ class NodeCheckout:
             if patch := changes_in(self._tree):
                 (output_dir / PATCH).write_bytes(patch)
         except (GitError, OSError) as error:
-            with (output_dir / STDERR).open("a", encoding="utf-8") as told:
-                told.write(f"the patch of the changes cannot be made: {error}\n")
+            with (output_dir / STDERR).open("a", encoding="utf-8") as stderr:
+                stderr.write(f"the patch of the changes cannot be made: {error}\n")
         found = (output_dir / name for name in _KEPT)
         return {file.name: file.read_bytes() for file in found if file.is_file()}
 

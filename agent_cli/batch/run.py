@@ -61,14 +61,14 @@ class BatchState:
         left: Those of them that the world kept from ending too often; they need another batch.
         stopped: The signal that stopped it.
         outage: What all runs failed for when it ended, or "".
-        told: What the last run that the world ended said about it.
+        last_error: What the last run that the world ended said about it.
     """
 
     pending: list[Task]
     running: dict[str, Task] = field(default_factory=dict[str, Task])
     left: list[Task] = field(default_factory=list[Task])
     outage: str = ""
-    told: str = ""
+    last_error: str = ""
     stopped: signal.Signals | None = None
 
 
@@ -195,7 +195,7 @@ class Batch:
         outcome = self._folder.outcome_of(attempt)
         self._budget.settle(reserved, cost_of(attempt, outcome))
         if trouble := trouble_in(outcome):
-            self.state.told = str((outcome or {}).get("error", ""))
+            self.state.last_error = str((outcome or {}).get("error", ""))
             await self._put_off(task, attempt, trouble)
             return
         self._outage.note("")
@@ -215,8 +215,8 @@ class Batch:
         if self._outage.is_on:
             self.state.pending.insert(0, task)
             if not was_on and self._options.outage_wait_s and not self._is_ending:
-                told = f"the last {ALIKE} runs all failed ({trouble})"
-                self._on_notice(f"{told}: waiting, and asking again with one run at a time")
+                last_error = f"the last {ALIKE} runs all failed ({trouble})"
+                self._on_notice(f"{last_error}: waiting, and asking again with one run at a time")
             return
         self._troubled[task.id] = self._troubled.get(task.id, 0) + 1
         is_left = self._troubled[task.id] >= self._options.attempts_max

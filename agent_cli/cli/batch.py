@@ -242,8 +242,8 @@ def _line(result: dict[str, Json]) -> str:
     error = result.get("error")
     reason = result.get("stop_reason")
     why = f" ({reason})" if result["status"] == "limit" else ""
-    told = f": {error}" if error else ""
-    return reveal(f"{result['id']}: {result['status']}{why}{spent}{told}")
+    reason = f": {error}" if error else ""
+    return reveal(f"{result['id']}: {result['status']}{why}{spent}{reason}")
 
 
 def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
@@ -257,13 +257,13 @@ def _end(batch: Batch, tally: _Tally, folder: BatchFolder) -> int:
     elif outage := batch.state.outage:
         code = _TRY_AGAIN
         advice = (
-            f"the last {ALIKE} runs all failed ({outage}: {batch.state.told}); {left} left: run the"
-            " same command to continue, or give --wait SECONDS"
+            f"the last {ALIKE} runs all failed ({outage}: {batch.state.last_error}); {left} left:"
+            " run the same command to continue, or give --wait SECONDS"
         )
     elif batch.state.left and not batch.state.pending:
         code = _TRY_AGAIN
-        told = batch.state.told
-        advice = f"{left} could not be done for now ({told}): run the same command to continue"
+        reason = batch.state.last_error
+        advice = f"{left} could not be done for now ({reason}): run the same command to continue"
     elif pending:
         code = _LIMIT
         advice = (

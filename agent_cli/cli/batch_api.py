@@ -176,8 +176,8 @@ def within(limit: int, request: ModelRequest, price: Price) -> ModelRequest:
     def most(tokens: int) -> int:
         cost = price(request.model.id, Usage(input_tokens=prompt, output_tokens=tokens))
         if cost is None:
-            told = "has no known price, so no cost limit holds: give it one in prices"
-            raise AgentCliError(f"{request.model.id} {told}")
+            message = "has no known price, so no cost limit holds: give it one in prices"
+            raise AgentCliError(f"{request.model.id} {message}")
         return -(-cost // _SHARE)
 
     largest = min(request.max_tokens, request.model.max_output_tokens)
@@ -226,11 +226,11 @@ def _failure(result: Mapping[str, Json]) -> AgentCliError:
                 Refusal(status=status, message=message, remedies=ANTHROPIC.remedies, kind=kind)
             ).error
         case _:
-            told = f"the Message Batch ended without an answer ({result.get('type')})"
+            message = f"the Message Batch ended without an answer ({result.get('type')})"
             return refused(
                 Refusal(
                     status=529,
-                    message=told,
+                    message=message,
                     remedies=ANTHROPIC.remedies,
                     kind="overloaded_error",
                 )

@@ -98,8 +98,8 @@ def _test(startup: StartupContext, event: str, file: Path | None) -> int:
     finally:
         sandbox.close()
     for ran in runs.done:
-        said = ran.answer.reason or ran.answer.fault
-        print(reveal(f"{ran}: {said}" if said else str(ran)))
+        reason = ran.answer.reason or ran.answer.fault
+        print(reveal(f"{ran}: {reason}" if reason else str(ran)))
     print(f"together: {answer.decision or 'no decision'}")
     if answer.updated is not None:
         print(f"input: {json.dumps(answer.updated, ensure_ascii=False)}")
@@ -145,8 +145,8 @@ def _import(startup: StartupContext) -> int:
                 print(f"{_key(name)} = {_toml(value)}")
             print()
             found += 1
-    told = "put them into appsettings.toml" if found else "no Claude hooks found"
-    print(f"agent-cli: {told}", file=sys.stderr)
+    message = "put them into appsettings.toml" if found else "no Claude hooks found"
+    print(f"agent-cli: {message}", file=sys.stderr)
     return 0
 
 

@@ -148,7 +148,7 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
     git = f"git -C {shlex.quote(str(tree.repository))}"
     name = shlex.quote(branch)  # the model may have chosen it
     delete = f" && {git} branch -D {name}" if branch.startswith(_BRANCHES) else ""
-    print(f"worktree kept: {tree.path} ({_told(work)})", file=sys.stderr)
+    print(f"worktree kept: {tree.path} ({_summary(work)})", file=sys.stderr)
     if work.files:
         place = f"git -C {shlex.quote(str(tree.path))}"
         print(f"  commit:    {place} add --all && {place} commit", file=sys.stderr)
@@ -162,7 +162,7 @@ def _close(session: _Session, inside: Path, here: Path) -> None:
     )
 
 
-def _told(work: Work) -> str:
+def _summary(work: Work) -> str:
     return f"{counted(work.commits, 'commit')}, {counted(work.files, 'file')} not committed"
 
 
@@ -187,9 +187,9 @@ def _with_absolute_path(option: Override, here: Path) -> Override:
 
 
 def _sentence(error: Exception) -> str:
-    told = str(error)
-    if "not a git repository" in told:
+    message = str(error)
+    if "not a git repository" in message:
         return "this directory is in no git repository: run git init, or leave --worktree out"
-    if "already exists" in told and "branch" in told:
-        return f"{told.removeprefix('fatal: ')}: choose another name, or delete the branch"
-    return told
+    if "already exists" in message and "branch" in message:
+        return f"{message.removeprefix('fatal: ')}: choose another name, or delete the branch"
+    return message

@@ -26,13 +26,13 @@ class BranchPoint:
 
     Attributes:
         id: The prompt or entry that a copy ends with.
-        said: What the person typed; "" for a reply.
+        prompt_text: What the person typed; "" for a reply.
         answered: Text of the reply; "" for a prompt.
         called: The tools the reply called.
     """
 
     id: str
-    said: str = ""
+    prompt_text: str = ""
     answered: str = ""
     called: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ def _points_in(prompt: Prompt) -> list[BranchPoint]:
     replies = [_reply(prompt.output[begin + 1 : end + 1]) for begin, end in pairwise([-1, *ends])]
     if prompt.input is None:
         return replies
-    return [*replies[:-1], BranchPoint(prompt.id, said=typed_in(prompt.input.content))]
+    return [*replies[:-1], BranchPoint(prompt.id, prompt_text=typed_in(prompt.input.content))]
 
 
 def _reply(entries: Sequence[Output]) -> BranchPoint:

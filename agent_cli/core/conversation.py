@@ -302,8 +302,8 @@ class Conversation(Record):
         settled: list[ToolOutput] = []
         for call in self.open_calls():
             refused = call.result if call.decision == "rejected" else None
-            said = refused.reason if isinstance(refused, Pending) else reason
-            settled.append(self.settle_call(call.tool_call_id, Error((text_block(said),))))
+            reason_given = refused.reason if isinstance(refused, Pending) else reason
+            settled.append(self.settle_call(call.tool_call_id, Error((text_block(reason_given),))))
         return settled
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
@@ -373,8 +373,8 @@ class Conversation(Record):
 
         It must not have been sent. A prompt's own input stays: there is no prompt without it.
         """
-        said = (out for out in reversed(self._prompts[-1].output) if isinstance(out, UserOutput))
-        entry = next((out for out in said if out.content == message.content), None)
+        entries = (out for out in reversed(self._prompts[-1].output) if isinstance(out, UserOutput))
+        entry = next((out for out in entries if out.content == message.content), None)
         if entry is not None:
             self.note(CustomMessage(WITHDRAWN, {"entry": entry.id}))
         return entry is not None
@@ -384,8 +384,8 @@ class Conversation(Record):
         settled = [call.tool_call_id for call in self.settle_open_calls(UNANSWERED)]
         if settled:
             _log.warning("history repaired", tool_call_ids=settled)
-            told = f"calls without a result were answered with an error: {', '.join(settled)}"
-            self._reports.append(Notice("warning", told))
+            warning = f"calls without a result were answered with an error: {', '.join(settled)}"
+            self._reports.append(Notice("warning", warning))
 
     def take_reports(self) -> list[Notice]:
         """Return the pending reports about repairs, each once."""

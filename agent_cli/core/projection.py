@@ -136,26 +136,26 @@ def _edit_note(call: ToolOutput) -> tuple[Block, ...]:
     if call.edited_input is None:
         return ()
     used = json.dumps(call.edited_input, ensure_ascii=False)
-    told = "The user edited this call's input before it ran. Used instead"
+    note = "The user edited this call's input before it ran. Used instead"
     if call.decision is None:
-        told = "A hook of the user's changed this call's input before it ran. Used instead"
-    return (text_block(f"[{told}: {used}]"),)
+        note = "A hook of the user's changed this call's input before it ran. Used instead"
+    return (text_block(f"[{note}: {used}]"),)
 
 
 def context(prompts: Sequence[Prompt]) -> list[Message]:
     """Return the messages of the next request, with compactions and trims applied."""
     outputs = shown(prompts)
     found = _with_levels(messages(outputs))
-    if (signed := _signed(outputs)) and isinstance(told := found[1], UserMessage):
-        found[1] = replace(told, signed=signed)
+    if (signed := _signed(outputs)) and isinstance(prompt := found[1], UserMessage):
+        found[1] = replace(prompt, signed=signed)
     return found
 
 
-def _with_levels(said: Iterable[Message]) -> list[Message]:
-    """Return *said* with each note of a thinking level as the effort of the user's message."""
+def _with_levels(messages: Iterable[Message]) -> list[Message]:
+    """Return *messages* with each note of a thinking level as the effort of the user's message."""
     found: list[Message] = []
     level: str | None = None
-    for message in said:
+    for message in messages:
         match message:
             case CustomMessage(role="effort", data={"level": str(noted)}):
                 if found and isinstance(last := found[-1], UserMessage):
@@ -195,12 +195,12 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
     gone: dict[str, int] = {}
     withdrawn = _withdrawn(prompts)
     for prompt in prompts:
-        said = [*_with_input(prompt, after=kept), *prompt.output]
+        entries = [*_with_input(prompt, after=kept), *prompt.output]
         if is_refused(prompt):
             # A cut made meanwhile still applies, and may begin at an entry left out here.
-            gone |= {output.id: len(kept) for output in said}
-            said = [out for out in said if _is_cut(out)]
-        for output in said:
+            gone |= {output.id: len(kept) for output in entries}
+            entries = [out for out in entries if _is_cut(out)]
+        for output in entries:
             if output.id in withdrawn:
                 gone[output.id] = len(kept)
             else:
@@ -354,11 +354,11 @@ def _with_pointer(call: ToolOutput, number: Json) -> ToolOutput:
     if isinstance(call.result, Pending):
         return call
     chars = len(text_of(call.result.content))
-    told = text_block(
+    note = text_block(
         f"[agent-cli: this result of {chars:,} characters was left out to save tokens. It is as old"
         f" as this call: call the tool again, or recall with entry {number} to read it.]"
     )
-    return replace(call, result=type(call.result)((told,), call.result.details))
+    return replace(call, result=type(call.result)((note,), call.result.details))
 
 
 def _interrupted(reply: DiscardedOutput) -> Iterator[Output]:

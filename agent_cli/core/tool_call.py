@@ -60,8 +60,8 @@ class ToolCallRun:
         call, self.is_running = self._call, False
         if self._work and self._work.left_behind:
             result = replace(result, content=(*result.content, text_block(_LEFT_BEHIND)))
-            told = f"{call.name} did not end when it was told to; it may still be running"
-            self._turn.emit(events.Notice("warning", told))
+            warning = f"{call.name} did not end when it was told to; it may still be running"
+            self._turn.emit(events.Notice("warning", warning))
         outcome = Error if result.is_error else Success
         settled_as = outcome(result.content, result.details)
         self._turn.conversation.settle_call(call.tool_call_id, settled_as)
@@ -116,8 +116,8 @@ class ToolCallRun:
                 raise
             return ToolResult.error(f"{call.name} was cancelled from within.")
         except SystemExit as ending:
-            told = f"{call.name} tried to end the program with sys.exit({ending.code!r})."
-            return ToolResult.error(told)
+            message = f"{call.name} tried to end the program with sys.exit({ending.code!r})."
+            return ToolResult.error(message)
         except Exception as error:
             _log.error(
                 "tool failed",

@@ -45,8 +45,8 @@ class LimitWatch:
         if seconds is None:
             yield
             return
-        told = f"stopped after {seconds:g} s, the limit --time-limit: go on with --continue"
-        timer = asyncio.get_running_loop().call_later(seconds, self._reach, "time_limit", told)
+        reason = f"stopped after {seconds:g} s, the limit --time-limit: go on with --continue"
+        timer = asyncio.get_running_loop().call_later(seconds, self._reach, "time_limit", reason)
         try:
             yield
         finally:
@@ -58,11 +58,11 @@ class LimitWatch:
             case UsageChanged(reply=usage):
                 self._tokens += usage.prompt_tokens + usage.output_tokens
             case ToolCallsAnnounced() | TurnStart() if self._has_used_all():
-                told = (
+                reason = (
                     f"stopped after {self._tokens} tokens, the limit --max-tokens-total is"
                     f" {self._limits.tokens}: go on with --continue"
                 )
-                self._reach("max_tokens_total", told)
+                self._reach("max_tokens_total", reason)
             case _:
                 pass
 

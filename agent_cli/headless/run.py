@@ -130,11 +130,11 @@ class _HeadlessRun:
                 stack.push_async_callback(self._write_changes, app)
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
-                said = await self._message(app, given) if given is not None else None
+                message = await self._message(app, given) if given is not None else None
             # From here on only runs are awaited; a signal between two runs would stop nothing.
             self._stop = app.agent.abort
-            if said is not None:
-                await self._answer(app.agent, *said)
+            if message is not None:
+                await self._answer(app.agent, *message)
             elif not isinstance(task, str):
                 self._note(await task(app.agent))
             self._note_goal(app)
@@ -256,11 +256,11 @@ class _HeadlessRun:
         self._outcome.refused_hosts = [*app.refused_hosts]
 
     def _tell(self, event: Event) -> None:
-        told = innermost(event)
-        if isinstance(told, UsageChanged):
-            self._outcome.usage += told.reply
-        elif isinstance(event, AgentEvent) and isinstance(told, ApprovalRequested):
-            self._note_skipped(f"agent {event.agent}: {told.call.name}")  # it reads the no itself
+        inner = innermost(event)
+        if isinstance(inner, UsageChanged):
+            self._outcome.usage += inner.reply
+        elif isinstance(event, AgentEvent) and isinstance(inner, ApprovalRequested):
+            self._note_skipped(f"agent {event.agent}: {inner.call.name}")  # it reads the no itself
         if self._format == "stream-json":
             self._print(to_json(event))
         if sentence := narrate(event):

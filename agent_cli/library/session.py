@@ -276,11 +276,11 @@ class _PromptRun:
 
     def note(self, event: Event) -> None:
         """Count the usage, and the calls of subagents that nobody can approve."""
-        told = innermost(event)
-        if isinstance(told, UsageChanged):
-            self.usage += told.reply
-        elif isinstance(told, ApprovalRequested) and event is not told and not self.approve:
-            self.declined.append(told.call)
+        inner = innermost(event)
+        if isinstance(inner, UsageChanged):
+            self.usage += inner.reply
+        elif isinstance(inner, ApprovalRequested) and event is not inner and not self.approve:
+            self.declined.append(inner.call)
 
     def add(self, run: RunResult) -> None:
         """Take in the result of a run."""

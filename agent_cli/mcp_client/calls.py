@@ -225,14 +225,14 @@ async def _cancelled_once(call: Awaitable[Reply]) -> Reply:
 async def _sent_to_pages(server: Server, error: MCPError) -> str:
     """Show the user the pages a server wants visited first; return the outcome."""
     try:
-        wanted = UrlElicitationRequiredError.from_error(error.error).elicitations
+        pages = UrlElicitationRequiredError.from_error(error.error).elicitations
     except (ValueError, TypeError, AttributeError):
-        wanted = []  # the error's data may be any JSON
-    if not wanted:
+        pages = []  # the error's data may be any JSON
+    if not pages:
         return _protocol_error(server, error)
     asked = Callbacks(server.config.name, server.host, server.silence_limits)
-    answers = [await asked.visit(page.message, page.url) for page in wanted]
-    urls = ", ".join(page.url for page in wanted)
+    answers = [await asked.visit(page.message, page.url) for page in pages]
+    urls = ", ".join(page.url for page in pages)
     if all(answer.action == "accept" for answer in answers):
         state = "which is open in the user's browser now: ask whether they are done"
     else:

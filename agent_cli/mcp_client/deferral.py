@@ -74,25 +74,25 @@ class Deferral:
         state: MutableMapping[str, Json],
         *,
         always: Collection[str] = (),
-        said: Mapping[str, Block] | None = None,
+        added: Mapping[str, Block] | None = None,
     ) -> tuple[Tool, ...]:
         """Return the servers' *tools*, sorted by name, that are to be offered now.
 
         The order is stable. *state*, the conversation's, stores the found tools. Those that
-        *always* names are always offered, and not counted. *said* has the definitions of the tools
+        *always* names are always offered, and not counted. *added* has the definitions of the tools
         that messages add, by name; None where messages are to add none.
         """
         others = [tool for tool in tools if tool.name not in always]
         fits = self._budget_tokens == 0 or sum(map(tool_tokens, others)) <= self._budget_tokens
-        if self._declared is None and (said is None or not fits):
+        if self._declared is None and (added is None or not fits):
             if fits:
                 self._inline = frozenset(tool.name for tool in others)
                 return tuple(tools)
             return self._searched(tools, state, {*always, *self._inline})
-        said = said or {}
+        added = added or {}
         if self._declared is None:
-            self._declared = frozenset(tool.name for tool in tools if tool.name not in said)
-        shown = {*always, *self._declared, *said}
+            self._declared = frozenset(tool.name for tool in tools if tool.name not in added)
+        shown = {*always, *self._declared, *added}
         offered = tuple(
             tool if tool.name in self._declared else replace(tool, is_deferred=True)
             for tool in (tools if fits else self._searched(tools, state, shown))
@@ -103,7 +103,7 @@ class Deferral:
             for tool in offered
             if tool.is_deferred
             and tool.name not in found
-            and definition_in(reference_to(tool.spec)) != said.get(tool.name)
+            and definition_in(reference_to(tool.spec)) != added.get(tool.name)
         )
         return offered
 
@@ -271,12 +271,12 @@ class ToolIndex:
 
     def best(self, query: str, limit: int) -> list[Tool]:
         """Return at most *limit* tools that have words of *query*, the best first."""
-        wanted = _expanded(_stems(query))
+        weights = _expanded(_stems(query))
         named = {name.lower() for name in _NAME.findall(query)}
         scored: list[tuple[float, str, Tool]] = []
         for tool, counts, length in zip(self._tools, self._counts, self._lengths, strict=True):
             score = sum(
-                weight * self._score(word, counts[word], length) for word, weight in wanted.items()
+                weight * self._score(word, counts[word], length) for word, weight in weights.items()
             )
             if named & {tool.name.lower(), own_name(tool).lower()}:
                 score += _EXACT
@@ -315,7 +315,7 @@ def _weights(tool: Tool) -> Counter[str]:
         (_TITLE_WEIGHT, set(_stems(title))),
         (_DESCRIPTION_WEIGHT, _stems(tool.description)[:_DESCRIPTION_WORDS_MAX]),
         (_PARAMETER_WEIGHT, {stem for name in _parameters(schema) for stem in _stems(name)}),
-        (_PARAMETER_TEXT_WEIGHT, {stem for said in _texts(schema) for stem in _stems(said)}),
+        (_PARAMETER_TEXT_WEIGHT, {stem for text in _texts(schema) for stem in _stems(text)}),
     )
     for weight, stems in parts:
         for stem in stems:
@@ -338,14 +338,14 @@ def _texts(schema: dict[str, Json]) -> Iterator[str]:
     properties = schema.get("properties")
     if is_object(properties):
         for each in properties.values():
-            if is_object(each) and isinstance(said := each.get("description"), str):
-                yield said
+            if is_object(each) and isinstance(text := each.get("description"), str):
+                yield text
 
 
 def _expanded(stems: Sequence[str]) -> dict[str, float]:
     """Return word → weight: the words of a query, and their synonyms."""
-    wanted = {stem: _ALIKE_WEIGHT for word in stems for stem in _alike().get(word, frozenset())}
-    return wanted | dict.fromkeys(stems, 1.0)
+    weights = {stem: _ALIKE_WEIGHT for word in stems for stem in _alike().get(word, frozenset())}
+    return weights | dict.fromkeys(stems, 1.0)
 
 
 @lru_cache

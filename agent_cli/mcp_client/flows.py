@@ -31,7 +31,7 @@ _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _TOKEN_LIMIT_S = 30.0
 _RENEWALS_MAX = 2
 """Another process's token may have expired as well; a refreshed one is not refreshed again."""
-_SAID_CHARS = 200
+_REASON_CHARS = 200
 Assertion = Callable[[str, str], Awaitable[str]]
 """Returns the assertion for (authorization server, resource)."""
 
@@ -194,10 +194,10 @@ def enterprise_assertion(oauth: OAuth, addresses: Addresses) -> Assertion:
         answer = _object(response)
         token = answer.get("access_token")
         if response.status_code != HTTPStatus.OK or not isinstance(token, str):
-            said = str(answer.get("error_description") or answer.get("error") or "no token")
+            reason = str(answer.get("error_description") or answer.get("error") or "no token")
             raise SignInUnavailable(
                 f"the identity provider answered HTTP {response.status_code}"
-                f" ({said[:_SAID_CHARS]}); sign in there again, and renew the file"
+                f" ({reason[:_REASON_CHARS]}); sign in there again, and renew the file"
                 f" {oauth.id_token_file}"
             )
         if answer.get("issued_token_type") != _ID_JAG:

@@ -60,8 +60,8 @@ async def _answer(config: ServerConfig, environment: Mapping[str, str]) -> Progr
 
 def _headers(answer: ProgramAnswer) -> dict[str, str]:
     if answer.code:
-        said = " ".join(printable(answer.stderr).split())[-_QUOTED_CHARS:]
-        tail = f": {said}" if said else ""
+        printed = " ".join(printable(answer.stderr).split())[-_QUOTED_CHARS:]
+        tail = f": {printed}" if printed else ""
         raise SettingsError(f"its headersHelper ended with exit code {answer.code}{tail}")
     try:
         given = json.loads(answer.stdout)

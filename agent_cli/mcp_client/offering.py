@@ -99,20 +99,20 @@ def definition(tool: mcp_types.Tool, ours: Tool) -> str:
     It has everything that the model reads, and whether the tool may run without approval.
     """
     spec = ours.spec
-    said = tool.description
-    if not said or len(said) > _SHOWN_WHOLE_CHARS_MAX:
+    description = tool.description
+    if not description or len(description) > _SHOWN_WHOLE_CHARS_MAX:
         # Pin only the part that the model reads: a change in a megabyte could not be reviewed.
-        said = spec.description
+        description = spec.description
     schema = json.dumps(spec.input_schema, indent=2, sort_keys=True)
     unasked = "" if ours.changes else READS_ONLY
-    return f"{tool.name}\n\n{said}\n\n{schema}\n{unasked}"
+    return f"{tool.name}\n\n{description}\n\n{schema}\n{unasked}"
 
 
 def _is_wanted(config: ServerConfig, tool: str) -> bool:
     if any(fnmatchcase(tool, pattern) for pattern in config.disabled_tools):
         return False
-    wanted = config.enabled_tools
-    return not wanted or any(fnmatchcase(tool, pattern) for pattern in wanted)
+    patterns = config.enabled_tools
+    return not patterns or any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
 def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:

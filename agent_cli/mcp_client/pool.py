@@ -94,7 +94,7 @@ class McpServers:
         """
         from agent_cli.mcp_client.config import ServerConfig  # noqa: PLC0415 - with the first server
 
-        wanted: list[ServerConfig] = []
+        starting: list[ServerConfig] = []
         problems: list[ServerProblem] = []
         for server in servers:
             if not isinstance(server, ServerConfig):
@@ -102,11 +102,11 @@ class McpServers:
             elif server.name not in self._states:
                 self._configs[server.name] = server
                 if server.enabled:
-                    wanted.append(server)
+                    starting.append(server)
                 phase = ServerPhase.CONNECTING if server.enabled else ServerPhase.DISABLED
                 self._show(ServerState(server.name, phase))
-        if wanted:
-            self._loaders.append(self._group.create_task(self._load_and_connect(wanted)))
+        if starting:
+            self._loaders.append(self._group.create_task(self._load_and_connect(starting)))
         for problem in problems:
             if problem.name not in self._states:
                 self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
@@ -167,10 +167,10 @@ class McpServers:
 
     def instructions(self) -> Mapping[str, str]:
         """Return server → its instructions for the model; untrusted text, at most 2 KB."""
-        said = {
+        instructions = {
             name: connection.offering.instructions for name, connection in self._connections.items()
         }
-        return {name: text for name, text in sorted(said.items()) if text}
+        return {name: text for name, text in sorted(instructions.items()) if text}
 
     def prompts(self) -> tuple["ServerPrompt", ...]:
         """Return the prompts of all servers, by command."""

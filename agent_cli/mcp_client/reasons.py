@@ -118,8 +118,8 @@ def why_not_connected(
             return f"{ended} before it was ready"
         case httpx2.HTTPStatusError(response=response):
             status = response.status_code
-            said = f"HTTP {status} ({response.reason_phrase})"
-            return f"{where} answered with {said}{_other_way(status)}"
+            answer = f"HTTP {status} ({response.reason_phrase})"
+            return f"{where} answered with {answer}{_other_way(status)}"
         case MCPError():
             return f"it answered: {error_line(cause)}"
         case ValidationError():

@@ -161,8 +161,8 @@ class Renewal:
         kept = before.model_dump(include={"scope", "refresh_token"}) if before else {}
         try:
             given = _ANSWER.validate_json(response.content)
-            said = {name: value for name, value in given.items() if value is not None}
-            tokens = OAuthToken.model_validate({**kept, **said, "token_type": "Bearer"})
+            present = {name: value for name, value in given.items() if value is not None}
+            tokens = OAuthToken.model_validate({**kept, **present, "token_type": "Bearer"})
         except ValidationError as error:
             log.warning("mcp refresh not readable", fault=error_line(error))
             return False

@@ -72,8 +72,8 @@ async def call_as_task(
             asked = GetTaskRequest(params=GetTaskRequestParams(task_id=task.task_id))
             task = await client.session.send_request(asked, GetTaskResult)
         # A task that needs input asks for it while its result is waited for.
-        wanted = GetTaskPayloadRequest(params=GetTaskPayloadRequestParams(task_id=task.task_id))
-        return await client.session.send_request(wanted, CallToolResult)
+        request = GetTaskPayloadRequest(params=GetTaskPayloadRequestParams(task_id=task.task_id))
+        return await client.session.send_request(request, CallToolResult)
     except asyncio.CancelledError:
         await _cancel(client, task.task_id)
         raise

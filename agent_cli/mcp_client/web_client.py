@@ -279,13 +279,13 @@ def _rpc_error(body: bytes) -> Mapping[str, object] | None:
 
 def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body: bytes) -> str:
     """Return the text of a refusal, e.g. "HTTP 429 (Too Many Requests: slow down)"."""
-    said = str(error.get("message", "")) if error else _text(response, body)
-    said = " ".join(printable(said).split())[:_QUOTED_CHARS]
-    parts = [response.reason_phrase, said if said != response.reason_phrase else ""]
+    message = str(error.get("message", "")) if error else _text(response, body)
+    message = " ".join(printable(message).split())[:_QUOTED_CHARS]
+    parts = [response.reason_phrase, message if message != response.reason_phrase else ""]
     if (wait := response.headers.get("retry-after", "")).isdecimal():
         parts.append(f"it asks to wait {wait} s")
-    told = ": ".join(part for part in parts if part)
-    return f"HTTP {response.status_code} ({told})" if told else f"HTTP {response.status_code}"
+    details = ": ".join(part for part in parts if part)
+    return f"HTTP {response.status_code} ({details})" if details else f"HTTP {response.status_code}"
 
 
 def _text(response: httpx2.Response, body: bytes) -> str:
@@ -305,7 +305,7 @@ def _is_session_loss(
     """
     if _SESSION_HEADER not in request.headers:
         return False
-    said = str(error.get("message", "")) if error else ""
+    message = str(error.get("message", "")) if error else ""
     return status == HTTPStatus.NOT_FOUND or (
-        status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSIONS.search(said))
+        status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSIONS.search(message))
     )

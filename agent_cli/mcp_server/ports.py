@@ -42,7 +42,7 @@ class Application(ApprovingApplication, Protocol):
 class AgentBuilder(Protocol):
     """Builds the application of a call, and knows the saved sessions; all methods block."""
 
-    def build_for(self, wanted: RunRequest) -> Application:
+    def build_for(self, request: RunRequest) -> Application:
         """Return the application, not yet entered.
 
         Raises:

@@ -89,7 +89,7 @@ class ServedRun:
         agent = self._app.agent
         spent_before = agent.conversation.usage.cost_microdollars
         agent.subscribe(self._note)
-        result = await self._told(prompt)
+        result = await self._run_result(prompt)
         if result.stop_reason in ("error", "context_window"):
             raise AgentCliError(result.error or "the run ended in an error")
         if result.stop_reason in _LIMITS:
@@ -110,7 +110,7 @@ class ServedRun:
             files_changed=[str(each.path) for each in changed],
         )
 
-    async def _told(self, prompt: str | None) -> RunResult:
+    async def _run_result(self, prompt: str | None) -> RunResult:
         """Run to the end while reporting the progress."""
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(self._tell())

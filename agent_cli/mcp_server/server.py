@@ -48,8 +48,8 @@ class AgentTools:
         permission_mode: Mode | None = None,
     ) -> Outcome | InputRequiredResult:
         """Give the agent a task and return its answer."""
-        wanted = RunRequest(cwd=cwd, model=model, max_cost_usd=max_cost, mode=permission_mode)
-        return await self._run(prompt, wanted, ctx)
+        request = RunRequest(cwd=cwd, model=model, max_cost_usd=max_cost, mode=permission_mode)
+        return await self._run(prompt, request, ctx)
 
     async def reply(self, session: str, prompt: str, ctx: Context) -> Outcome | InputRequiredResult:
         """Go on with a session: answer the agent's question, or give it the next task."""
@@ -72,26 +72,26 @@ class AgentTools:
             raise ResourceNotFoundError(str(error)) from error
 
     async def _run(
-        self, prompt: str, wanted: RunRequest, ctx: Context
+        self, prompt: str, request: RunRequest, ctx: Context
     ) -> Outcome | InputRequiredResult:
         if self._running >= _RUNNING_MAX:
             raise ToolError(f"{_RUNNING_MAX} calls run already: call again when one has ended")
         self._running += 1
         try:
             async with _left(ctx).scope():
-                return await self._answer(prompt, wanted, ctx)
+                return await self._answer(prompt, request, ctx)
         except AgentCliError as error:
             raise ToolError(str(error)) from error
         finally:
             self._running -= 1
 
     async def _answer(
-        self, prompt: str, wanted: RunRequest, ctx: Context
+        self, prompt: str, request: RunRequest, ctx: Context
     ) -> Outcome | InputRequiredResult:
         capabilities = ctx.client_capabilities
         asker = asker_of(ctx) if capabilities and capabilities.elicitation else None
         waits_in = ctx.request_state
-        asked = replace(wanted, session=waits_in or wanted.session, can_ask=asker is not None)
+        asked = replace(request, session=waits_in or request.session, can_ask=asker is not None)
         app = await in_background(lambda: self._builder.build_for(asked))
         async with app:
             run = ServedRun(app, allow=asker, progress=partial(_tell, ctx))

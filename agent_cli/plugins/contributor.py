@@ -58,7 +58,7 @@ class Plugins:
         self._environment = environment or {}
         self._disabled = disabled
         self._tell = warn
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._load_limit_s = load_limit_s
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
@@ -220,15 +220,15 @@ class Plugins:
             self._warn(f"plugin {name!r} stopped watching: {type(error).__name__}: {error}")
 
     def _warn(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._warned:
+            self._warned.add(text)
             self._tell(text)
 
 
 def _latest_input(turn: Turn) -> str:
     for prompt in reversed(turn.conversation.prompts):
-        said = (*([prompt.input] if prompt.input else ()), *prompt.output)
-        for output in reversed(said):
+        entries = (*([prompt.input] if prompt.input else ()), *prompt.output)
+        for output in reversed(entries):
             if isinstance(output, UserOutput) and output.is_typed:
                 return text_of(output.content)
     return ""

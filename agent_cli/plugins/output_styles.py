@@ -28,18 +28,18 @@ Find = Callable[[], Mapping[str, OutputStyle]]
 class OutputStyles:
     """A `prepare` contributor: the active output style, and the available ones."""
 
-    def __init__(self, find: Find, wanted: str, *, warn: Callable[[str], None]) -> None:
-        """Use the style *wanted*; if it is unknown, *warn* the user and use the default.
+    def __init__(self, find: Find, name: str, *, warn: Callable[[str], None]) -> None:
+        """Use the style *name*; if it is unknown, *warn* the user and use the default.
 
         Args:
             find: Returns the available styles, by name in lowercase; reads files.
-            wanted: The name of the initial style.
+            name: The name of the initial style.
             warn: Receives a sentence for the user.
         """
         self._find = find
         self._style: OutputStyle | None = None
         try:
-            self.use(wanted)
+            self.use(name)
         except UsageError as error:
             warn(str(error))
 
@@ -71,16 +71,20 @@ class OutputStyles:
     def __call__(self, turn: Turn) -> None:
         """Send the conversation's first style; tell the model of a change."""
         conversation = turn.conversation
-        if _is_first_request(conversation) and self._style and not _told(conversation)[0]:
+        if (
+            _is_first_request(conversation)
+            and self._style
+            and not _recorded_styles(conversation)[0]
+        ):
             _record(conversation, BEGUN_WITH, _text(self._style))
-        begun_with, changed_to = _told(conversation)
+        begun_with, changed_to = _recorded_styles(conversation)
         if begun_with:
             turn.system.append(begun_with)
-        wanted = _text(self._style)
+        active = _text(self._style)
         in_force = begun_with if changed_to is None else changed_to
-        if wanted != in_force and not conversation.open_calls():
-            _record(conversation, CHANGED_TO, wanted)
-            turn.tell_model(_change(wanted))
+        if active != in_force and not conversation.open_calls():
+            _record(conversation, CHANGED_TO, active)
+            turn.tell_model(_change(active))
 
 
 def _text(style: OutputStyle | None) -> str:
@@ -98,13 +102,13 @@ def _change(text: str) -> str:
 
 def _is_first_request(conversation: Conversation) -> bool:
     """Return whether the model has not answered in the conversation yet."""
-    said = (CustomOutput, UserOutput)
+    recorded = (CustomOutput, UserOutput)
     return len(conversation.prompts) == 1 and all(
-        isinstance(output, said) for output in conversation.prompts[0].output
+        isinstance(output, recorded) for output in conversation.prompts[0].output
     )
 
 
-def _told(conversation: Conversation) -> tuple[str, str | None]:
+def _recorded_styles(conversation: Conversation) -> tuple[str, str | None]:
     """Return the style in the system prompt, and the last change the model was told of.
 
     The latter is None without a change, or if its message is no longer sent to the model.

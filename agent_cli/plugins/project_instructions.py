@@ -71,11 +71,11 @@ def project_instructions(
         bytes_max: The limit for all files together.
         loaded: Told of each file that the model is shown, again when it changed or comes again.
     """
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def warn_once(text: str) -> None:
-        if text not in told:  # a file is looked at again each time a tool comes to its folder
-            told.add(text)
+        if text not in warned:  # a file is looked at again each time a tool comes to its folder
+            warned.add(text)
             warn(text)
 
     files = InstructionFiles(
@@ -120,7 +120,7 @@ class _Instructions:
         trusted: bool,
     ) -> None:
         self._loaded = loaded
-        self._told: dict[Path, object] = {}
+        self._sent: dict[Path, object] = {}
         self._files = files
         self._warn = warn
         self._bytes_max = bytes_max
@@ -137,7 +137,7 @@ class _Instructions:
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
             if at[0] != self._at[0]:
-                self._told = {}
+                self._sent = {}
             self._at, self._looked_at = at, 0
             self._files.forget()
             seen = self._stamps()
@@ -164,9 +164,9 @@ class _Instructions:
         """Tell of the files *shown* that are new, changed, or back after a compaction."""
         for each in shown:
             path, stamp = each.file.path, paths.stamp(each.file.path)
-            is_back = each.because is not None and self._told.get(path) == stamp
-            if is_back or self._told.get(path) != stamp:
-                self._told[path] = stamp
+            is_back = each.because is not None and self._sent.get(path) == stamp
+            if is_back or self._sent.get(path) != stamp:
+                self._sent[path] = stamp
                 self._loaded(each._replace(reason="compact") if is_back else each)
 
     def _shown(

@@ -85,8 +85,8 @@ def _tool(conversation: Conversation) -> Tool:
     )
 
 
-def _search(conversation: Conversation, wanted: str) -> str:
-    words = wanted.casefold().split()
+def _search(conversation: Conversation, query: str) -> str:
+    words = query.casefold().split()
     if not words:
         raise ToolError("recall needs words to look for, or the number of an entry")
     hits = [

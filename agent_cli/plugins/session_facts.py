@@ -48,17 +48,17 @@ class SessionFacts:
 
     async def __call__(self, turn: Turn) -> None:
         """Add the recorded facts to the system prompt, and a message if the day has changed."""
-        told = _told(turn.conversation)
+        facts = _recorded_facts(turn.conversation)
         day = _day(self._today())
-        if not told:
+        if not facts:
             git = await asyncio.to_thread(git_state, self._root, trusted=self._trusted)
-            told = ["\n".join([f"Today is {day}.", *([git] if git else [])])]
-            _record(turn.conversation, told[0])
-        elif day not in told[-1] and not turn.conversation.open_calls():
+            facts = ["\n".join([f"Today is {day}.", *([git] if git else [])])]
+            _record(turn.conversation, facts[0])
+        elif day not in facts[-1] and not turn.conversation.open_calls():
             text = f"[agent-cli: it is now {day}.]"
             _record(turn.conversation, text)
             turn.tell_model(text)
-        turn.system.append(told[0])
+        turn.system.append(facts[0])
 
 
 def git_state(root: Path, *, trusted: bool) -> str:
@@ -69,16 +69,16 @@ def git_state(root: Path, *, trusted: bool) -> str:
     branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
     if branch is None:
         return ""
-    said = f"Git branch: {one_line(reveal(branch), _NAME_CHARS_MAX)}"
+    facts = f"Git branch: {one_line(reveal(branch), _NAME_CHARS_MAX)}"
     # `git status` runs the filter programs that a repository's configuration names.
     status = _git(root, "status", "--porcelain") if trusted else None
     if status is None:
-        return said
+        return facts
     marks = [line[:2] for line in status.splitlines()]
     untracked = marks.count("??")
     if not marks:
-        return f"{said}, nothing to commit"
-    return f"{said}, {len(marks) - untracked} changed and {untracked} untracked files"
+        return f"{facts}, nothing to commit"
+    return f"{facts}, {len(marks) - untracked} changed and {untracked} untracked files"
 
 
 def _git(root: Path, *arguments: str) -> str | None:
@@ -91,7 +91,7 @@ def _day(today: date) -> str:
     return f"{_WEEKDAYS[today.weekday()]}, {today.isoformat()}"
 
 
-def _told(conversation: Conversation) -> list[str]:
+def _recorded_facts(conversation: Conversation) -> list[str]:
     """Return the recorded facts of *conversation*, the first ones first."""
     return [
         str(output.data["text"])

@@ -92,8 +92,8 @@ class PluginStates(MutableMapping[str, Json]):
                 self._record(kind.plugin, kind.version, value)
         except Exception as error:  # a plugin's own validator may raise anything
             self._record(kind.plugin, kind.version, None)
-            told = error if isinstance(error, PluginError) else f"plugin {kind.plugin!r}: {error}"
-            tell(Notice("warning", f"{told}; what was kept of version {found.version} is reset"))
+            reason = error if isinstance(error, PluginError) else f"plugin {kind.plugin!r}: {error}"
+            tell(Notice("warning", f"{reason}; what was kept of version {found.version} is reset"))
 
 
 def _recorded(conversation: Conversation) -> dict[str, _Recorded]:

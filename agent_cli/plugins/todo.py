@@ -108,7 +108,7 @@ def _tell_again(ctx: PluginContext) -> None:
     is_open = any(item.status != "completed" for item in state.todos)
     if not is_open or ctx.conversation.open_calls():
         return
-    text = _told(state.todos)
+    text = _list_text(state.todos)
     for message in ctx.conversation.context():
         match message:
             case ToolResultMessage(tool_call_id=state.written_by):
@@ -120,7 +120,7 @@ def _tell_again(ctx: PluginContext) -> None:
     ctx.add_message(text)
 
 
-def _told(todos: list[TodoItem]) -> str:
+def _list_text(todos: list[TodoItem]) -> str:
     steps = "\n".join(f"{_MARKS[item.status]} {item.content}" for item in todos)
     return f"[agent-cli: your todo list, which was left out of the conversation]\n{steps}"
 

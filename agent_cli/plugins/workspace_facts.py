@@ -40,7 +40,7 @@ class WorkspaceDirectories:
         self.all: tuple[Path, ...] = tuple(dict.fromkeys((root, *extra)))
         self._opens = opens
         self._added: list[Path] = []
-        self._told: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
         self._followers: list[WorkspaceDirectories] = []
 
     def add(self, given: str) -> Path:
@@ -87,8 +87,8 @@ class WorkspaceDirectories:
     def __call__(self, turn: Turn) -> None:
         """Add the facts to the system prompt, and tell of directories added since."""
         turn.system.append(self._text)
-        id, told = turn.conversation.id, len(self._added)
-        if self._told.get(id, 0) < told and not turn.conversation.open_calls():
-            folders = ", ".join(map(str, self._added[self._told.get(id, 0) :]))
-            self._told[id] = told
+        id, count = turn.conversation.id, len(self._added)
+        if self._sent.get(id, 0) < count and not turn.conversation.open_calls():
+            folders = ", ".join(map(str, self._added[self._sent.get(id, 0) :]))
+            self._sent[id] = count
             turn.tell_model(f"[agent-cli: the user lets the file tools use {folders} too.]")

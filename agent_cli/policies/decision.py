@@ -53,28 +53,28 @@ def attempted(decision: Decision, failed: Callable[[], None]) -> Decision:
 
 
 def denied(
-    why: str, told: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()
+    why: str, reply: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()
 ) -> Decision:
-    """Return the decision that the call must not run; the model reads *told*."""
-    return Decision(verdict=Deny(told), why=why, rule=rule, commands=commands)
+    """Return the decision that the call must not run; the model reads *reply*."""
+    return Decision(verdict=Deny(reply), why=why, rule=rule, commands=commands)
 
 
 def denied_by(rule: Rule, commands: tuple[str, ...] = ()) -> Decision:
     """Return the decision that *rule* forbids the call."""
-    told = (
+    reply = (
         f"The rule {rule} denies this call. Do not try it in another form: continue without it, or"
         " ask the user to change the rule."
     )
-    return denied(f"denied by the rule {rule}", told, rule=rule, commands=commands)
+    return denied(f"denied by the rule {rule}", reply, rule=rule, commands=commands)
 
 
 def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
     """Return the decision that plan mode forbids the call."""
-    told = (
+    reply = (
         "Plan mode: only reading is allowed. Look around with the tools and the commands that only"
         " read, then tell what you would change instead of changing it."
     )
-    return denied("plan mode allows only reading", told, commands=commands)
+    return denied("plan mode allows only reading", reply, commands=commands)
 
 
 def during(verdict: Verdict, mode: Mode, current: Callable[[], Mode]) -> Verdict:

@@ -43,20 +43,20 @@ def estimate_parts(
 ) -> dict[str, int]:
     """Return the tokens of a request by kind of content, for display."""
     results = [each for each in history if isinstance(each, ToolResultMessage)]
-    said = [each for each in history if not isinstance(each, ToolResultMessage)]
-    texts = [each.text for each in said if isinstance(each, UserMessage)]
+    messages = [each for each in history if not isinstance(each, ToolResultMessage)]
+    texts = [each.text for each in messages if isinstance(each, UserMessage)]
     summaries = [text for text in texts if is_summary(text)]
     notes = sum(len(each.partition(WORDS_TEXT)[0]) for each in summaries) // CHARS_PER_TOKEN
     words = sum(len(each.partition(WORDS_TEXT)[2]) for each in summaries) // CHARS_PER_TOKEN
-    told = [each for each in said if isinstance(each, UserMessage) and not each.is_typed]
-    told = [each for each in told if not is_summary(each.text)]
-    program = {"notes of the program": estimate_tokens(told)} if told else {}
+    notes_sent = [each for each in messages if isinstance(each, UserMessage) and not each.is_typed]
+    notes_sent = [each for each in notes_sent if not is_summary(each.text)]
+    program = {"notes of the program": estimate_tokens(notes_sent)} if notes_sent else {}
     cut = {"summary": notes, "your words before it": words} if summaries else {}
     return {
         "system prompt": estimate_fixed(system, ()),
         "tools": estimate_fixed((), tools),
         **cut,
-        "messages": estimate_tokens(said) - notes - words - estimate_tokens(told),
+        "messages": estimate_tokens(messages) - notes - words - estimate_tokens(notes_sent),
         **program,
         "tool results": estimate_tokens(results),
     }

@@ -169,11 +169,11 @@ class Pursuit:
         if self._has_jobs():
             wait = "background commands still run; wait for them with job_output, or end them"
             return self._go_on(progress, wait) if self._one_shot else ()
-        said = self._last_words()
-        if blocked := said.get("BLOCKED"):
+        claims = self._last_words()
+        if blocked := claims.get("BLOCKED"):
             self._give_up(progress, "blocked", f"the model says what blocks it: {blocked}")
         if not progress.goal.check:
-            if evidence := said.get("DONE"):
+            if evidence := claims.get("DONE"):
                 self._meet(progress, f"goal reached, says the model: {evidence}")
                 return ()
             return self._go_on(progress, "the goal is not reported as reached; go on")
@@ -228,9 +228,9 @@ class Pursuit:
         if cost - progress.spent_before >= in_microdollars(goal.cost_max_usd):
             self._give_up(progress, "stopped", f"the goal's ${goal.cost_max_usd:g} are spent")
 
-    def _meet(self, progress: GoalProgress, told: str) -> None:
+    def _meet(self, progress: GoalProgress, text: str) -> None:
         self._settle(progress, "met", "")
-        self._publish(Notice("info", told))
+        self._publish(Notice("info", text))
 
     def _give_up(self, progress: GoalProgress, state: GoalState, reason: str) -> NoReturn:
         self._settle(progress, state, reason)

@@ -269,12 +269,12 @@ class Ledger:
     def _worst(self, request: ModelRequest, known: Usage, generated: int) -> tuple[int, int] | None:
         """Return the certain and the highest cost of a call that broke off; None is unknown.
 
-        *known* is the usage that the API has told, or nothing; *generated* bounds the reply.
+        *known* is the usage that the API has reported, or nothing; *generated* bounds the reply.
         """
-        told = replace(known, cost_microdollars=0)
-        prompt = told if known.prompt_tokens else self._bound.usage(request)
+        reported = replace(known, cost_microdollars=0)
+        prompt = reported if known.prompt_tokens else self._bound.usage(request)
         tokens = max(generated, known.output_tokens)
-        certain = self._price(request.model.id, told)
+        certain = self._price(request.model.id, reported)
         costs = [self._price(each.id, with_reply(prompt, tokens)) for each in _models(request)]
         priced = [cost for cost in costs if cost is not None]
         if certain is None or len(priced) < len(costs):

@@ -85,8 +85,8 @@ class Summarizer:
         """
         usage, stream_fn = NO_USAGE, metered(self._stream_fn, spent)
         if request is not None and self._model in (None, request.model):
-            told = instructions(focus, entries)
-            found = await _at_the_end_of(request, told, stream_fn, emit)
+            prompt = instructions(focus, entries)
+            found = await _at_the_end_of(request, prompt, stream_fn, emit)
             if isinstance(found, Summary):
                 return found
             usage = found
@@ -104,7 +104,7 @@ class Summarizer:
 
 
 async def _at_the_end_of(
-    request: ModelRequest, told: str, stream_fn: StreamFn, emit: EventSink
+    request: ModelRequest, prompt: str, stream_fn: StreamFn, emit: EventSink
 ) -> Summary | Usage:
     """Return the summary that the model writes as its answer to *request* and one message more.
 
@@ -118,7 +118,7 @@ async def _at_the_end_of(
     try:
         reply, usage = await answer_at_the_end_of(
             replace(request, summarizes=True),
-            told,
+            prompt,
             stream_fn,
             no_tool="No tool runs now: write the notes as text.",
             emit=emit,

@@ -85,11 +85,11 @@ def _items(conversation: Conversation, until: str) -> Iterator[str]:
             continue
         if is_first and isinstance(output, UserOutput):
             is_first = False
-        elif text := _said(output):
+        elif text := _user_text(output):
             yield f"- [{number}] {_shortened(text, number)}"
 
 
-def _said(output: Output) -> str:
+def _user_text(output: Output) -> str:
     match output:
         case UserOutput():
             return _text(output.content) if output.is_typed else ""

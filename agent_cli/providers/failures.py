@@ -231,35 +231,35 @@ def _too_long(refusal: Refusal) -> bool:
 
 
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
-    said = quoted(refusal.message)
+    quote = quoted(refusal.message)
     if _too_long(refusal):
-        return f"the conversation is too large for the model ({said})", "shorten it with /compact"
+        return f"the conversation is too large for the model ({quote})", "shorten it with /compact"
     if _spent(refusal):
-        return f"spending limit reached ({said})", "raise it in the API's console"
+        return f"spending limit reached ({quote})", "raise it in the API's console"
     if _is_unpaid(refusal):
-        return f"no credit left ({said})", "check the billing settings"
-    return _of_cloud(refusal, said) or _of_status(refusal, said)
+        return f"no credit left ({quote})", "check the billing settings"
+    return _of_cloud(refusal, quote) or _of_status(refusal, quote)
 
 
-def _of_cloud(refusal: Refusal, said: str) -> tuple[str, str] | None:
+def _of_cloud(refusal: Refusal, quote: str) -> tuple[str, str] | None:
     """Return a known failure for a cloud's error text: the clouds' statuses are not uniform."""
     remedies = refusal.remedies
     if not remedies.is_cloud or not 400 <= refusal.status < 500:
         return None
     if _EXPIRED.search(refusal.message):
-        return f"{remedies.rejected} ({said})", remedies.sign_in
+        return f"{remedies.rejected} ({quote})", remedies.sign_in
     if _NO_MODEL.search(refusal.message):
-        return f"unknown model {refusal.model_id!r} ({said})", remedies.unknown_model
+        return f"unknown model {refusal.model_id!r} ({quote})", remedies.unknown_model
     return None
 
 
-def _of_status(refusal: Refusal, said: str) -> tuple[str, str]:
+def _of_status(refusal: Refusal, quote: str) -> tuple[str, str]:
     remedies = refusal.remedies
     match refusal.status:
         case 200 if refusal.kind == "overloaded_error":
             return "API overloaded during the reply", "try again later"
         case 200:
-            return f"the API broke the reply off ({said})", "ask again"
+            return f"the API broke the reply off ({quote})", "ask again"
         case status if 300 <= status < 400:
             target = quoted(refusal.headers.get("location", "another address"))
             return (
@@ -267,19 +267,19 @@ def _of_status(refusal: Refusal, said: str) -> tuple[str, str]:
                 f"set {remedies.address} to it if you trust it",
             )
         case 401:
-            return f"{remedies.rejected} ({said})", remedies.sign_in
+            return f"{remedies.rejected} ({quote})", remedies.sign_in
         case 402:
-            return f"no credit left ({said})", "check the billing settings"
+            return f"no credit left ({quote})", "check the billing settings"
         case 403:
-            return f"{remedies.forbidden} ({said})", remedies.permission
+            return f"{remedies.forbidden} ({quote})", remedies.permission
         case 404:
-            what = f"unknown model {refusal.model_id!r} or wrong URL ({said})"
+            what = f"unknown model {refusal.model_id!r} or wrong URL ({quote})"
             return what, remedies.unknown_model
         case 429:
-            return f"rate limit reached ({said})", "wait a little and ask again"
+            return f"rate limit reached ({quote})", "wait a little and ask again"
         case 529:
             return "API overloaded (529)", "try again later"
         case status if status >= 500:
-            return f"API error ({status}: {said})", "try again later"
+            return f"API error ({status}: {quote})", "try again later"
         case status:
-            return f"the API refused the request ({status}: {said})", "change it, or /clear"
+            return f"the API refused the request ({status}: {quote})", "change it, or /clear"

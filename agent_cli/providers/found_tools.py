@@ -176,8 +176,8 @@ def _with_additions(message: Block, names: Collection[str]) -> list[Block]:
         for each in definitions
         if each["name"] in names
     ]
-    said: Block = {**message, "content": [*_without_additions(message)]}
-    return [said, {"role": "system", "content": additions}] if additions else [said]
+    rest: Block = {**message, "content": [*_without_additions(message)]}
+    return [rest, {"role": "system", "content": additions}] if additions else [rest]
 
 
 def _added_as_text(message: Block, names: Collection[str]) -> Block:

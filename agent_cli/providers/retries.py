@@ -59,7 +59,7 @@ async def with_retries(
             if shared:
                 await shared.turn()
             try:
-                async with aclosing(_told(attempt(), policy, shared)) as events:
+                async with aclosing(_reporting(attempt(), policy, shared)) as events:
                     async for event in events:
                         begun = begun or event.type in PARTS_OF_A_REPLY
                         yield event
@@ -75,7 +75,7 @@ async def with_retries(
         raise failed.error from failed
 
 
-async def _told(
+async def _reporting(
     events: AsyncGenerator[StreamEvent, None], policy: RetryPolicy, shared: SharedPause | None
 ) -> AsyncGenerator[StreamEvent, None]:
     """Yield *events*, and tell *shared* whether the server answered."""

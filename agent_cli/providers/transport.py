@@ -178,8 +178,8 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
         advice = f"; check {variable}, and a proxy in between"
         error = ModelError(f"{what}{advice}", trouble="network")
         return CallFailed(error, retryable=False)
-    said = _of_system(why) or str(why) or type(why).__name__
-    return broken_off(f"cannot reach {base_url} ({said})", is_sent=is_sent)
+    reason = _of_system(why) or str(why) or type(why).__name__
+    return broken_off(f"cannot reach {base_url} ({reason})", is_sent=is_sent)
 
 
 def _fault_of_address(error: BaseException | None) -> str:
@@ -223,8 +223,8 @@ def broken_reply(
         return broken_off(silence, request_id)
     if isinstance(error, httpx2.RemoteProtocolError):  # its message is long
         return broken_off("the connection broke in the reply", request_id)
-    said = str(error) or type(error).__name__
-    return broken_off(f"the connection broke in the reply ({said})", request_id)
+    reason = str(error) or type(error).__name__
+    return broken_off(f"the connection broke in the reply ({reason})", request_id)
 
 
 @asynccontextmanager

@@ -335,8 +335,8 @@ def _as_context(command: str, output: str, ending: str) -> str:
     if len(output) > _OFFERED_CHARS_MAX:
         half = _OFFERED_CHARS_MAX // 2
         output = f"{output[:half]}\n[cut here]\n{output[-half:]}"
-    said = "\n".join(filter(None, (output, ending)))
-    return f"I ran this command:\n$ {command}\n{said}\n"
+    result = "\n".join(filter(None, (output, ending)))
+    return f"I ran this command:\n$ {command}\n{result}\n"
 
 
 # More unreadable names than this are not typing errors: the text was pasted.

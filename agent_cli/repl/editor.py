@@ -68,11 +68,11 @@ def _no_place(error: OSError) -> UsageError:
 
 
 def _command() -> list[str]:
-    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
-        words = shlex.split(wanted)
+        words = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"$VISUAL or $EDITOR is not a command: {wanted}") from error
+        raise UsageError(f"$VISUAL or $EDITOR is not a command: {command}") from error
     usual = next((path for path in map(shutil.which, _USUAL) if path), None)
     if not words and not usual:
         raise UsageError("there is no editor: set $EDITOR to one")

@@ -27,7 +27,7 @@ _CUT_MAX: Final = 5
 class Exchange(NamedTuple):
     """A prompt, the number of its tool calls, and the answer."""
 
-    said: str
+    prompt_text: str
     calls: int
     answer: str
 
@@ -47,7 +47,7 @@ class Earlier(NamedTuple):
     about: str
     left_out: int
     before: Sequence[Exchange]
-    said: str
+    prompt_text: str
     handed_over: Sequence[FileOutput | WidgetOutput]
     answer: str
     cut: Sequence[str] = ()
@@ -137,10 +137,10 @@ def recalled(conversation: Conversation) -> str:
     for exchange in earlier.before:
         first, *more = exchange.answer.split("\n")
         folded = f" … {counted(len(more), 'more line')}" if more else ""
-        rows.append(f"you> {exchange.said}")
+        rows.append(f"you> {exchange.prompt_text}")
         rows += [f"  {row}" for row in (exchange.called, f"{first}{folded}") if row]
     side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
-    begin = [*rows, f"you> {earlier.said}", *side[-EARLIER_ROWS_MAX:]]
+    begin = [*rows, f"you> {earlier.prompt_text}", *side[-EARLIER_ROWS_MAX:]]
     answer = earlier.answer.split("\n") if earlier.answer else ()
     end = [*the_end_of(answer), *earlier.cut]
     return "\n".join([*begin, *end]).rstrip()

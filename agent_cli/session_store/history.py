@@ -352,8 +352,8 @@ def _closing(prompt: Prompt, *, keep_questions: bool) -> Iterator[Event]:
             refused = call.decision == "rejected"  # the model has not read the rejection yet
             asked = call.result.reason == UNANSWERED_QUESTION
             unread = NEVER_ANSWERED if asked else NEVER_STARTED
-            said = call.result.reason if refused else unread
-            unrun = replace(call, result=Error((text_block(said),)))
+            reason = call.result.reason if refused else unread
+            unrun = replace(call, result=Error((text_block(reason),)))
             yield PromptOutput(prompt.id, index, unrun, replaced=True)
     if waits and prompt.state == "running":
         # The program ended between recording the question and the pause.

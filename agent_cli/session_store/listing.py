@@ -87,8 +87,8 @@ def as_json(info: SessionInfo) -> dict[str, Json]:
 
 
 def _title(prompts: list[Prompt]) -> str:
-    said = (out for out in entries(prompts) if isinstance(out, UserOutput) and out.is_typed)
-    texts = (typed_in(out.content) for out in said)
+    typed = (out for out in entries(prompts) if isinstance(out, UserOutput) and out.is_typed)
+    texts = (typed_in(out.content) for out in typed)
     return one_line(clean(next((text for text in texts if text.strip()), "")), _TITLE_CHARS_MAX)
 
 

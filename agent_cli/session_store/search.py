@@ -83,8 +83,8 @@ def match_in(
 
 
 def _text(output: Output, redact: Callable[[str], str]) -> str:
-    said = content_text(output.content) if isinstance(output, UserOutput) else entry_text(output)
-    return redact(clean(said))
+    text = content_text(output.content) if isinstance(output, UserOutput) else entry_text(output)
+    return redact(clean(text))
 
 
 def _who(output: Output) -> str:
@@ -143,6 +143,6 @@ def _holding(ripgrep: Path, folder: Path, texts: Sequence[str]) -> set[Path]:
             f"the search took longer than {_LIMIT_S:g} s; name a rarer word"
         ) from error
     if ran.returncode > _FOUND_NONE and not ran.stdout:
-        told = ran.stderr.decode(errors="replace").strip()
-        raise SessionError(f"the sessions cannot be searched: {told}")
+        message = ran.stderr.decode(errors="replace").strip()
+        raise SessionError(f"the sessions cannot be searched: {message}")
     return {Path(name.decode(errors="surrogateescape")) for name in ran.stdout.split(b"\0") if name}

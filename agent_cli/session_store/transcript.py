@@ -76,7 +76,7 @@ def content_text(content: Sequence[Block]) -> str:
 
 def _parts(prompt: Prompt) -> Iterator[str]:
     if prompt.input is not None:
-        yield _said(prompt.input)
+        yield _user_entry(prompt.input)
     for output in prompt.output:
         part = entry_text(output)
         if part:
@@ -87,7 +87,7 @@ def entry_text(output: Output) -> str:
     """Return one entry as text; "" for entries that are only marks."""
     match output:
         case UserOutput():
-            return _said(output)
+            return _user_entry(output)
         case TextOutput():
             return str(output.block.get("text", "")).strip()
         case ThinkingOutput():
@@ -116,7 +116,7 @@ def entry_text(output: Output) -> str:
             return ""
 
 
-def _said(entry: UserOutput) -> str:
+def _user_entry(entry: UserOutput) -> str:
     if not entry.is_typed:
         return _indented(f"[said by {entry.author}]", content_text(entry.content))
     first, *rest = content_text(entry.content).split("\n")

@@ -25,7 +25,7 @@ def nearest_hint(written: str, known: Mapping[str, str]) -> str:
     """Return a hint at the known key most similar to *written*, or ""."""
     last_parts = {folded.rpartition(".")[2]: key for folded, key in known.items()}
     folded = fold(written)
-    for candidates, wanted in ((known, folded), (last_parts, folded.rpartition(".")[2])):
-        if close := difflib.get_close_matches(wanted, candidates, n=1, cutoff=0.7):
+    for candidates, word in ((known, folded), (last_parts, folded.rpartition(".")[2])):
+        if close := difflib.get_close_matches(word, candidates, n=1, cutoff=0.7):
             return f"; did you mean {candidates[close[0]]}?"
     return ""

@@ -23,9 +23,9 @@ def chosen_platform(settings: Settings, environment: Environment) -> PlatformNam
     Raises:
         SettingsError: The variables name two different platforms.
     """
-    wanted = settings.provider.platform
-    if wanted != "auto":
-        return wanted
+    platform = settings.provider.platform
+    if platform != "auto":
+        return platform
     on = switches_on(environment)
     if not on:
         return "anthropic"

@@ -388,7 +388,7 @@ class Settings(NamedTuple):
 
         Other names are returned unchanged.
         """
-        wanted = self.model if name is None else name
-        alias = wanted.lower()
-        known = alias if alias in self.models else _MODEL_WORDS.get(alias, wanted)
+        requested = self.model if name is None else name
+        alias = requested.lower()
+        known = alias if alias in self.models else _MODEL_WORDS.get(alias, requested)
         return self.models.get(known, known)

@@ -59,8 +59,8 @@ def run_git(
     Raises:
         GitError: Git failed.
     """
-    wanted = {**_no_filters(folder, limit_s), **(variables or {})}
-    return _run(folder, arguments, limit_s, wanted)
+    environment = {**_no_filters(folder, limit_s), **(variables or {})}
+    return _run(folder, arguments, limit_s, environment)
 
 
 def _no_filters(folder: Path, limit_s: float) -> dict[str, str]:
@@ -116,9 +116,9 @@ def _run(
     except OSError as error:
         raise GitError(f"git cannot be started: {error.strerror}") from error
     if done.returncode not in codes:
-        said = os.fsdecode(done.stderr).strip().splitlines()
-        told = next((line for line in said if line.startswith(("fatal: ", "error: "))), None)
-        raise GitError(told or (said[-1] if said else f"git ended with code {done.returncode}"))
+        lines = os.fsdecode(done.stderr).strip().splitlines()
+        fault = next((line for line in lines if line.startswith(("fatal: ", "error: "))), None)
+        raise GitError(fault or (lines[-1] if lines else f"git ended with code {done.returncode}"))
     return done.stdout
 
 

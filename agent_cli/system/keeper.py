@@ -302,11 +302,11 @@ def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> N
         restore_signals()
         files = [(number, os.open(path, os.O_RDONLY)) for number, path in order["files"]]
         nothing = os.open(os.devnull, os.O_RDONLY)
-        wanted = [(0, nothing), (1, output), (2, output), *files]
+        standard = [(0, nothing), (1, output), (2, output), *files]
         if order["nested"]:
-            wanted.append((LEFT_DESCRIPTOR, left))
+            standard.append((LEFT_DESCRIPTOR, left))
         # Move all descriptors up first, since one may have the number that another one needs.
-        every = (*wanted, (-1, failed))
+        every = (*standard, (-1, failed))
         least = _above_all(order)
         high = [(number, fcntl(found, F_DUPFD_CLOEXEC, least)) for number, found in every]
         for number, found in high[:-1]:

@@ -144,8 +144,8 @@ def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> 
         return
     lock = held_lock(order)
     with launcher, contextlib.suppress(OSError):  # it may have been killed
-        wanted = [order[each]["module"] if order[each] else "" for each in _WITH_MODULES]
-        word = _HAS_ORDER + ",".join(wanted).encode()
+        modules = [order[each]["module"] if order[each] else "" for each in _WITH_MODULES]
+        word = _HAS_ORDER + ",".join(modules).encode()
         socket.send_fds(launcher, [word], [lock] if lock >= 0 else [])
     control.close()
     link, output = descriptors

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Restrict this process as the first argument says, and run the others."""
-    told, *command = sys.argv[1:]
-    restriction = json.loads(told)
+    options, *command = sys.argv[1:]
+    restriction = json.loads(options)
     import_module(restriction["module"]).restrict_as_told(restriction)
     try:
         os.execvp(command[0], command)

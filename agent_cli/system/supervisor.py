@@ -141,15 +141,15 @@ def _wait(child: int, parent: int, signals: int, grace_s: float) -> int:
     ask_at = kill_at = _NEVER
     while True:
         # Read signals before reaping: a SIGCHLD read after that would not wake the poll again.
-        wanted = _stop_signals(signals)
+        requested = _stop_signals(signals)
         if (status := _reap(child)) is not None:
             return status
         now = time.monotonic()
         if kill_at == _NEVER and (os.getppid() != parent or now >= ask_at):
-            wanted.append(signal.SIGTERM)
-        for number in wanted:
+            requested.append(signal.SIGTERM)
+        for number in requested:
             _signal_group(child, number)
-        if wanted:
+        if requested:
             kill_at = min(kill_at, now + grace_s)
         if now >= kill_at:
             _signal_group(child, signal.SIGKILL)

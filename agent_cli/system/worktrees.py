@@ -147,8 +147,8 @@ def commit_of(folder: Path, ref: str) -> str:
     Raises:
         GitError: There is no such commit.
     """
-    wanted = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-    return _line(folder, *wanted)
+    verify = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    return _line(folder, *verify)
 
 
 def worktree_folder(repository: Path, name: str) -> Path:

@@ -27,8 +27,8 @@ class Content:
     def reply(self, reply: Reply) -> str:
         """Return the single message of *reply*."""
         parts = [_part(block) for block in reply.content]
-        told: Json = {"role": "assistant", "parts": parts, "finish_reason": reply.stop_reason}
-        return self._newest([told])
+        message: Json = {"role": "assistant", "parts": parts, "finish_reason": reply.stop_reason}
+        return self._newest([message])
 
     def instructions(self, system: Sequence[str]) -> str:
         """Return the parts of a system prompt."""
@@ -37,11 +37,11 @@ class Content:
 
     def tools(self, specs: Sequence[ToolSpec]) -> str:
         """Return the names and descriptions of tools."""
-        told: list[Json] = [
+        found: list[Json] = [
             {"type": "function", "name": each.name, "description": each.description}
             for each in specs
         ]
-        return self.json(told)
+        return self.json(found)
 
     def blocks(self, blocks: Sequence[Block]) -> str:
         """Return the parts of a result."""

@@ -94,8 +94,8 @@ def side_output(output: FileOutput | WidgetOutput) -> str:
 
 def describe_branch_point(point: "BranchPoint") -> str:
     """Return a branch point on one line: `you> …`, or a reply's text and calls."""
-    if point.said:
-        return clean(f"you> {one_line(point.said)}")
+    if point.prompt_text:
+        return clean(f"you> {one_line(point.prompt_text)}")
     parts = (one_line(point.answered), ", ".join(point.called))
     return clean(f"  {' · '.join(part for part in parts if part) or 'an empty reply'}")
 

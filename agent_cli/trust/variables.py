@@ -31,9 +31,9 @@ def acting_variables(workspace: Path, files: Iterable[Path]) -> Mapping[str, str
     if not paths.is_file(path):
         return {}
     text = read_file(path)
-    wanted = _OWN | {name for file in files for name in VARIABLE.findall(_text_of(file))}
+    names = _OWN | {name for file in files for name in VARIABLE.findall(_text_of(file))}
     # The parser is imported only where a name occurs at all: this runs at each start.
-    if not any(name in text for name in (ENVIRONMENT_PREFIX, *wanted)):
+    if not any(name in text for name in (ENVIRONMENT_PREFIX, *names)):
         return {}
     from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - as above
 
@@ -41,7 +41,7 @@ def acting_variables(workspace: Path, files: Iterable[Path]) -> Mapping[str, str
     return {
         name: value
         for name, value in found.items()
-        if name in wanted or name.startswith(ENVIRONMENT_PREFIX)
+        if name in names or name.startswith(ENVIRONMENT_PREFIX)
     }
 
 

@@ -197,14 +197,14 @@ async def test_job_that_ends_during_the_last_reply_continues_the_run(
     """With `-p` there is no later prompt."""
     async with here(monkeypatch, reply(JOB), reply("Up."), attended=False) as now:
         await now.app.agent.prompt("go")
-        assert await now.app.jobs.told.follow_ups() == []
+        assert await now.app.jobs.own_jobs.follow_ups() == []
         now.go()
         await now.ended()
 
-        [message] = await now.app.jobs.told.follow_ups()
+        [message] = await now.app.jobs.own_jobs.follow_ups()
 
         assert "ended with exit 3" in message.text
-        assert await now.app.jobs.told.follow_ups() == []
+        assert await now.app.jobs.own_jobs.follow_ups() == []
 
 
 async def test_new_conversation_gets_no_report_or_output_of_earlier_jobs(
@@ -213,10 +213,10 @@ async def test_new_conversation_gets_no_report_or_output_of_earlier_jobs(
     """No job carries over into another session; the user still sees the running ones."""
     async with here(monkeypatch, reply(JOB), reply("Up."), reply("New.")) as now:
         await now.app.agent.prompt("go")
-        assert len(now.app.jobs.told.started()) == 1
+        assert len(now.app.jobs.own_jobs.started()) == 1
 
         now.app.clear()
-        assert now.app.jobs.told.started() == []
+        assert now.app.jobs.own_jobs.started() == []
         assert now.app.jobs.badges() == ["1 job"]
         now.go()
         await now.ended()
@@ -236,7 +236,7 @@ async def test_end_of_a_job_is_reported_once_after_a_compaction(
         await now.app.agent.prompt("go")
         await now.app.agent.prompt("two")
         await now.app.compact("")
-        assert len(now.app.jobs.told.started()) == 1
+        assert len(now.app.jobs.own_jobs.started()) == 1
         now.go()
         await now.until_run(3)
         await now.app.agent.prompt("and now")

@@ -47,9 +47,9 @@ def test_branch_points_are_the_ends_of_prompts_and_of_their_replies(talk: Conver
     assert branch_points(talk.prompts) == [
         BranchPoint(one, answered="I look.", called=("look", "read")),
         BranchPoint(two, called=("look",)),
-        BranchPoint(first.id, said="go"),
+        BranchPoint(first.id, prompt_text="go"),
         BranchPoint(noon, answered="It is noon."),
-        BranchPoint(last.id, said="and now?"),
+        BranchPoint(last.id, prompt_text="and now?"),
     ]
 
 

@@ -118,11 +118,11 @@ def test_tools_once_offered_stay_when_later_ones_exceed_the_budget() -> None:
 def test_tools_that_come_after_the_first_request_are_added_until_a_message_says_so() -> None:
     """After a summary no message does, and they are said again; so is what a server redefines."""
     deferral = Deferral(0)
-    first = deferral.offered(TOOLS[:1], {}, said={})
-    later = deferral.offered(TOOLS, {}, said={})
+    first = deferral.offered(TOOLS[:1], {}, added={})
+    later = deferral.offered(TOOLS, {}, added={})
     text, unsaid = deferral.news()
     said = {each.name: definition_in(reference_to(each.spec)) or {} for each in unsaid}
-    deferral.offered(TOOLS, {}, said=said)
+    deferral.offered(TOOLS, {}, added=said)
 
     assert [each.is_deferred for each in first] == [False]
     assert [each.is_deferred for each in later] == [False, True, True]
@@ -130,9 +130,9 @@ def test_tools_that_come_after_the_first_request_are_added_until_a_message_says_
     assert list(unsaid) == list(later[1:])
     assert deferral.news() == ("", ())
 
-    deferral.offered((*TOOLS[:2], replace(TOOLS[2], description="Send mail")), {}, said=said)
+    deferral.offered((*TOOLS[:2], replace(TOOLS[2], description="Send mail")), {}, added=said)
     assert names(tuple(deferral.news()[1])) == ["mcp__mail__send"]
-    deferral.offered(TOOLS, {}, said={})
+    deferral.offered(TOOLS, {}, added={})
     assert names(tuple(deferral.news()[1])) == ["mcp__git__log", "mcp__mail__send"]
 
 
@@ -140,7 +140,7 @@ def test_resumed_session_declares_what_it_declared_before() -> None:
     """What its messages add stays there: the server may still have the rest in its cache."""
     said = {TOOLS[1].name: definition_in(reference_to(TOOLS[1].spec)) or {}}
     resumed = Deferral(0)
-    offered = resumed.offered(TOOLS, {}, said=said)
+    offered = resumed.offered(TOOLS, {}, added=said)
 
     assert [each.is_deferred for each in offered] == [False, True, False]
     assert resumed.news() == ("", ())
@@ -150,12 +150,12 @@ async def test_search_tool_is_added_when_late_tools_exceed_the_budget() -> None:
     """The tools before keep their place; what the search finds is referred to by its result."""
     state: dict[str, Json] = {}
     deferral = Deferral(sum(map(tool_tokens, TOOLS[:2])))
-    deferral.offered(TOOLS[:2], state, said={})
-    offered = deferral.offered(TOOLS, state, said={})
+    deferral.offered(TOOLS[:2], state, added={})
+    offered = deferral.offered(TOOLS, state, added={})
     _, unsaid = deferral.news()
     said = {each.name: definition_in(reference_to(each.spec)) or {} for each in unsaid}
     await find(offered, "send mail", state)
-    after = deferral.offered(TOOLS, state, said=said)
+    after = deferral.offered(TOOLS, state, added=said)
 
     assert names(tuple(unsaid)) == [SEARCH_TOOL]
     assert [each.name for each in after if not each.is_deferred] == names(TOOLS[:2])

@@ -63,12 +63,12 @@ def bash_tool(
     ) -> ToolResult:
         from agent_cli_tools.command_run import CommandRequest, CommandRun  # noqa: PLC0415 - with a command
 
-        wanted = CommandRequest(
+        request = CommandRequest(
             params.command, params.timeout, params.notify, in_background=params.background
         )
         held = None if params.unsandboxed else sandbox
         async with cancel.scope(), workspace.running(params.command) as watched:
-            run = CommandRun(workspace, held, wanted, new_output, on_update, watched)
+            run = CommandRun(workspace, held, request, new_output, on_update, watched)
             result = await run.result()
             if watched is None:
                 return result

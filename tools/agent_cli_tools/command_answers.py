@@ -71,14 +71,14 @@ def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:
 
 def started_agent(job: Job, *, ends_with_run: bool) -> ToolResult:
     """Return the answer for an agent that is a job."""
-    told = (
+    note = (
         "This run ends with your last reply, and the agent with it: to wait for it, call job_output"
         " with wait."
         if ends_with_run
         else "You get its last reply when it ends, so there is no need to wait."
     )
     status = (
-        f"Started as job {job.id}. job_output says how far it is. {told} The command"
+        f"Started as job {job.id}. job_output says how far it is. {note} The command"
         f" `kill %{job.id}`, alone, ends it."
     )
     return ToolResult.of(status, {"job": job.id, "status": status})
@@ -86,7 +86,7 @@ def started_agent(job: Job, *, ends_with_run: bool) -> ToolResult:
 
 def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolResult:
     watched = " or a line matches notify" if job.pattern else ""
-    told = (
+    note = (
         "This run ends with your last reply, and the job with it: to wait for it, call job_output"
         " with wait."
         if ends_with_run
@@ -94,7 +94,7 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
     )
     status = (
         f"{begin} job {job.id}. Its output goes to {job.log} (64 MB of it); job_output reads what"
-        f" is new. {told} The command `kill %{job.id}`, alone, ends it."
+        f" is new. {note} The command `kill %{job.id}`, alone, ends it."
     )
     details: Json = {
         "kind": "command",
@@ -128,8 +128,8 @@ def changes_of_job(log_folder: Path, seen: SeenFiles) -> list[str]:
     if not (files := _changed(log_folder)):
         return []
     known = seen.any_of(files)
-    told = f"It changed {counted(len(files), 'file')}: {_names(files)}"
-    return [f"{told}; of these you have read {_names(known)}" if known else told]
+    line = f"It changed {counted(len(files), 'file')}: {_names(files)}"
+    return [f"{line}; of these you have read {_names(known)}" if known else line]
 
 
 def _names(paths: Sequence[Path]) -> str:

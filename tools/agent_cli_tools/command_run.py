@@ -65,7 +65,7 @@ class CommandRun:
         self,
         workspace: Workspace,
         sandbox: Sandbox | None,
-        wanted: CommandRequest,
+        request: CommandRequest,
         new_output: Callable[[], OutputBuffer],
         on_update: ToolContext,
         watched: Watched | None = None,
@@ -77,7 +77,7 @@ class CommandRun:
         self._workspace = workspace
         self._jobs = workspace.shared.jobs
         self._sandbox = sandbox
-        self._wanted = wanted
+        self._request = request
         self._new_output = new_output
         self._output = new_output()
         self._call_id = on_update.tool_call_id
@@ -108,7 +108,7 @@ class CommandRun:
 
     def _room(self) -> AbstractContextManager[None]:
         """Return the place of a new job, if the command is to become one."""
-        if not self._wanted.in_background:
+        if not self._request.in_background:
             return nullcontext()
         return self._jobs.room(self._output, self._workspace.has_started)
 
@@ -121,7 +121,7 @@ class CommandRun:
         confinement = await self._confinement()
         updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
         command = await self._started(confinement or Confinement(), updates)
-        command.decide = partial(self._workspace.decides, self._wanted.text)
+        command.decide = partial(self._workspace.decides, self._request.text)
         command.limits = self._limits
         began = time.monotonic()
         try:
@@ -129,8 +129,8 @@ class CommandRun:
         except BaseException as error:
             await command.stop()
             if isinstance(error, asyncio.CancelledError):
-                told = stopped(self._output, time.monotonic() - began)
-                raise ToolError("\n".join([told, *command.put_back])) from None
+                message = stopped(self._output, time.monotonic() - began)
+                raise ToolError("\n".join([message, *command.put_back])) from None
             raise
         finally:
             updates.stop()
@@ -142,7 +142,7 @@ class CommandRun:
         if goes_on:
             job = self._jobs.start(
                 self._call_id,
-                self._wanted.text,
+                self._request.text,
                 command,
                 self._output,
                 pattern,
@@ -160,7 +160,7 @@ class CommandRun:
             notes.append(refused(command.refused))
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text(), confinement)])
-        limit_s = self._wanted.timeout_s
+        limit_s = self._request.timeout_s
         ended = Ended(code, time.monotonic() - began, limit_s, left, notes, command.ended_with_it)
         return finished(self._output, ended)
 
@@ -169,7 +169,7 @@ class CommandRun:
         try:
             return await start_command(
                 self._workspace,
-                self._wanted.text,
+                self._request.text,
                 confinement,
                 self._output,
                 updates.due,
@@ -198,7 +198,7 @@ class CommandRun:
         Raises:
             ToolError: It sends a signal that does not end a program.
         """
-        sent = _SIGNALS_JOB.fullmatch(self._wanted.text.strip())
+        sent = _SIGNALS_JOB.fullmatch(self._request.text.strip())
         if sent is None:
             return None
         running = (job for job in self._workspace.own_jobs if job.is_running)
@@ -211,15 +211,15 @@ class CommandRun:
         return job
 
     async def _pattern(self) -> LinePattern | None:
-        if not self._wanted.notify:
+        if not self._request.notify:
             return None
-        pattern = LinePattern(self._wanted.notify, searcher(self._workspace))
+        pattern = LinePattern(self._request.notify, searcher(self._workspace))
         await pattern.check()
         return pattern
 
     async def _waited_for(self, command: RunningCommand) -> tuple[int | None, bool]:
         """Return the exit code, or None, and whether the command continues as a job."""
-        if self._wanted.in_background:
+        if self._request.in_background:
             # A background command may fail at once; then its output is the result.
             await _end_of(command, _SETTLE_S)
         elif await self._was_moved(command):
@@ -227,7 +227,7 @@ class CommandRun:
         code = command.exit_code
         if code is not None:
             await command.drain()
-        elif self._wanted.in_background:
+        elif self._request.in_background:
             return None, True
         else:
             await command.stop()
@@ -235,9 +235,9 @@ class CommandRun:
 
     async def _was_moved(self, command: RunningCommand) -> bool:
         """Wait for the end or the limit; return whether the user moved it to the background."""
-        until_s = time.monotonic() + self._wanted.timeout_s
+        until_s = time.monotonic() + self._request.timeout_s
         with self._jobs.foreground() as moved:
-            await first_of(_end_of(command, self._wanted.timeout_s), _set(moved))
+            await first_of(_end_of(command, self._request.timeout_s), _set(moved))
         if command.exit_code is not None or not moved.is_set():
             return False
         if self._output.keep_file():
@@ -251,7 +251,7 @@ class CommandRun:
 
     def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
         ends_with_run = self._workspace.jobs_end_with_run
-        if self._wanted.in_background:
+        if self._request.in_background:
             return started(job, ends_with_run=ends_with_run)
         return moved(job, elapsed_s, ends_with_run=ends_with_run)
 
@@ -274,7 +274,7 @@ class CommandRun:
         if network is None or not confinement.nested:
             return confinement
         try:
-            way = network.open(self._wanted.text, self._limits.standing_still)
+            way = network.open(self._request.text, self._limits.standing_still)
         except BaseException:
             confinement.release()
             raise

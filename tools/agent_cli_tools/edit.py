@@ -73,7 +73,7 @@ class _Change:
     """The edited text of a file, before it is written."""
 
     before: str
-    wanted: "Sequence[Edit]"
+    requested: "Sequence[Edit]"
     edited: "Edited"
     data: bytes
 
@@ -90,20 +90,20 @@ def _edit(
     raw = _read(workspace, path)
     known = workspace.seen.knows(path, raw)
     change = _change(workspace, params, path, raw, known=known)
-    before, wanted, edited = change.before, change.wanted, change.edited
+    before, requested, edited = change.before, change.requested, change.edited
     # Looked up before this edit is recorded as the last change.
     is_stale = not known and workspace.seen.once_whole(path)
     stale = workspace.stale(path) if is_stale else ""
-    notes = _notes(edited, skipped=len(params.edits) - len(wanted))
+    notes = _notes(edited, skipped=len(params.edits) - len(requested))
     if stale:
         notes.append(f"The file had {stale}; read it before the next change.")
     if not any(edited.repairs):
-        notes += slips(before, edited.text, wanted)
+        notes += slips(before, edited.text, requested)
     workspace.write(path, change.data, before=raw, claim=claim)
     workspace.seen.changed(path, raw, change.data)
     changes = diff(before, edited.text)
     return ToolResult.of(
-        " ".join([_summary(shown, len(wanted), changes), *notes]), changes.details(shown)
+        " ".join([_summary(shown, len(requested), changes), *notes]), changes.details(shown)
     )
 
 
@@ -129,16 +129,16 @@ def _change(
     """
     from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
 
-    wanted = _wanted(params.edits)
+    requested = _requested(params.edits)
     before, encoding = decode(raw)
     book = notebook_in(path, raw)
-    cells = book if book and not _quote_json(book, wanted) else None
+    cells = book if book and not _quote_json(book, requested) else None
     if cells:
         before = cells.text
-    elif encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in wanted):
+    elif encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in requested):
         # The byte order mark was quoted, so it is text.
         before, encoding = raw.decode("utf-8"), "utf-8"
-    edited = apply_edits(before, wanted)
+    edited = apply_edits(before, requested)
     if not known:
         _refuse_inexact(workspace, path, edited)
     data = encode(cells.with_text(edited.text) if cells else edited.text, encoding)
@@ -151,14 +151,14 @@ def _change(
         raise ToolError(
             f"{workspace.shown(path)} already reads like that; the edits would change nothing."
         )
-    return _Change(before, wanted, edited, data)
+    return _Change(before, requested, edited, data)
 
 
-def _quote_json(book: Notebook, wanted: "Sequence[Edit]") -> bool:
+def _quote_json(book: Notebook, requested: "Sequence[Edit]") -> bool:
     """Return whether the edits quote the JSON of *book*, such as its metadata, not its cells."""
     # A word of an output, or a key as a word, is no quotation.
-    in_json = all('"' in edit.old and edit.old in book.json_text for edit in wanted)
-    return in_json and any(edit.old not in book.text for edit in wanted)
+    in_json = all('"' in edit.old and edit.old in book.json_text for edit in requested)
+    return in_json and any(edit.old not in book.text for edit in requested)
 
 
 def _read(workspace: "Workspace", path: Path) -> bytes:
@@ -171,7 +171,7 @@ def _read(workspace: "Workspace", path: Path) -> bytes:
     return raw
 
 
-def _wanted(edits: Sequence[OneEdit]) -> "list[Edit]":
+def _requested(edits: Sequence[OneEdit]) -> "list[Edit]":
     """Return the edits whose texts differ."""
     from agent_cli_tools.matching.edits import Edit  # noqa: PLC0415 - as above
 
@@ -179,10 +179,10 @@ def _wanted(edits: Sequence[OneEdit]) -> "list[Edit]":
         raise ToolError(
             f"The edits hold more than {STRINGS_CHARS_MAX:,} characters. Make several calls."
         )
-    wanted = [Edit(edit.old, edit.new, edit.all) for edit in edits if edit.old != edit.new]
-    if not wanted:
+    requested = [Edit(edit.old, edit.new, edit.all) for edit in edits if edit.old != edit.new]
+    if not requested:
         raise ToolError("old and new are the same, so there is nothing to change. Change new.")
-    return wanted
+    return requested
 
 
 def _refuse_inexact(workspace: "Workspace", path: Path, edited: "Edited") -> None:

@@ -50,12 +50,12 @@ def folded(text: str) -> Folded:
     result = "\n".join(merged)
     if len(text) - len(result) < SAVED_CHARS_MIN:
         return Folded(text)
-    said = (
+    counts = (
         (states, "state", "states", "of progress lines"),
         (passed, "line", "lines", "about passed tests"),
         (len(kept) - len(merged), "equal line", "equal lines", ""),
     )
-    parts = [f"{counted(n, one, many)} {of}".rstrip() for n, one, many, of in said if n]
+    parts = [f"{counted(n, one, many)} {of}".rstrip() for n, one, many, of in counts if n]
     return Folded(result, ", ".join(parts))
 
 

@@ -163,11 +163,11 @@ class Job:
     def news(self) -> list[JobNews]:
         """Return the undelivered news, in order."""
         name = f"job {self.id} (`{self.shown}`)"
-        told: list[JobNews] = []
+        news: list[JobNews] = []
         if "match" in self._untold:
             line = one_line(self.matched, _LINE_CHARS_MAX)
             text = f"[agent-cli: {name} printed a line that matches notify: {line}]"
-            told.append(JobNews(text, f"{name} printed: {line}"))
+            news.append(JobNews(text, f"{name} printed: {line}"))
         if "end" in self._untold:
             notes = "".join(f" {note}." for note in self.work.put_back)
             kind = "agent" if self.reply else "command"
@@ -180,8 +180,8 @@ class Job:
             )
             text += f"\n\n{reply}" if reply else ""
             shown = "" if self.stopped_by == "user" else f"{name}: {self.state()}{notes}"
-            told.append(JobNews(text, shown))
-        return told
+            news.append(JobNews(text, shown))
+        return news
 
     def _how(self) -> str:
         """Return how it ended, as a sentence for the model."""

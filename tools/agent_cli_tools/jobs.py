@@ -209,9 +209,9 @@ class Jobs:
         if not self._jobs:
             return []
         await self.look()
-        told: list[JobNews] = []
+        news: list[JobNews] = []
         for job in self._jobs:
             if is_known(job.tool_call_id):
-                told += job.news()
+                news += job.news()
                 job.note_told()
-        return told
+        return news

@@ -79,7 +79,7 @@ class LinePattern:
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise ToolError(f"The pattern could not be tried: {error}.") from error
         if ran.returncode > _FOUND_NONE:
-            told = ran.stderr.decode("utf-8", "replace").strip()
-            raise ToolError(f"This pattern is no regular expression: {told}")
+            message = ran.stderr.decode("utf-8", "replace").strip()
+            raise ToolError(f"This pattern is no regular expression: {message}")
         numbers = (line.partition(b":")[0] for line in ran.stdout.splitlines())
         return sorted({int(number) - 1 for number in numbers})

@@ -112,8 +112,8 @@ class OutputBuffer:
         shown = self.text()
         if not self._folds or is_binary(shown) or (whole := self._whole()) is None:
             return shown
-        kept, said = folded(without_escapes(whole.decode("utf-8", "replace")))
-        if not said or not self.keep_file() or self._fault:
+        kept, summary = folded(without_escapes(whole.decode("utf-8", "replace")))
+        if not summary or not self.keep_file() or self._fault:
             return shown
         self.close()
         self.is_folded = True
@@ -123,7 +123,7 @@ class OutputBuffer:
             tail = _decode_end(_tail_lines(data[-self._tail_bytes :]))
             left_out = len(kept) - len(head) - len(tail)
             kept = f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
-        return f"{kept.rstrip()}\n[folded: {said}; {self._where()}]"
+        return f"{kept.rstrip()}\n[folded: {summary}; {self._where()}]"
 
     def _whole(self) -> bytes | None:
         """Return all of the output; None if it is too long to be folded, or was not kept."""

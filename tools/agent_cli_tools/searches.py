@@ -101,8 +101,8 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput
             with contextlib.suppress(TimeoutExpired):
                 await asyncio.to_thread(process.wait, _END_LIMIT_S)
         errors.seek(0)
-        told = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
-        message = _ABOUT_RULES.sub("", told).strip()
+        stderr = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
+        message = _ABOUT_RULES.sub("", stderr).strip()
         # A crashing program may exit with the code for "nothing was found".
         if message and not output and (process.returncode or 0) > 0:
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")

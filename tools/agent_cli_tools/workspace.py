@@ -248,8 +248,8 @@ class Workspace:
 class _Outside(ToolError):
     """A path is outside the workspace, which is its only obstacle."""
 
-    def __init__(self, said: str, path: Path) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, path: Path) -> None:
+        super().__init__(message)
         self.path = path
 
 

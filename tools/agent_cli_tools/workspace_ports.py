@@ -22,8 +22,8 @@ class CommandExports:
 
     def words(self, *, is_confined: bool) -> list[str]:
         """Return NAME=value for each variable of a command, in the sandbox or not."""
-        wanted = {**self.anywhere, **(self.confined if is_confined else {})}
-        return [f"{name}={value}" for name, value in wanted.items()]
+        variables = {**self.anywhere, **(self.confined if is_confined else {})}
+        return [f"{name}={value}" for name, value in variables.items()]
 
 
 class ModelListener(Protocol):

@@ -79,8 +79,8 @@ class AgentServers:
         ]
         tools = [*shared, *self._pool.tools(self._present)]
         turn.tools += [tool for tool in tools if self._allows(tool.name)]
-        if said := marked_instructions(self._pool.instructions()):
-            turn.system.append(said)
+        if instructions := marked_instructions(self._pool.instructions()):
+            turn.system.append(instructions)
 
     def states(self) -> Sequence["ServerState"]:
         """Return the state of each server of the definition."""
@@ -91,8 +91,8 @@ class AgentServers:
         states = self._pool.states()
         if self._definition.own_servers and not states:
             names = ", ".join(self._definition.own_servers)
-            return _told(f"MCP is switched off here, so its servers were not started: {names}")
-        return "\n".join(_told(why) for state in states if (why := self._problem(state)))
+            return _note(f"MCP is switched off here, so its servers were not started: {names}")
+        return "\n".join(_note(why) for state in states if (why := self._problem(state)))
 
     async def _connect(self) -> None:
         if not self._startup.loaded.settings.mcp.enabled:
@@ -118,5 +118,5 @@ class AgentServers:
         return f"MCP server '{state.name}' was not ready in time"
 
 
-def _told(text: str) -> str:
+def _note(text: str) -> str:
     return f"[agent-cli: {one_line(reveal(text), _REASON_CHARS_MAX)}]"

@@ -80,7 +80,7 @@ class AgentTree:
         )
         self._catalogue = catalogue(startup, bench.announce.warn)
         self._of_plugins = of_plugins
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self.list = AgentList(self._with_servers)
         self._own_tools = self._tools_of(
             _Rank(lambda: bench.agent, bench.calls.ledger, self._place_of_session)
@@ -258,9 +258,9 @@ class AgentTree:
         there = [tool.name for tool in tools]
         named = [name for name in definition.tools or () if not name.startswith("mcp__")]
         missing = [name for name in named if not any(fnmatchcase(each, name) for each in there)]
-        if not missing or definition.name in self._told:
+        if not missing or definition.name in self._warned:
             return
-        self._told.add(definition.name)
+        self._warned.add(definition.name)
         names = ", ".join(missing)
         goes = f"has no tools: there are none named {names}"
         if there or len(named) < len(definition.tools or ()):

@@ -68,11 +68,11 @@ class AgentWorker:
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
         working = self._place.working(self.agent, self._assignment.definition.name)
         why = await self._bench.hooks.agent_ends(
-            working, text, again=again, said=self.agent.conversation
+            working, text, again=again, conversation=self.agent.conversation
         )
         return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
 
     async def end(self) -> str:
         """End the agent's jobs and close its place; return more text for the model."""
-        said = self._servers.problems(), await self._jobs.end(), await self._place.close()
-        return "\n".join(filter(None, said))
+        reports = self._servers.problems(), await self._jobs.end(), await self._place.close()
+        return "\n".join(filter(None, reports))

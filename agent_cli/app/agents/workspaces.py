@@ -172,8 +172,8 @@ class AgentWorkspace:
 
     async def leave(self) -> None:
         """Close the place, unless it is closed, and tell the user how to merge changes."""
-        if said := await self.close():
-            self.session.warn(said)
+        if report := await self.close():
+            self.session.warn(report)
 
     def _mode_below(self, mode: Mode | None) -> Mode:
         """Return the mode of a child that asks for *mode*, which never exceeds its parent's."""

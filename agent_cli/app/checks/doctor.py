@@ -293,8 +293,8 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
         way_out = "" if names_remedies else _WAYS_OUT.get(error.status, "")
         return Check("endpoint", False, f"{where}: {error}{way_out}")
     except TimeoutError:
-        said = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s"
-        text = f"{said}; check the network, {on_the_way}"
+        what = f"{where} did not answer in {_ENDPOINT_LIMIT_S:g} s"
+        text = f"{what}; check the network, {on_the_way}"
         return Check("endpoint", False, text)
     finally:
         await providers.provider.aclose()

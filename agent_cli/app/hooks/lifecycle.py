@@ -213,7 +213,7 @@ class SessionHooks:
         return await self._lifecycle.agent_starts(agent) if self._lifecycle else ()
 
     async def agent_ends(
-        self, agent: WorkingAgent, text: str, *, again: bool, said: Conversation
+        self, agent: WorkingAgent, text: str, *, again: bool, conversation: Conversation
     ) -> str:
         """Return why SubagentStop hooks do not let an agent end with the reply *text*, or ""."""
         if self._lifecycle is None:
@@ -223,7 +223,7 @@ class SessionHooks:
             agent,
             text,
             again=again,
-            transcript=lambda: self._transcripts.of_agent(said, agent, session_id),
+            transcript=lambda: self._transcripts.of_agent(conversation, agent, session_id),
         )
 
     async def prompt_expands(self, command: str, argument: str, source: str, text: str) -> None:

@@ -132,8 +132,8 @@ class ServerHost:
         given = {name: value for name, value in given.items() if value is not None}
         fault = form_fault(question.schema, given)
         if fault:
-            told = f"the answer of a hook does not fit the question of {question.server}"
-            self._publish(Notice("warning", f"{told}, so {otherwise}: {fault}"))
+            notice = f"the answer of a hook does not fit the question of {question.server}"
+            self._publish(Notice("warning", f"{notice}, so {otherwise}: {fault}"))
         return not fault
 
     async def _ask_user(self, question: Elicitation) -> Filled:

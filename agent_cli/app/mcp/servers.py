@@ -96,7 +96,7 @@ class Servers:
         self._instructed_later: set[str] = set()
         self._of_agents: WeakSet[McpServers] = WeakSet()
         self._listed: set[str] = set()
-        self._told: dict[str, Sequence[str]] = {}
+        self._announced: dict[str, Sequence[str]] = {}
         self.all = McpServers(
             inherited_environment(startup),
             on_change=self._changed,
@@ -176,13 +176,13 @@ class Servers:
         await self.all.wait_listed()
         self._tools = self._available(self._present)
         self._require_tools()
-        said = added_by(turn.conversation.context()) if self.all.states() else None
-        self._offered = self._chosen(self._tools, turn.config.state, said)
+        added = added_by(turn.conversation.context()) if self.all.states() else None
+        self._offered = self._chosen(self._tools, turn.config.state, added)
         if self._instructed is None and self._deferral.is_fixed:
             self._instructed = frozenset(
                 name
                 for name in self._instructions
-                if not any(is_of_server(tool, name) for tool in said or ())
+                if not any(is_of_server(tool, name) for tool in added or ())
             )
         if not turn.conversation.open_calls():
             self._tell_news(turn)
@@ -229,9 +229,9 @@ class Servers:
         self,
         tools: Sequence[Tool],
         state: MutableMapping[str, Json],
-        said: Mapping[str, Block] | None = None,
+        added: Mapping[str, Block] | None = None,
     ) -> tuple[Tool, ...]:
-        return self._deferral.offered(tools, state, always=self.all.always_loaded(), said=said)
+        return self._deferral.offered(tools, state, always=self.all.always_loaded(), added=added)
 
     async def _wait_for_start(self) -> None:
         """Wait for starting servers, because a reply without their tools is of little use.
@@ -327,10 +327,10 @@ class Servers:
         """Return the number of ready servers for the status line."""
         states = self.all.states()
         ready = sum(state.phase is ServerPhase.READY for state in states)
-        wanted = sum(
+        enabled = sum(
             state.phase not in (ServerPhase.DISABLED, ServerPhase.MISCONFIGURED) for state in states
         )
-        return [f"MCP {ready}/{wanted}"] if wanted else []
+        return [f"MCP {ready}/{enabled}"] if enabled else []
 
     def _changed(self, state: "ServerState") -> None:
         if state.phase is ServerPhase.FAILED:
@@ -344,8 +344,8 @@ class Servers:
                 for note in (note for note in state.notes if "is withheld" not in note):
                     shown = one_line(reveal(note), _REASON_CHARS_MAX)
                     self._tell(f"MCP server '{one_line(reveal(state.name))}': {shown}")
-        if state.changed and state.changed != self._told.get(state.name):
-            self._told[state.name] = state.changed
+        if state.changed and state.changed != self._announced.get(state.name):
+            self._announced[state.name] = state.changed
             command = "agent-cli mcp" if self._one_shot else "/mcp"
             what = ", ".join(one_line(reveal(tool)) for tool in state.changed)
             self._warn(
@@ -362,16 +362,16 @@ class Servers:
         self._publish(Notice("warning", text))
 
 
-def marked_instructions(said: Mapping[str, str]) -> str:
+def marked_instructions(instructions: Mapping[str, str]) -> str:
     """Return instructions as text for the model, marked with the server they come from."""
-    if not said:
+    if not instructions:
         return ""
     import html  # noqa: PLC0415 - with the first server
 
     parts = [
         # A server must not be able to close its own tag and continue as another server.
         f'<mcp_server name="{html.escape(name)}">\n{_inside(text)}\n</mcp_server>'
-        for name, text in said.items()
+        for name, text in instructions.items()
     ]
     return "\n\n".join([_INTRODUCTION, *parts])
 

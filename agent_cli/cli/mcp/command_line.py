@@ -101,7 +101,7 @@ def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
     if config.source == "":
         # A test run of a server leaves no files behind.
         host = replace(host, credentials=MemoryCredentials())
-    wanted = Exercise(
+    plan = Exercise(
         calls=tuple(_call(each) for each in given.call),
         call_all=given.call_all or given.destructive,
         destructive=given.destructive,
@@ -109,18 +109,18 @@ def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
     )
     agree = _always if given.yes else _asking(context.tell)
     report = ExerciseReport(context, as_json=given.json)
-    survived = run_loop(_exercised(config, wanted, host, report, agree))
+    survived = run_loop(_exercised(config, plan, host, report, agree))
     report.finish(survived=survived)
     return 0 if survived else 1
 
 
 async def _exercised(
-    config: ServerConfig, wanted: Exercise, host: Host, report: ExerciseReport, agree: Agree
+    config: ServerConfig, plan: Exercise, host: Host, report: ExerciseReport, agree: Agree
 ) -> bool:
-    config = replace(config, startup_timeout_s=min(config.startup_timeout_s, wanted.timeout_s))
+    config = replace(config, startup_timeout_s=min(config.startup_timeout_s, plan.timeout_s))
     environment = report.context.environment
     async with McpServers(environment, host=host, restarts=NO_RESTARTS) as servers:
-        return await exercise(servers, config, wanted, report, agree)
+        return await exercise(servers, config, plan, report, agree)
 
 
 async def _always(_question: str) -> bool:

@@ -134,11 +134,11 @@ def _check_name(name: str) -> None:
 def _add(given: argparse.Namespace, entry: Mapping[str, Json], context: CommandContext) -> int:
     name, scope = given.name, cast("Scope", given.scope or "user")  # argparse checked
     servers = UserServers.of_scope(scope, context.workspace)
-    with _keeping_trust(servers, context) as told:
+    with _keeping_trust(servers, context) as notes:
         if servers.add({name: entry}):
             raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
     context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}")
-    for line in told:
+    for line in notes:
         context.say(line)
     return 0
 
@@ -152,10 +152,10 @@ def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
         places = ", ".join(str(each.path) for each in having)
         raise UsageError(f"{given.name} stands in several files, say which with --scope: {places}")
     servers = having[0] if having else files[-1]
-    with _keeping_trust(servers, context) as told:
+    with _keeping_trust(servers, context) as notes:
         servers.remove(given.name)
     context.say(f"{given.name} is removed from {servers.path}")
-    for line in told:
+    for line in notes:
         context.say(line)
     return 0
 
@@ -167,19 +167,19 @@ def _keeping_trust(servers: UserServers, context: CommandContext) -> Generator[l
     Only in a folder that was trusted as it stood, and only if nothing else changed meanwhile. The
     list that is yielded has sentences for the user afterwards.
     """
-    told: list[str] = []
+    notes: list[str] = []
     if servers.path != project_file(context.workspace):
-        yield told
+        yield notes
         return
     store, name = TrustStore.of_user(), servers.path.name
     was_trusted, before = store.is_trusted(context.workspace), fingerprint(context.workspace)
-    yield told
+    yield notes
     after = fingerprint(context.workspace)
     others = [[part for part in each if part.file != name] for each in (before, after)]
     if was_trusted and others[0] == others[1]:
         store.trust(context.workspace, after)
     else:
-        told.append(f"{name} counts once you trust this folder: agent-cli trust")
+        notes.append(f"{name} counts once you trust this folder: agent-cli trust")
 
 
 def list_servers(given: argparse.Namespace, context: CommandContext) -> int:

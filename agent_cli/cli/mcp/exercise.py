@@ -183,7 +183,7 @@ class Exercise:
 async def exercise(
     servers: McpServers,
     config: ServerConfig,
-    wanted: Exercise,
+    plan: Exercise,
     report: ExerciseReport,
     agree: Agree,
 ) -> bool:
@@ -193,33 +193,33 @@ async def exercise(
     """
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(wanted.timeout_s) as limit:
+        async with asyncio.timeout(plan.timeout_s) as limit:
             servers.start([config])
-            await servers.wait_started(wanted.timeout_s)
+            await servers.wait_started(plan.timeout_s)
             [state] = servers.states()
             report.state(state)
             if state.phase is not ServerPhase.READY:
                 return False
             chosen: Sequence[Tool] = ()
-            if wanted.call_all:
+            if plan.call_all:
                 limit.reschedule(None)
-                chosen = await _chosen(servers.tools(), wanted, report, agree)
-                limit.reschedule(loop.time() + wanted.timeout_s)
-            return await _calls(servers, config, wanted, chosen, report)
+                chosen = await _chosen(servers.tools(), plan, report, agree)
+                limit.reschedule(loop.time() + plan.timeout_s)
+            return await _calls(servers, config, plan, chosen, report)
     except TimeoutError:
-        report.note(f"{config.name}: not finished within {wanted.timeout_s:g} s")
+        report.note(f"{config.name}: not finished within {plan.timeout_s:g} s")
         return False
 
 
 async def _chosen(
-    tools: Sequence[Tool], wanted: Exercise, report: ExerciseReport, agree: Agree
+    tools: Sequence[Tool], plan: Exercise, report: ExerciseReport, agree: Agree
 ) -> Sequence[Tool]:
     """Return the tools to call with generated arguments."""
     changing = [tool for tool in tools if tool.changes]
     if not changing:
         return tools
     names = ", ".join(tool.name for tool in changing)
-    if not wanted.destructive:
+    if not plan.destructive:
         report.note(f"  not called, because they may change or delete something: {names}")
         report.note("  add --destructive to call them, too")
     elif await agree(f"  These may change or delete something: {names}"):
@@ -230,17 +230,17 @@ async def _chosen(
 async def _calls(
     servers: McpServers,
     config: ServerConfig,
-    wanted: Exercise,
+    plan: Exercise,
     chosen: Sequence[Tool],
     report: ExerciseReport,
 ) -> bool:
     failed = False
-    with report.calling(len(wanted.calls) + len(chosen)) as count:
-        for tool, arguments in _planned(servers, config, wanted, chosen):
+    with report.calling(len(plan.calls) + len(chosen)) as count:
+        for tool, arguments in _planned(servers, config, plan, chosen):
             failed |= await _failed(tool, arguments, report)
             count()
     # A server that died in the last call is still being cleaned up; the reason is known after.
-    await servers.wait_started(wanted.timeout_s)
+    await servers.wait_started(plan.timeout_s)
     [state] = servers.states()
     if state.phase is not ServerPhase.READY:
         report.state(state)
@@ -249,10 +249,10 @@ async def _calls(
 
 
 def _planned(
-    servers: McpServers, config: ServerConfig, wanted: Exercise, chosen: Sequence[Tool]
+    servers: McpServers, config: ServerConfig, plan: Exercise, chosen: Sequence[Tool]
 ) -> Iterator[tuple[Tool, dict[str, Json]]]:
     tools = {tool.name: tool for tool in servers.tools()}
-    for name, arguments in wanted.calls:
+    for name, arguments in plan.calls:
         tool = tools.get(public_name(config.name, name)) or tools.get(name)
         if tool is None:
             raise UsageError(f"{config.name} has no tool {name!r}; it has: {', '.join(tools)}")

@@ -81,9 +81,9 @@ def explained(script: str, root: PurePath) -> tuple[ExplainedPart, ...]:
     if left_out:
         rest = f"{counted(len(left_out), 'more part')}: read them in the command"
         parts.append(ExplainedPart("", rest, 0, any(part.is_danger for part in left_out)))
-    told = "; ".join(part.does for part in parts)
+    effects = "; ".join(part.does for part in parts)
     losses = destructions(readings(script), root)
-    parts += [ExplainedPart("", loss, 0, True) for loss in losses if loss not in told]
+    parts += [ExplainedPart("", loss, 0, True) for loss in losses if loss not in effects]
     if syntax_tree(script).has_error:
         parts.append(ExplainedPart("", "is not understood in full: read it yourself", 0, True))
     if odd := odd_character(script):

@@ -182,7 +182,7 @@ async def _chunks(
             if not isinstance(chunk, dict):
                 raise BrokenReply("an event is not an object")
             if chunk.get("error"):
-                kind, code, message = _said(chunk, opened.redact(event.data))
+                kind, code, message = _error_parts(chunk, opened.redact(event.data))
                 raise refused(
                     Refusal(
                         status=200,
@@ -204,7 +204,7 @@ def _refusal(
         answer: Json = json.loads(response.content)
     except (ValueError, RecursionError):
         answer = None
-    kind, code, message = _said(answer, response.text or f"status {response.status_code}")
+    kind, code, message = _error_parts(answer, response.text or f"status {response.status_code}")
     refusal = Refusal(
         status=response.status_code,
         message=where.redact(message[:_MESSAGE_CHARS_MAX]),
@@ -218,7 +218,7 @@ def _refusal(
     return refused(refusal, asked_delay_s=server_delay_s(response.headers, now_s=time.time()))
 
 
-def _said(answer: Json, text: str) -> tuple[str | None, str | None, str]:
+def _error_parts(answer: Json, text: str) -> tuple[str | None, str | None, str]:
     """Return type, code and message of an error; servers differ in how much of it they send."""
     match answer:
         case {"error": {"message": str() as message, **rest}}:

@@ -83,8 +83,8 @@ def _user(content: Sequence[Block]) -> Iterator[Json]:
     for block in content:
         if block["type"] == "tool_result":
             parts = _blocks(block["content"])
-            said = "\n".join(_text(part) for part in parts)
-            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said}
+            text = "\n".join(_text(part) for part in parts)
+            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text}
             rest.extend(_part(part) for part in parts if part["type"] == "image")
         else:
             rest.append(_part(block))

@@ -19,13 +19,13 @@ _COMMANDS_MAX: Final = 3
 async def undo(context: Context, _argument: str) -> None:
     """Undo the file changes of the last run, and report them."""
     taken = await asyncio.to_thread(context.app.file_changes.take_back)
-    context.writer.aside("\n".join(_told(context, taken)))
+    context.writer.aside("\n".join(_lines(context, taken)))
 
 
-def _told(context: Context, taken: TakenBack) -> Iterator[str]:
+def _lines(context: Context, taken: TakenBack) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
-    said = next((prompt_line(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
-    yield f"undone: {said or 'a run that is no longer part of this conversation'}"
+    prompt_text = next((prompt_line(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
+    yield f"undone: {prompt_text or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
     if taken.undone:

@@ -26,8 +26,8 @@ def _goal(context: Context, argument: str) -> None:
         context.writer.aside(_status(context))
         return
     goal = goal_of(argument)
-    told = context.app.goals.begin(goal)
-    context.send(OutgoingPrompt(f"{told}\n{goal.text}"))
+    opening = context.app.goals.begin(goal)
+    context.send(OutgoingPrompt(f"{opening}\n{goal.text}"))
 
 
 def goal_of(argument: str) -> Goal:

@@ -128,9 +128,9 @@ def reference(resource: ServerResource) -> str:
 
 
 def _described(resource: ServerResource) -> str:
-    said = ": ".join(dict.fromkeys(part for part in (resource.name, resource.description) if part))
+    text = ": ".join(dict.fromkeys(part for part in (resource.name, resource.description) if part))
     kind = f" ({resource.media_type})" if resource.media_type else ""
-    return one_line(reveal(f"{said}{kind}"))
+    return one_line(reveal(f"{text}{kind}"))
 
 
 def _doctor(context: Context, name: str) -> None:

@@ -32,17 +32,17 @@ def _clear(context: Context, _argument: str) -> None:
     context.writer.aside("new conversation", "dim")
 
 
-async def _resume(context: Context, wanted: str) -> None:
+async def _resume(context: Context, requested: str) -> None:
     """Resume the session with this id, prefix of an id, or number in the list."""
-    is_number = wanted.isdecimal() and int(wanted) <= LISTED_MAX
-    if wanted and not is_number:
-        await _go_on_with(context, wanted)
+    is_number = requested.isdecimal() and int(requested) <= LISTED_MAX
+    if requested and not is_number:
+        await _go_on_with(context, requested)
         return
     sessions = await asyncio.to_thread(_others, context.app.sessions)
     if not sessions:
         raise UsageError("no other session to resume")
     if is_number:
-        index: int | None = index_of(wanted, len(sessions))
+        index: int | None = index_of(requested, len(sessions))
     else:
         index = await pick(
             context, [f"{_about(each)} · {each.id}" for each in sessions], "which session?"
@@ -74,8 +74,10 @@ async def _search(context: Context, typed: str) -> None:
 
 def _found(match: SessionMatch) -> str:
     session = match.session
-    said = one_line(match.excerpt, _TITLE_CHARS_MAX)
-    return f"{match.who}: {said} · {ago(time.time() - session.updated_at_ms / 1000)} · {session.id}"
+    excerpt = one_line(match.excerpt, _TITLE_CHARS_MAX)
+    return (
+        f"{match.who}: {excerpt} · {ago(time.time() - session.updated_at_ms / 1000)} · {session.id}"
+    )
 
 
 def _others(sessions: SessionsPort) -> list[SessionInfo]:
@@ -147,10 +149,10 @@ async def _rewind(context: Context, number: str) -> None:
         return
     prompt = prompts[index]
     runs = await asyncio.to_thread(_runs_since, context, prompt.id)
-    wanted = await pick(context, _RESTORED, "restore what?") if runs and not number else None
-    if runs and wanted is None and not number:
+    choice = await pick(context, _RESTORED, "restore what?") if runs and not number else None
+    if runs and choice is None and not number:
         return
-    files, conversation = wanted in (_BOTH, _FILES_ONLY), wanted != _FILES_ONLY
+    files, conversation = choice in (_BOTH, _FILES_ONLY), choice != _FILES_ONLY
     if files:
         for _ in range(runs):  # files first: if that fails, the conversation stays too
             await undo(context, "")
@@ -218,8 +220,8 @@ def _uncompact(context: Context, _argument: str) -> None:
 
 async def _export(context: Context, to: str) -> None:
     match to or "md":
-        case "md" | "html" | "json" as wanted:
-            path = await asyncio.to_thread(context.app.sessions.export, wanted)
+        case "md" | "html" | "json" as format_name:
+            path = await asyncio.to_thread(context.app.sessions.export, format_name)
             context.writer.aside(f"exported without secrets: {path}")
         case _:
             raise UsageError(f"/export writes md, html or json, not {one_line(to)}")

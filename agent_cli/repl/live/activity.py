@@ -172,9 +172,9 @@ class ActivityLine:
         doing = clean(doing)  # the name of a tool may be any text
         if self._is_stopping:
             return shortened(f"stopping: {doing}", columns)
-        said = f" · {short_count(tokens)} tokens" if tokens > 1 else ""
+        count_text = f" · {short_count(tokens)} tokens" if tokens > 1 else ""
         passed = f" · {whole_seconds(int(now_s - began_s))}"
-        rest = f"{passed}{said}{_STOP}"
+        rest = f"{passed}{count_text}{_STOP}"
         if row_width(doing) + len(rest) > columns:
             rest = f"{passed}{_STOP}"
         if columns - len(rest) < _DOING_CELLS_MIN:

@@ -53,9 +53,9 @@ def alert(text: str, notify: Notify, environment: Mapping[str, str]) -> str:
         case "off":
             return ""
         case "osc9":
-            return _through_tmux(_said(text)) if in_tmux else _said(text)
+            return _through_tmux(_notification(text)) if in_tmux else _notification(text)
         case "auto" if not in_tmux and _knows_osc9(environment):
-            return _said(text)
+            return _notification(text)
         case _:  # tmux hides the outer terminal's type, and passes on a bell of a background window
             return _BELL
 
@@ -71,7 +71,7 @@ def _knows_osc9(environment: Mapping[str, str]) -> bool:
     )
 
 
-def _said(text: str) -> str:
+def _notification(text: str) -> str:
     return f"\x1b]9;{text}\x1b\\"
 
 

@@ -162,12 +162,12 @@ class Choices:
             return [rows[0]._replace(hint=" " * (self._notes_at - used) + choice.note)]
         if choice.note:
             return [*rows, *self._faint(choice.note, columns)]
-        said = choice.news() or choice.beside
-        hint = said or choice.shortcut
+        note = choice.news() or choice.beside
+        hint = note or choice.shortcut
         gap = "" if others else _gap(used + row_width(hint), columns)
         if gap and hint:
             return [rows[0]._replace(hint=f"{gap}{hint}")]
-        return [*rows, *self._faint(said, columns)] if said else rows
+        return [*rows, *self._faint(note, columns)] if note else rows
 
     def _faint(self, text: str, columns: int) -> list[AnswerRow]:
         """Return *text* below the labels."""

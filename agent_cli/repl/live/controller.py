@@ -226,10 +226,10 @@ class LiveShell:
             AgentCliError: The command failed, or cannot run during a run.
         """
 
-        def too_early(_said: object = None) -> NoReturn:
+        def too_early(_argument: object = None) -> NoReturn:
             first = "the command before it" if self._command else "the run"
-            said = f"{one_line(text)} cannot run now: send it again after {first}"
-            raise UsageError(f"{said}, or stop that with Ctrl-C")
+            refusal = f"{one_line(text)} cannot run now: send it again after {first}"
+            raise UsageError(f"{refusal}, or stop that with Ctrl-C")
 
         if text.startswith("!"):
             too_early()

@@ -130,14 +130,14 @@ def earlier_rows(
     warning = paint.begin("warning")
     before: list[str] = []
     for exchange in earlier.before:
-        before += echo(exchange.said)
+        before += echo(exchange.prompt_text)
         before += [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
         before += folded(drawn(exchange.answer), exchange.answer)
     return [
         paint.text(earlier.about, "dim"),
         *(paint.text(row, "dim") for row in left_out_row(earlier)),
         *before,
-        *echo(earlier.said),
+        *echo(earlier.prompt_text),
         *(row for output in earlier.handed_over for row in side_output(output)),
         *the_end_of(drawn(earlier.answer)),
         *(row for text in earlier.cut for row in sentence_rows(text, columns, warning)),

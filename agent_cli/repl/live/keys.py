@@ -135,7 +135,7 @@ def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:
 
     @keys.add("s-tab", filter=~has_completions & ~is_searching & ~screen.picker.is_open)
     def next_mode(_event: KeyPressEvent) -> None:
-        screen.on_mode_wanted()
+        screen.on_mode_requested()
         screen.refresh()
 
     idle = Condition(lambda: screen.draft.is_empty and not screen.asking.question)
@@ -273,7 +273,7 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
 
     @keys.add("c-v")
     def paste_picture(_event: KeyPressEvent) -> None:
-        screen.on_picture_wanted()
+        screen.on_picture_requested()
 
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:

@@ -31,7 +31,7 @@ class Painter:
         self._app = app
         self._output = output
         self._tail: tuple[str, ...] = ()
-        self._wanted: tuple[str, ...] = ()
+        self._full_tail: tuple[str, ...] = ()
         self._finished: list[str] = []
         self._columns = 0
         self._headroom = 0  # minimum number of finished rows on the screen
@@ -52,12 +52,12 @@ class Painter:
     def show(self, finished: Sequence[str], tail: Sequence[str]) -> None:
         """Print *finished* permanently, and below them *tail* until the next call."""
         self._finished += finished
-        self._wanted = tuple(tail)
+        self._full_tail = tuple(tail)
         if self._has_ended:
             self._write_out()
         if not self._app.can_draw:
             return
-        fitting = self._fitting(self._wanted)
+        fitting = self._fitting(self._full_tail)
         self._fill_gap(fitting)
         shown = (*[""] * self._gap, *fitting)
         if not self._finished and len(shown) == len(self._tail):
@@ -72,12 +72,12 @@ class Painter:
     def print(self, rows: Sequence[str]) -> None:
         """Print *rows* permanently, above the current tail."""
         self.outdate_prompt()
-        self.show(rows, self._wanted)
+        self.show(rows, self._full_tail)
 
     def retry(self) -> None:
         """Paint the kept rows."""
         if self._finished:
-            self.show((), self._wanted)
+            self.show((), self._full_tail)
 
     def drop_tail(self) -> None:
         """Erase the tail: another program gets the screen, or the session ends."""
@@ -112,7 +112,7 @@ class Painter:
             self._tail, self._columns = (), columns
             app.forget()
             app.draw()
-        self.show((), self._wanted)
+        self.show((), self._full_tail)
 
     def _keep_away_from_top(self, widths: Sequence[int], columns: int) -> None:
         """Leave a gap above the tail if the next change of the width could push it off.
@@ -139,8 +139,8 @@ class Painter:
 
     def _narrow_gap(self, widths: Sequence[int], columns: int) -> None:
         widths = [min(width, columns) for width in widths]
-        wanted = _rows_added(widths, int(columns * _NARROWER_BY)) - self._headroom
-        self._gap = min(self._gap, max(wanted, 0))
+        gap = _rows_added(widths, int(columns * _NARROWER_BY)) - self._headroom
+        self._gap = min(self._gap, max(gap, 0))
 
     def _fitting(self, rows: tuple[str, ...]) -> tuple[str, ...]:
         """Return the last rows that fit, none wider than the screen.

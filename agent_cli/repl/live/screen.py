@@ -51,7 +51,7 @@ class LiveScreen:
     Typed text stays in the input until `listener` accepts it; nothing else clears it.
     """
 
-    modes_wanted = 0
+    requested_modes = 0
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class LiveScreen:
         """
         self.listener = listener
         self.on_first_draw: Callable[[], None] = _nothing
-        self.on_picture_wanted: Callable[[], None] = _nothing
-        self.on_mode_wanted: Callable[[], None] = self._keep_mode_wanted
+        self.on_picture_requested: Callable[[], None] = _nothing
+        self.on_mode_requested: Callable[[], None] = self._note_requested_mode
         self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
         self.own_row: Callable[[], StyleAndTextTuples] = list
@@ -141,9 +141,9 @@ class LiveScreen:
 
         return QueueEdit(self.draft, lambda: self.listener, self.refresh, is_asked=is_asked)
 
-    def _keep_mode_wanted(self) -> None:
+    def _note_requested_mode(self) -> None:
         """Count a press before the session exists, which takes it over."""
-        self.modes_wanted += 1
+        self.requested_modes += 1
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""

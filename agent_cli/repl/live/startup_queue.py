@@ -105,9 +105,9 @@ class LiveShells:
         from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
         from agent_cli.repl.permissions import cycle_mode  # noqa: PLC0415
 
-        self._screen.on_mode_wanted = partial(cycle_mode, app.permissions)
-        for _ in range(self._screen.modes_wanted):
-            self._screen.on_mode_wanted()
+        self._screen.on_mode_requested = partial(cycle_mode, app.permissions)
+        for _ in range(self._screen.requested_modes):
+            self._screen.on_mode_requested()
         shell = LiveShell(app, self._screen, self._look)
         shell.greet()
         async with asyncio.TaskGroup() as tasks:

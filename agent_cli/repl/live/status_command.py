@@ -40,7 +40,7 @@ class StatusRow:
         self._command = app.status_command
         self._screen = screen
         self._data = StatusData(app, lambda: screen.app.vi_mode, time.monotonic)
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
         self._line = ""
         if self._command:
             screen.own_row = self.row
@@ -59,7 +59,7 @@ class StatusRow:
 
     def want(self) -> None:
         """Run the command again soon."""
-        self._wanted.set()
+        self._requested.set()
 
     async def run(self) -> None:
         """Run the command, if there is one, after each request for it, until cancelled."""
@@ -71,8 +71,8 @@ class StatusRow:
             await asyncio.sleep(_APART_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(command.refresh_s or None):
-                    await self._wanted.wait()
-            self._wanted.clear()
+                    await self._requested.wait()
+            self._requested.clear()
 
     def row(self) -> StyleAndTextTuples:
         """Return the line, cut to the width of the screen; nothing if it is empty."""

@@ -58,13 +58,13 @@ class Thinking:
         text, self._folded = "".join(self._folded), []
         goes_on, self._goes_on = self._goes_on, None
         if not self._is_shown:
-            yield self._told("thinking is hidden from now on; Ctrl-T shows it")
+            yield self._rows_of("thinking is hidden from now on; Ctrl-T shows it")
         elif goes_on:  # its last row continues as well
             yield goes_on(text)
         else:
-            yield self._told(text.strip() or "thinking is shown from now on; Ctrl-T hides it")
+            yield self._rows_of(text.strip() or "thinking is shown from now on; Ctrl-T hides it")
 
-    def _told(self, text: str) -> Rows:
+    def _rows_of(self, text: str) -> Rows:
         return Rows((*sentence_rows(text, self._columns(), self._paint.begin("dim")),), "thought")
 
     def _fold(self, update: MessageUpdate, piece: ThinkingDelta) -> None:

@@ -134,7 +134,7 @@ def explained(field: FormField) -> list[str]:
     if field.kind in ("choice", "choices"):
         rows += _listed(field)
     optional = not field.required and field.default is None
-    return [*rows, f"{_wanted(field)}{'; may stay empty' if optional else ''}"]
+    return [*rows, f"{_expected(field)}{'; may stay empty' if optional else ''}"]
 
 
 def value_of(field: FormField, typed: str) -> Json:
@@ -146,7 +146,7 @@ def value_of(field: FormField, typed: str) -> Json:
     typed = typed.strip()
     if not typed:
         if field.required and field.default is None:
-            raise UsageError(f"it is required: {_wanted(field)}")
+            raise UsageError(f"it is required: {_expected(field)}")
         return None
     match field.kind:
         case "boolean":
@@ -178,7 +178,7 @@ def shown_value(field: FormField, value: Json) -> str:
             return reveal(json.dumps(value, ensure_ascii=False))
 
 
-def _wanted(field: FormField) -> str:
+def _expected(field: FormField) -> str:
     match field.kind:
         case "boolean":
             return "yes or no"
@@ -234,13 +234,13 @@ def _number(field: FormField, typed: str) -> int | float:
     except ValueError:
         number = math.nan
     if field.kind == "integer" or not math.isfinite(number) or "_" in typed:
-        raise UsageError(f"{reveal(typed)} is not {_wanted(field)}")
+        raise UsageError(f"{reveal(typed)} is not {_expected(field)}")
     return number
 
 
 def _text(field: FormField, typed: str) -> str:
     if not _has_format(field.format, typed):
-        raise UsageError(f"{reveal(typed)} is not {_wanted(field)}")
+        raise UsageError(f"{reveal(typed)} is not {_expected(field)}")
     return typed
 
 

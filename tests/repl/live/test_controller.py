@@ -76,7 +76,7 @@ async def test_shift_tab_pressed_before_the_session_exists_counts(tmp_path: Path
     app = Application()
     async with live(tmp_path) as it:
         it.type("\x1b[Z\x1b[Z")
-        await it.until(lambda: it.screen.modes_wanted == 2)
+        await it.until(lambda: it.screen.requested_modes == 2)
         async with LiveShells(it.screen, StartupQueue(), Look()).open(app):
             assert app.permissions.mode == "plan"
     app.launcher.close()

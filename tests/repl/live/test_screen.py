@@ -472,7 +472,7 @@ async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Pa
     """As in other programs of this kind."""
     async with live(tmp_path) as it:
         wanted: list[str] = []
-        it.screen.on_mode_wanted = lambda: wanted.append("next")
+        it.screen.on_mode_requested = lambda: wanted.append("next")
         it.type("a draft\x1b[Z")
         await it.until(lambda: wanted == ["next"])
 

@@ -135,18 +135,18 @@ class Document:
 
     def find_loosely(self, old: Sequence[str], places_max: int) -> list[int]:
         """Return the first lines of the places that read like the lines *old*."""
-        wanted = [self._loose[line] for line in old]
+        loose = [self._loose[line] for line in old]
         # The longest line is the rarest.
-        anchor = max(range(len(wanted)), key=lambda i: len(wanted[i]))
+        anchor = max(range(len(loose)), key=lambda i: len(loose[i]))
         # There is no line after the last newline.
         last = len(self.lines) - len(old) - (not self.lines[-1])
         places: list[int] = []
         number = -1
         with suppress(ValueError):
             while len(places) < places_max:
-                number = self._loose_lines.index(wanted[anchor], number + 1)
+                number = self._loose_lines.index(loose[anchor], number + 1)
                 first = number - anchor
-                if 0 <= first <= last and self._loose_lines[first : first + len(old)] == wanted:
+                if 0 <= first <= last and self._loose_lines[first : first + len(old)] == loose:
                     places.append(first)
         return places
 

@@ -58,9 +58,9 @@ def not_found(lines: Sequence[str], old: str) -> str:
         differing = (n for n in numbers if 0 <= n < len(there) and there[n] != quoted[n - first])
         number = next(differing, max(0, first))
     else:
-        wanted = max(quoted, key=len)
-        number = _most_alike(there, wanted)
-        first = number - quoted.index(wanted)
+        longest = max(quoted, key=len)
+        number = _most_alike(there, longest)
+        first = number - quoted.index(longest)
     return (
         f"old was not found. The closest is line {number + 1}; copy from what is there:\n"
         f"{_excerpt(lines, max(0, first), len(quoted))}"
@@ -82,13 +82,13 @@ def _voted(lines: Sequence[str], quoted: Sequence[str]) -> int | None:
     return votes.most_common(1)[0][0] if votes else None
 
 
-def _most_alike(lines: Sequence[str], wanted: str) -> int:
-    """Return the line most like *wanted* among the lines that share most words with it."""
-    words = set(_WORD.findall(wanted))
+def _most_alike(lines: Sequence[str], line_text: str) -> int:
+    """Return the line most like *line_text* among the lines that share most words with it."""
+    words = set(_WORD.findall(line_text))
     shared = sorted(
         (-len(words.intersection(_WORD.findall(line))), i) for i, line in enumerate(lines) if line
     )
-    matcher = SequenceMatcher(None, b=wanted[:_COMPARED_CHARS_MAX])
+    matcher = SequenceMatcher(None, b=line_text[:_COMPARED_CHARS_MAX])
 
     def likeness(number: int) -> float:
         matcher.set_seq1(lines[number][:_COMPARED_CHARS_MAX])

@@ -190,12 +190,12 @@ class ResourceChoices:
         self, server: str, typed: str, resources: Sequence[ServerResource]
     ) -> Iterator[tuple[str, str, str]]:
         """Yield (reference, label, description)."""
-        wanted = typed.lower()
+        folded = typed.lower()
         for each in [each for each in resources if each.server == server]:
             about = each.description or each.name
             if each.is_template and typed.startswith(each.uri.partition("{")[0]):
                 yield from ((uri, uri, each.name) for uri in self._filled(each, typed))
-            elif wanted in f"{each.uri} {each.name}".lower():
+            elif folded in f"{each.uri} {each.name}".lower():
                 yield each.uri.partition("{")[0], each.uri, about
 
     def _filled(self, template: ServerResource, typed: str) -> Iterator[str]:

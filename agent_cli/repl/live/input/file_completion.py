@@ -175,11 +175,11 @@ def _entries(folder: str) -> list[str]:
 
 def _fitting(names: Iterable[str], typed: str) -> Iterator[str]:
     """Yield the *names* that begin with *typed*; hidden ones only after a typed dot."""
-    wanted = typed.lower()
+    folded = typed.lower()
     return (
         name
         for name in names
-        if name.lower().startswith(wanted) and (not name.startswith(".") or typed.startswith("."))
+        if name.lower().startswith(folded) and (not name.startswith(".") or typed.startswith("."))
     )
 
 
@@ -216,9 +216,9 @@ class PathSearch:
         contain it; then paths, in the same three groups; then all others. In each group, shorter
         paths stand first. Hidden names match once a dot is typed at the start of a name.
         """
-        wanted = typed.lower()
-        asks_for_hidden = wanted.startswith(".") or "/." in wanted
-        return (self._all if asks_for_hidden else self._visible).best(wanted)
+        folded = typed.lower()
+        asks_for_hidden = folded.startswith(".") or "/." in folded
+        return (self._all if asks_for_hidden else self._visible).best(folded)
 
     @cached_property
     def _all(self) -> "_Listing":
@@ -241,30 +241,30 @@ class _Listing:
         # For each word the matching paths, and the number of paths tested.
         self._held: dict[str, tuple[Sequence[int], int]] = {}
 
-    def best(self, wanted: str) -> list[str]:
-        if not wanted:
+    def best(self, query: str) -> list[str]:
+        if not query:
             return list(self._paths[:FOUND_MAX])
         found: dict[int, None] = {}
-        for tier in self._tiers(wanted.replace("\n", "\0")):
+        for tier in self._tiers(query.replace("\n", "\0")):
             found.update(dict.fromkeys(tier))
             if len(found) >= FOUND_MAX:
                 break
         return [self._paths[number] for number in islice(found, FOUND_MAX)]
 
-    def _tiers(self, wanted: str) -> Iterator[Iterable[int]]:
-        yield self._in_names.lines_that_begin(wanted)
-        yield self._in_names.lines_with(wanted)
-        yield self._in_paths.lines_with(wanted)
-        held = self._holding(wanted)
-        yield sorted(held, key=lambda number: _looseness(self._folded[number], wanted))
+    def _tiers(self, query: str) -> Iterator[Iterable[int]]:
+        yield self._in_names.lines_that_begin(query)
+        yield self._in_names.lines_with(query)
+        yield self._in_paths.lines_with(query)
+        held = self._holding(query)
+        yield sorted(held, key=lambda number: _looseness(self._folded[number], query))
 
-    def _holding(self, wanted: str) -> Sequence[int]:
-        """Return the first paths that contain the characters of *wanted* in order."""
+    def _holding(self, query: str) -> Sequence[int]:
+        """Return the first paths that contain the characters of *query* in order."""
         # Another character only narrows the matches: of the paths tested for a shorter word, only
         # its matches are tested again.
-        found, looked_at = self._held.get(wanted[:-1], ((), 0))
+        found, looked_at = self._held.get(query[:-1], ((), 0))
         # No backtracking, unlike `.*?` or a greedy `*`.
-        pattern = "".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted)
+        pattern = "".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in query)
         matches, folded = re.compile(pattern).match, self._folded
         held = [number for number in found if matches(folded[number])]
         others = (number for number in range(looked_at, len(folded)) if matches(folded[number]))
@@ -273,7 +273,7 @@ class _Listing:
         looked_at = max(looked_at, held[-1] + 1) if stopped else len(folded)
         while len(self._held) >= _REMEMBERED_MAX:
             del self._held[next(iter(self._held))]
-        self._held[wanted] = held, looked_at
+        self._held[query] = held, looked_at
         return held
 
 
@@ -284,14 +284,14 @@ class _Text:
         self._text = "\n" + "\n".join(lines) + "\n"
         self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
 
-    def lines_that_begin(self, wanted: str) -> list[int]:
-        """Return the numbers of the first lines that begin with *wanted*."""
-        return list(islice(self._hits(f"\n{wanted}"), FOUND_MAX))
+    def lines_that_begin(self, query: str) -> list[int]:
+        """Return the numbers of the first lines that begin with *query*."""
+        return list(islice(self._hits(f"\n{query}"), FOUND_MAX))
 
-    def lines_with(self, wanted: str) -> Iterator[int]:
-        """Yield the numbers of the first lines that contain *wanted*, at word starts first."""
+    def lines_with(self, query: str) -> Iterator[int]:
+        """Yield the numbers of the first lines that contain *query*, at word starts first."""
         inside: list[int] = []
-        for place in islice(self._places(wanted), _RANKED_MAX):
+        for place in islice(self._places(query), _RANKED_MAX):
             line = bisect_right(self._starts, place - 1) - 1
             if self._text[place - 1] in _WORD_ENDS:
                 yield line
@@ -299,25 +299,25 @@ class _Text:
                 inside.append(line)
         yield from inside
 
-    def _hits(self, wanted: str) -> Iterator[int]:
-        return (bisect_right(self._starts, place) - 1 for place in self._places(wanted))
+    def _hits(self, query: str) -> Iterator[int]:
+        return (bisect_right(self._starts, place) - 1 for place in self._places(query))
 
-    def _places(self, wanted: str) -> Iterator[int]:
-        place = self._text.find(wanted)
+    def _places(self, query: str) -> Iterator[int]:
+        place = self._text.find(query)
         while place >= 0:
             yield place
-            place = self._text.find(wanted, place + 1)
+            place = self._text.find(query, place + 1)
 
 
 def _name_of(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _looseness(path: str, wanted: str) -> int:
-    """Return how loose a match is: the gaps between the characters of *wanted*, less at words."""
+def _looseness(path: str, query: str) -> int:
+    """Return how loose a match is: the gaps between the characters of *query*, less at words."""
     at, cost = len(path), 0
     # From the end, because the name matters more than the folders.
-    for character in reversed(wanted):
+    for character in reversed(query):
         found = path.rfind(character, 0, at)
         cost += at - found - 1 if at < len(path) else 0
         cost += 0 if found == 0 or path[found - 1] in _WORD_ENDS else 1

@@ -22,15 +22,15 @@ class Pictures:
     def __init__(self, screen: LiveScreen, attachments: Attachments) -> None:
         self._screen = screen
         self._attachments = attachments
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
         screen.draft.attach = self._dropped
-        screen.on_picture_wanted = self._wanted.set
+        screen.on_picture_requested = self._requested.set
 
     async def run(self) -> None:
         """Fetch pictures from the clipboard on request, until cancelled."""
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._requested.wait()
+            self._requested.clear()
             try:
                 image = image_of(await clipboard_picture(), name="the picture on the clipboard")
             except (UsageError, OSError) as error:
