@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.attachments.files import NamedFile, attach, judged, named_files, place
+from agent_cli.attachments.files import NamedFile, attach, judged, named_files, resolve_mention
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
@@ -105,7 +105,7 @@ class Attachments:
     def _image_at(self, path: str, refusal: Callable[[Path], str]) -> str | None:
         from agent_cli.attachments.images import is_image, read_image  # noqa: PLC0415 - with an image
 
-        found = place(path, self._folder)
+        found = resolve_mention(path, self._folder)
         if not is_image(found):
             return None
         real, why = judged(NamedFile(path, found), refusal)
@@ -145,7 +145,7 @@ class Attachments:
             paths[-1]
             for paths in named.values()
             if (_FILE.fullmatch(paths[-1]) or paths[-1].endswith("/"))
-            and not any(exists(place(path, self._folder)) for path in paths)
+            and not any(exists(resolve_mention(path, self._folder)) for path in paths)
         ]
 
     async def attached(self, message: UserMessage, *, typed: str | None = None) -> UserMessage:

@@ -66,7 +66,7 @@ def named_files(text: str, folder: Path) -> tuple[list[NamedFile], str]:
 def _existing(text: str, folder: Path) -> Iterator[NamedFile]:
     start = -1
     for reference in islice(references(text), _NAMES_CHECKED_MAX):
-        path = place(reference.path, folder)
+        path = resolve_mention(reference.path, folder)
         if reference.start != start and _kind(path):
             start = reference.start
             yield NamedFile(reference.path, path)
@@ -103,7 +103,7 @@ def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
     return real, f"@{name} not attached: {why}" if why else ""
 
 
-def place(path: str, folder: Path) -> Path:
+def resolve_mention(path: str, folder: Path) -> Path:
     """Return the path for *path*, a name in a prompt."""
     return folder / expanded(path)
 
@@ -118,8 +118,8 @@ def _kind(path: Path) -> int:
 
 
 def _folder(name: str, path: Path) -> Attached:
-    with directory_at(path) as place:
-        entries = names_in(place)
+    with directory_at(path) as dir_fd:
+        entries = names_in(dir_fd)
     shown = [one_line(reveal(each), _NAME_CHARS_MAX) for each in entries[:_ENTRIES_MAX]]
     if left_out := len(entries) - len(shown):
         shown.append(f"[{counted(left_out, 'more entry', 'more entries')}]")

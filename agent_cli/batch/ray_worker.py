@@ -114,20 +114,20 @@ def _copied(order: dict[str, Any], bundle: bytes, keeper: Any) -> str | dict[str
     if fault := _version_fault(order["version"]):
         return f"the Ray node {host} {fault}"
     try:
-        place = NodeCheckout(order, bundle)
+        checkout = NodeCheckout(order, bundle)
     except (GitError, OSError) as error:
         return f"the Ray node {host} cannot unpack the repository: {error}"
     try:
-        fault = run_loop(_run_apart(place, order["variables"], keeper))
-        return fault or place.files()
+        fault = run_loop(_run_apart(checkout, order["variables"], keeper))
+        return fault or checkout.files()
     finally:
-        place.close()
+        checkout.close()
 
 
-async def _run_apart(place: NodeCheckout, sent: Mapping[str, str], keeper: Any) -> str:
-    async with pause_socket(place.path, keeper) as path:
+async def _run_apart(checkout: NodeCheckout, sent: Mapping[str, str], keeper: Any) -> str:
+    async with pause_socket(checkout.path, keeper) as path:
         variables = {**sent, PAUSE_VARIABLE: str(path)}
-        return await _run(place.work, node_environment(os.environ, variables))
+        return await _run(checkout.work, node_environment(os.environ, variables))
 
 
 def node_environment(node: Mapping[str, str], sent: Mapping[str, str]) -> dict[str, str]:

@@ -188,8 +188,8 @@ class Batch:
         number = sum(each.id == task.id for each in self._folder.attempts) + 1
         attempt = Attempt(task.id, number, task.fingerprint, reserved)
         if task.checkout:
-            place = str(task.checkout.repository), task.checkout.commit
-            attempt = Attempt(task.id, number, task.fingerprint, reserved, *place)
+            source = str(task.checkout.repository), task.checkout.commit
+            attempt = Attempt(task.id, number, task.fingerprint, reserved, *source)
         prompt = self._folder.begin(attempt, task.prompt)
         error = await self._start(task, attempt, prompt)
         outcome = self._folder.outcome_of(attempt)

@@ -137,9 +137,9 @@ def _operand_cases() -> Iterator[str]:
     for typed, words in _next_words().items():
         yield f'        "{len(typed.split())}:{typed}") choices="{" ".join(words)}" ;;'
     for name, command in COMMANDS.items():
-        for place, values in enumerate(command.completes):
-            before = f'"{name}"' if place == 0 else f'"{name} "*'
-            yield f"        {place + len(name.split())}:{before}) {_choosing(values)} ;;"
+        for number, values in enumerate(command.completes):
+            before = f'"{name}"' if number == 0 else f'"{name} "*'
+            yield f"        {number + len(name.split())}:{before}) {_choosing(values)} ;;"
         if command.completes and command.operands.partition(" ")[0].endswith("..."):
             yield f'        *:"{name} "*) {_choosing(command.completes[-1])} ;;'
 

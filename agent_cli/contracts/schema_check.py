@@ -79,8 +79,8 @@ def require_valid_schema(schema: Mapping[str, Json]) -> None:
     try:
         validator_for(dict(schema), Draft202012Validator).check_schema(dict(schema))
     except SchemaError as error:
-        place = ".".join(map(str, error.absolute_path)) or "the schema"
-        raise UncheckableSchema(f"{place}: {error.message}"[:_FAULT_CHARS_MAX]) from error
+        where = ".".join(map(str, error.absolute_path)) or "the schema"
+        raise UncheckableSchema(f"{where}: {error.message}"[:_FAULT_CHARS_MAX]) from error
     except RecursionError:
         raise UncheckableSchema("its schema is nested too deeply") from None
 
@@ -150,6 +150,6 @@ def _without_patterns(check: Check) -> Check:
 
 
 def _sentence(error: ValidationError) -> str:
-    place = ".".join(map(str, error.absolute_path)) or "input"
-    text = f"{place}: {error.message}"
+    where = ".".join(map(str, error.absolute_path)) or "input"
+    text = f"{where}: {error.message}"
     return text if len(text) <= _FAULT_CHARS_MAX else f"{text[: _FAULT_CHARS_MAX - 1]}…"

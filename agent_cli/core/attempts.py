@@ -45,14 +45,14 @@ async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -
     tasks: list[asyncio.Task[None]] = []
     dropped = set[str]()
 
-    async def run(place: int, attempt: _Attempt) -> None:
+    async def run(index: int, attempt: _Attempt) -> None:
         result = await _result(turn, waits, attempt, dropped)
         if result is None:
-            dropped.update(each.call.tool_call_id for each in attempts[place + 1 :])
-            for later in tasks[place + 1 :]:
+            dropped.update(each.call.tool_call_id for each in attempts[index + 1 :])
+            for later in tasks[index + 1 :]:
                 later.cancel()
-        if place:
-            await asyncio.wait({tasks[place - 1]})  # one without a result cancels this task
+        if index:
+            await asyncio.wait({tasks[index - 1]})  # one without a result cancels this task
         if result is None:
             attempt.failed()
         else:

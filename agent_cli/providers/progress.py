@@ -18,9 +18,9 @@ class ProgressLimit:
     an `asyncio.timeout` for each took a fifth of the time of a long reply.
     """
 
-    def __init__(self, limit_s: float, place: str) -> None:
+    def __init__(self, limit_s: float, stage: str) -> None:
         self._limit_s = limit_s
-        self._place = place
+        self._stage = stage
         self._loop = asyncio.get_running_loop()
         self._deadline_s = self._loop.time() + limit_s
         self._timer: asyncio.Handle | None = None
@@ -61,7 +61,7 @@ class ProgressLimit:
         self._is_over = False
         assert task is not None
         if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            what = f"{self._place} sent no piece of the reply for {self._limit_s:g} s"
+            what = f"{self._stage} sent no piece of the reply for {self._limit_s:g} s"
             raise broken_off(what) from error
 
     def _check(self) -> None:

@@ -226,11 +226,11 @@ def _offered(options: Sequence[OptionPort]) -> dict[Choice, OptionPort]:
     labels = [" ".join(option.label.split()).casefold() for option in options]
     has_numbers = any(label.isdecimal() for label in labels)
     offered: dict[Choice, OptionPort] = {}
-    for place, (option, label) in enumerate(zip(options, labels, strict=True), 1):
+    for number, (option, label) in enumerate(zip(options, labels, strict=True), 1):
         note = one_line(reveal(option.description or ""), _LABEL_CHARS_MAX)
-        choice = Choice(_label(option) or str(place), (label,), note=note)
+        choice = Choice(_label(option) or str(number), (label,), note=note)
         if not has_numbers:
-            choice = choice._replace(lines=(str(place), label), key=str(place))
+            choice = choice._replace(lines=(str(number), label), key=str(number))
         offered[choice] = option
     return offered
 

@@ -195,7 +195,7 @@ class _Replaced:
         with suppress(FileNotFoundError):
             os.stat(name, dir_fd=place, follow_symlinks=False)
             if not self._aside:
-                remove_tree(name, place=place)
+                remove_tree(name, dir_fd=place)
                 return
             try:
                 self._folder = self._folder or new_folder(self._aside)

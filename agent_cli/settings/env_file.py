@@ -45,12 +45,12 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
     """
     found = EnvFile({}, [])
     for binding in parse_stream(StringIO(read_file(path))):
-        place = f"{path}:{binding.original.line}"
+        where = f"{path}:{binding.original.line}"
         if binding.error:
-            found.notices.append(f"{place}: this line is not NAME=value; ignored")
+            found.notices.append(f"{where}: this line is not NAME=value; ignored")
         elif binding.key and from_project and is_user_only(binding.key):
             found.notices.append(
-                f"{place}: {binding.key} cannot be set by a project;"
+                f"{where}: {binding.key} cannot be set by a project;"
                 f" set it in {paths.user_env_file()}"
             )
         elif binding.key and binding.value:

@@ -56,8 +56,8 @@ def add_project_rules(path: Path, workspace: Path | None, allow: Sequence[str]) 
         # Do not append to a file that could not be read again.
         read_rules(path, workspace or Path("/"))
     listed = ", ".join(map(_toml_text, allow))
-    place = os.path.realpath(workspace) if workspace else _EVERY
-    block = f"[[{_PROJECTS}]]\npath = {_toml_text(place)}\nallow = [{listed}]"
+    folder = os.path.realpath(workspace) if workspace else _EVERY
+    block = f"[[{_PROJECTS}]]\npath = {_toml_text(folder)}\nallow = [{listed}]"
     try:
         paths.private_dir(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

@@ -15,7 +15,7 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags of `os.open` for a folder that is no link, to list it or to use it as `dir_fd`."""
 
 # Looking up names needs fewer rights than listing a directory; macOS has no such flag.
-_PLACE = DIRECTORY | getattr(os, "O_PATH", 0)
+_LOOKUP = DIRECTORY | getattr(os, "O_PATH", 0)
 
 
 @contextmanager
@@ -29,17 +29,17 @@ def directory_at(path: Path, *, create: bool = False) -> Generator[int]:
     Raises:
         OSError: It does not exist, or has a symlink now (ELOOP or ENOTDIR).
     """
-    place = os.open(path.anchor, _PLACE)
+    dir_fd = os.open(path.anchor, _LOOKUP)
     try:
         for name in path.parts[1:]:
             if create:
-                _make(name, place)
-            below = os.open(name, _PLACE, dir_fd=place)
-            os.close(place)
-            place = below
-        yield place
+                _make(name, dir_fd)
+            below = os.open(name, _LOOKUP, dir_fd=dir_fd)
+            os.close(dir_fd)
+            dir_fd = below
+        yield dir_fd
     finally:
-        os.close(place)
+        os.close(dir_fd)
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -48,14 +48,14 @@ def open_file(path: Path, flags: int) -> int:
     Raises:
         OSError: As `os.open`, or it has a symlink now (ELOOP or ENOTDIR).
     """
-    with directory_at(path.parent) as place:
-        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
+    with directory_at(path.parent) as dir_fd:
+        return os.open(path.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
 
 
-def names_in(place: int) -> list[str]:
-    """Return the sorted names in the directory *place*; those of directories end in a slash."""
+def names_in(dir_fd: int) -> list[str]:
+    """Return the sorted names in the directory *dir_fd*; those of directories end in a slash."""
     # The descriptor may be opened for lookups only.
-    listing = os.open(".", DIRECTORY, dir_fd=place)
+    listing = os.open(".", DIRECTORY, dir_fd=dir_fd)
     try:
         with os.scandir(listing) as entries:
             return sorted(f"{each.name}/" if is_directory(each) else each.name for each in entries)
@@ -71,9 +71,9 @@ def is_directory(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def _make(name: str, place: int) -> None:
+def _make(name: str, dir_fd: int) -> None:
     try:
-        os.mkdir(name, dir_fd=place)
+        os.mkdir(name, dir_fd=dir_fd)
     except FileExistsError:
         return
 

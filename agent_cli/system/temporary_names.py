@@ -84,8 +84,8 @@ def _remove(note: Path) -> None:
             return
         path = Path(os.fsdecode(os.read(descriptor, _PATH_BYTES_MAX)))
         if is_temporary_name(path.name) and path.is_absolute():
-            with contextlib.suppress(OSError), directory_at(path.parent) as place:
-                os.unlink(path.name, dir_fd=place)
+            with contextlib.suppress(OSError), directory_at(path.parent) as dir_fd:
+                os.unlink(path.name, dir_fd=dir_fd)
         note.unlink(missing_ok=True)
     finally:
         os.close(descriptor)

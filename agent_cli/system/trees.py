@@ -34,25 +34,25 @@ def walk(top: str | Path) -> Iterator[tuple[str, list[str], list[str]]]:
         waiting += [os.path.join(folder, name) for name in below]  # noqa: PTH118 - for speed
 
 
-def remove_tree(path: Path | str, *, place: int | None = None) -> None:
+def remove_tree(path: Path | str, *, dir_fd: int | None = None) -> None:
     """Delete *path*, a link as such, with all below it, as far as that is possible.
 
-    A path relative to the open folder *place* is never looked up through a link.
+    A path relative to the open folder *dir_fd* is never looked up through a link.
     """
     with contextlib.suppress(OSError):
-        if not stat.S_ISDIR(os.stat(path, dir_fd=place, follow_symlinks=False).st_mode):
-            os.unlink(path, dir_fd=place)
+        if not stat.S_ISDIR(os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode):
+            os.unlink(path, dir_fd=dir_fd)
             return
-        top = _opened(path, place)
+        top = _opened(path, dir_fd)
         try:
             _empty(top)
         finally:
             os.close(top)
-        os.rmdir(path, dir_fd=place)
+        os.rmdir(path, dir_fd=dir_fd)
         return
     # Some file systems cannot move every folder.
     with contextlib.suppress(RecursionError):
-        shutil.rmtree(path, ignore_errors=True, dir_fd=place)
+        shutil.rmtree(path, ignore_errors=True, dir_fd=dir_fd)
 
 
 def _empty(top: int) -> None:
@@ -91,23 +91,23 @@ def _unlinked(folder: int) -> list[str]:
     return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
 
 
-def _opened(path: Path | str, place: int | None) -> int:
+def _opened(path: Path | str, dir_fd: int | None) -> int:
     """Return a descriptor of a folder, after giving us the rights to change it.
 
     Raises:
         OSError: It is no folder, or another user's.
     """
     try:
-        folder = os.open(path, DIRECTORY, dir_fd=place)
+        folder = os.open(path, DIRECTORY, dir_fd=dir_fd)
     except PermissionError:
         if not hasattr(os, "O_PATH"):
             raise
-        unread = os.open(path, os.O_PATH | DIRECTORY, dir_fd=place)
+        unread = os.open(path, os.O_PATH | DIRECTORY, dir_fd=dir_fd)
         try:
             Path(f"/proc/self/fd/{unread}").chmod(stat.S_IRWXU)
         finally:
             os.close(unread)
-        folder = os.open(path, DIRECTORY, dir_fd=place)
+        folder = os.open(path, DIRECTORY, dir_fd=dir_fd)
     if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
         with contextlib.suppress(OSError):
             os.fchmod(folder, stat.S_IRWXU)

@@ -48,8 +48,8 @@ def write_atomic(
         ToolError: The file changed in the meantime, the disk is full, or it may not be written.
     """
     try:
-        with directory_at(path.parent, create=before is None) as place:
-            _Slot(place, path.parent, path.name).replace(data, before, claim)
+        with directory_at(path.parent, create=before is None) as dir_fd:
+            _Slot(dir_fd, path.parent, path.name).replace(data, before, claim)
     except OSError as error:
         raise failure(error, path) from error
 
@@ -59,12 +59,12 @@ class _Slot:
     """A name in an open directory.
 
     Attributes:
-        place: The directory.
+        dir_fd: The directory.
         folder: Its path when it was opened.
         name: The name.
     """
 
-    place: int
+    dir_fd: int
     folder: Path
     name: str
 
@@ -84,7 +84,7 @@ class _Slot:
     def _exchange(self, data: bytes, before: bytes | None, claim: Callable[[], None]) -> None:
         like = self if before is not None else None
         unnamed = self._unnamed(data, like)
-        temporary = _Slot(self.place, self.folder, temporary_name())
+        temporary = _Slot(self.dir_fd, self.folder, temporary_name())
         with unnamed or nullcontext(), noted(self.folder / temporary.name):
             try:
                 if unnamed is None:
@@ -93,7 +93,9 @@ class _Slot:
                 claim()
                 if unnamed is not None:
                     temporary._name(unnamed, data, like)
-                os.replace(temporary.name, self.name, src_dir_fd=self.place, dst_dir_fd=self.place)
+                os.replace(
+                    temporary.name, self.name, src_dir_fd=self.dir_fd, dst_dir_fd=self.dir_fd
+                )
             except BaseException:
                 temporary._remove()
                 raise
@@ -101,7 +103,7 @@ class _Slot:
     @contextmanager
     def _open_directory(self) -> Generator[int]:
         # The descriptor may be opened for lookups only.
-        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.place)
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.dir_fd)
         try:
             yield listing
         finally:
@@ -110,14 +112,14 @@ class _Slot:
     def _open(self, flags: int, mode: int = 0o600) -> int:
         # A named pipe that replaced the file may have no reader, and opening it would block.
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(self.name, flags, mode, dir_fd=self.place)
+        return os.open(self.name, flags, mode, dir_fd=self.dir_fd)
 
     def _state(self) -> os.stat_result:
-        return os.stat(self.name, dir_fd=self.place, follow_symlinks=False)
+        return os.stat(self.name, dir_fd=self.dir_fd, follow_symlinks=False)
 
     def _remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.name, dir_fd=self.place)
+            os.unlink(self.name, dir_fd=self.dir_fd)
 
     def _expect(self, before: bytes | None) -> None:
         """Refuse to overwrite changes made by others since the check."""
@@ -142,7 +144,7 @@ class _Slot:
         if sys.platform == "linux":
             with contextlib.suppress(OSError), contextlib.ExitStack() as failed:
                 flags = os.O_WRONLY | os.O_TMPFILE
-                file = os.fdopen(os.open(".", flags, _mode(like), dir_fd=self.place), "wb")
+                file = os.fdopen(os.open(".", flags, _mode(like), dir_fd=self.dir_fd), "wb")
                 failed.callback(file.close)
                 _fill(file, data, like)
                 failed.pop_all()
@@ -151,7 +153,7 @@ class _Slot:
 
     def _name(self, unnamed: BinaryIO, data: bytes, like: "_Slot | None") -> None:
         with contextlib.suppress(OSError):  # there may be no /proc to name it by
-            os.link(f"/proc/self/fd/{unnamed.fileno()}", self.name, dst_dir_fd=self.place)
+            os.link(f"/proc/self/fd/{unnamed.fileno()}", self.name, dst_dir_fd=self.dir_fd)
             return
         self._write_new(data, like)
 

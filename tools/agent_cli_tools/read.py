@@ -206,8 +206,8 @@ def _footer(part: "Excerpt", count: int, fact: str) -> str:
 
 def _directory(workspace: "Workspace", path: Path) -> ToolResult:
     try:
-        with directory_at(path) as place:
-            entries = names_in(place)
+        with directory_at(path) as dir_fd:
+            entries = names_in(dir_fd)
     except OSError as error:
         raise failure(error, path) from error
     shown = entries[:LINES_MAX]

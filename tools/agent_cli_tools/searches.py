@@ -227,8 +227,8 @@ def opened(path: Path, root: Path) -> Generator[OpenedFile | None]:
 def is_there(path: Path) -> bool:
     """Return whether *path* exists without symlinks in it."""
     try:
-        with directory_at(path.parent) as place:
-            os.stat(path.name, dir_fd=place, follow_symlinks=False)
+        with directory_at(path.parent) as dir_fd:
+            os.stat(path.name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError:
         return False
     return True

@@ -215,8 +215,8 @@ def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
             parts.append((f"{gap}{call.titled.beside}", "dim"))
             used += len(gap) + cells(call.titled.beside)
         style: Style = "warning" if call.is_danger else "dim"
-        place = begin + column + (len(_GAP) + sizes if sizes else 0)
-        gap = max(place - used, 0) * " " + _GAP
+        column_at = begin + column + (len(_GAP) + sizes if sizes else 0)
+        gap = max(column_at - used, 0) * " " + _GAP
         room_for_it = width - used - len(gap)
         is_beside = has_room and not (call.is_danger and cells(call.reason) > room_for_it)
         if call.reason and is_beside:

@@ -62,8 +62,8 @@ def _without_lead(rows: Sequence[Row], at: int) -> int:
     """Return the end of the last change before *at*, if the lines behind it lead to the next."""
     if at >= len(rows) or not any(map(_is_changed, rows[at:])):
         return at
-    place = next((n for n in range(at - 1, -1, -1) if rows[n] == BETWEEN), 0)
-    return at if any(map(_is_changed, rows[place:at])) else place
+    first = next((n for n in range(at - 1, -1, -1) if rows[n] == BETWEEN), 0)
+    return at if any(map(_is_changed, rows[first:at])) else first
 
 
 def _whole_change(rows: Sequence[Row], at: int) -> int:

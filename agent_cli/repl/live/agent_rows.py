@@ -90,8 +90,8 @@ class AgentRows:
         """Move the selection by *rows*; select the first agent if none is; above it, none."""
         listed = [each.number for each in self.listed()]
         if self._number in listed:
-            place = listed.index(self._number) + rows
-            number = listed[min(place, len(listed) - 1)] if place >= 0 else None
+            index = listed.index(self._number) + rows
+            number = listed[min(index, len(listed) - 1)] if index >= 0 else None
         else:
             number = next((each.number for each in self.agents() if each.is_running), None)
         self._number = number
@@ -116,9 +116,9 @@ class AgentRows:
         if not listed:
             return []
         rows = [(each.number == self._number, self._row(each, width)) for each in listed]
-        place = next((at for at, (is_selected, _row) in enumerate(rows) if is_selected), 0)
+        index = next((at for at, (is_selected, _row) in enumerate(rows) if is_selected), 0)
         count = max(min(self._rows_max(), len(rows)), 1)
-        first = max(0, min(place - count // 2, len(rows) - count))
+        first = max(0, min(index - count // 2, len(rows) - count))
         hints = (f"{_MARGIN}{hint}" for hint in _HINTS)
         hint = next((hint for hint in hints if row_width(hint) <= width), "")
         return [*rows[first : first + count], (False, hint)]

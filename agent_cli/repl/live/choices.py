@@ -60,7 +60,7 @@ class Choices:
         self._ctrl_c = ctrl_c
         self._text = ""
         self._default = 0 if has_default else None
-        self._place = self._default
+        self._selected = self._default
 
     def typed(self, text: str) -> None:
         """Note the text of the input; a change moves the mark to the matching row."""
@@ -70,30 +70,30 @@ class Choices:
         self._text = text
         found = chosen(text, self.all)
         if found is not None and found in self._listed:
-            self._place = self._listed.index(found)
+            self._selected = self._listed.index(found)
         else:
-            self._place = None if text else self._default
+            self._selected = None if text else self._default
 
     def move(self, rows: int) -> None:
         """Move the mark, cyclically; the last row is for text."""
         count = len(self._listed) + bool(self._text)
-        place = self._place
+        index = self._selected
         if (
-            place is None
+            index is None
         ):  # on the row for text; without text that is between the last and the first
-            place = len(self._listed) if self._text or rows < 0 else -1
-        place = (place + rows) % count
-        self._place = None if place == len(self._listed) else place
+            index = len(self._listed) if self._text or rows < 0 else -1
+        index = (index + rows) % count
+        self._selected = None if index == len(self._listed) else index
 
     def leaves_box(self) -> bool:
         """Move the mark from a checked box to the first row, which accepts all; return whether.
 
         Enter behind the space bar must not uncheck what that has checked.
         """
-        taken = self._listed[self._place] if self._place and not self._text else None
+        taken = self._listed[self._selected] if self._selected and not self._text else None
         if taken is None or not taken.is_checkbox or not taken.is_checked:
             return False
-        self._place = 0
+        self._selected = 0
         return True
 
     def mark(self, checkbox: Choice) -> bool:
@@ -101,13 +101,13 @@ class Choices:
         boxes = [choice.lines if choice.is_checkbox else None for choice in self._listed]
         if checkbox.lines not in boxes:
             return False
-        self._place = boxes.index(checkbox.lines)
+        self._selected = boxes.index(checkbox.lines)
         return True
 
     def taken(self) -> Choice | str:
         """Return the answer of Enter: a choice, or the text, "" if nothing is marked."""
-        if self._place is not None:
-            return self._listed[self._place]
+        if self._selected is not None:
+            return self._listed[self._selected]
         return chosen(self._text, self.all) or self._text
 
     def rows(self, columns: int, rows_max: int) -> list[AnswerRow]:
@@ -117,12 +117,12 @@ class Choices:
         """
         rows: list[AnswerRow] = []
         begin = last = 0
-        for place, choice in enumerate(self._listed):
+        for index, choice in enumerate(self._listed):
             head = len(rows)
-            is_marked = self.is_marked and place == self._place
+            is_marked = self.is_marked and index == self._selected
             rows += self._answer(choice, columns, is_marked=is_marked)
-            begin, last = (head, len(rows) - 1) if place == self._place else (begin, last)
-        if self._place is None and self._text:
+            begin, last = (head, len(rows) - 1) if index == self._selected else (begin, last)
+        if self._selected is None and self._text:
             begin = len(rows)
             meaning = Choice(self._meaning(), ())
             rows += self._answer(meaning, columns, is_marked=self.is_marked)
@@ -131,7 +131,7 @@ class Choices:
             is_sentence = self._text and not chosen(self._text, self.all)
             what = "your text: " if is_sentence else "type anything else to "
             what = f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}"
-            if self._place is None:
+            if self._selected is None:
                 what = f"your message goes out after this answer: choose with ↓, or {what}"
                 rows += self._answer(Choice(what, ()), columns, is_marked=False)
             else:
@@ -203,10 +203,10 @@ def _gap(used: int, columns: int) -> str:
 def _with_arrows(rows: Sequence[AnswerRow], first: int, end: int) -> list[AnswerRow]:
     """Return the rows from *first* to *end*, with arrows in the margin if there are others."""
     shown = list(rows[first:end])
-    for place, has_more, arrow in ((0, first > 0, _MORE_ABOVE), (-1, end < len(rows), _MORE_BELOW)):
-        row = shown[place]
+    for index, has_more, arrow in ((0, first > 0, _MORE_ABOVE), (-1, end < len(rows), _MORE_BELOW)):
+        row = shown[index]
         if has_more and row.label.startswith(_MARGIN):
-            shown[place] = row._replace(label=f"{arrow}{row.label[len(_MARGIN) :]}")
+            shown[index] = row._replace(label=f"{arrow}{row.label[len(_MARGIN) :]}")
         elif has_more and not row.label:
-            shown[place] = row._replace(label=arrow, hint=row.hint[len(_MARGIN) :])
+            shown[index] = row._replace(label=arrow, hint=row.hint[len(_MARGIN) :])
     return shown

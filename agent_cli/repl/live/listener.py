@@ -83,9 +83,9 @@ def release_line(lines: MutableSequence[Queued], message: Queued, text: str) -> 
 
 def move_line(lines: MutableSequence[Queued], message: Queued, by: int) -> None:
     """Move *message* *by* places among the *lines*, at most to an end."""
-    place = min(max(lines.index(message) + by, 0), len(lines) - 1)
+    index = min(max(lines.index(message) + by, 0), len(lines) - 1)
     lines.remove(message)
-    lines.insert(place, message)
+    lines.insert(index, message)
 
 
 def queue_row(text: str, *, when: str) -> str:

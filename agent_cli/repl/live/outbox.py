@@ -119,8 +119,8 @@ class Outbox:
             return
         self._withdraw()
         same = [at for at, each in enumerate(self._letters) if each.follow_up == letter.follow_up]
-        place = same.index(self._letters.index(letter))
-        other = same[min(max(place + by, 0), len(same) - 1)]
+        index = same.index(self._letters.index(letter))
+        other = same[min(max(index + by, 0), len(same) - 1)]
         if not self._letters[other].is_passed:
             self._letters.remove(letter)
             self._letters.insert(other, letter)

@@ -48,7 +48,7 @@ class Picker:
         self._columns = columns
         self._question = ""
         self._rows: Sequence[str] = ()
-        self._place = 0
+        self._selected = 0
         self._has_closed = False
         self._picked: asyncio.Future[int | None] | None = None
         self._filter = Buffer(multiline=False, on_text_changed=self._filtered)
@@ -61,7 +61,7 @@ class Picker:
             return None
         self._question, self._rows = question, rows
         self._filter.reset()
-        self._place = 0
+        self._selected = 0
         self._picked = asyncio.get_running_loop().create_future()
         app.layout.focus(self._control)
         app.invalidate()
@@ -109,10 +109,10 @@ class Picker:
 
     def _text(self) -> StyleAndTextTuples:
         fitting = self._fitting()
-        first = max(0, self._place - self._rows_max() + 1)
+        first = max(0, self._selected - self._rows_max() + 1)
         parts: StyleAndTextTuples = []
-        for place, index in enumerate(fitting[first : first + self._rows_max()], first):
-            style = CHOSEN if place == self._place else ""
+        for row, index in enumerate(fitting[first : first + self._rows_max()], first):
+            style = CHOSEN if row == self._selected else ""
             parts += [(style, self._cut(f"  {self._rows[index]}")), ("", "\n")]
         below = len(fitting) - first - self._rows_max()
         count = f"{len(fitting)} of {len(self._rows)}"
@@ -126,10 +126,10 @@ class Picker:
         return shortened(text, self._columns() - 1)
 
     def _filtered(self, _buffer: Buffer) -> None:
-        self._place = 0
+        self._selected = 0
 
     def _move(self, rows: int) -> None:
-        self._place = max(0, min(self._place + rows, len(self._fitting()) - 1))
+        self._selected = max(0, min(self._selected + rows, len(self._fitting()) - 1))
 
     def _end(self, index: int | None) -> None:
         if self._picked and not self._picked.done():
@@ -159,7 +159,7 @@ class Picker:
         @keys.add("enter")
         def take(_event: KeyPressEvent) -> None:
             if fitting := self._fitting():
-                self._end(fitting[self._place])
+                self._end(fitting[self._selected])
 
         @keys.add(Keys.BracketedPaste)
         def paste(event: KeyPressEvent) -> None:

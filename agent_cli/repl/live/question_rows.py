@@ -93,8 +93,8 @@ def _code(row: Row, paint: Paint, grounds: tuple[Role, ...]) -> Iterator[tuple[s
         grounds: The roles of a changed line and of its changed words; none for a line as it is.
     """
     cuts = {0, min(row.gutter, len(row.text)), len(row.text)}
-    cuts.update(place for start, end in row.marks for place in (start, end))
-    cuts.update(place for start, end, _ in row.tokens for place in (start, end))
+    cuts.update(column for start, end in row.marks for column in (start, end))
+    cuts.update(column for start, end, _ in row.tokens for column in (start, end))
     for start, end in pairwise(sorted(cuts)):
         is_marked = any(first <= start < last for first, last in row.marks)
         kinds: list[TokenKind] = [kind for first, last, kind in row.tokens if first <= start < last]

@@ -21,7 +21,7 @@ _KEPT_MAX: Final = 200
 # More would pass for minutes.
 _IN_FULL_BYTES_MAX: Final = 1_000_000
 MARGIN: Final = "  "
-_PLACE: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 
 class Results:
@@ -73,8 +73,8 @@ class Results:
         old = new = 0
         # Not `splitlines`, which also splits at other characters than newlines.
         for line in clean(text).expandtabs(4).removesuffix("\n").split("\n") if text else ():
-            if place := _PLACE.match(line):
-                old, new = int(place[1]), int(place[2])
+            if hunk := _HUNK.match(line):
+                old, new = int(hunk[1]), int(hunk[2])
                 if rows:
                     rows.append(self._paint.text(f"{MARGIN}   …", "dim"))
             elif line.startswith("-"):

@@ -78,10 +78,10 @@ class FormDialog:
         An optional field that has either can be emptied: it is None then, and not sent.
         """
         now = one_line(_given(field, values), _LABEL_CHARS_MAX)
-        place = f"{number} " if len(self._form.fields) > 1 else ""
+        counter = f"{number} " if len(self._form.fields) > 1 else ""
         can_empty = bool(now) and not field.required
         held = f" [{now}{f' · {_EMPTY} = empty' if can_empty else ''}]" if now else ""
-        message = f"{self._server}: {place}{label(field)}{held}> "
+        message = f"{self._server}: {counter}{label(field)}{held}> "
         while True:
             typed = await self._prompt.choose_next(message, ENTER)
             if field.name in values and not typed.strip():

@@ -205,8 +205,8 @@ def _restore(span: ChangeSpan, contents: dict[str, bytes]) -> None:
     """
     try:
         if span.before is None:
-            with directory_at(span.path.parent) as place:
-                os.unlink(span.path.name, dir_fd=place)
+            with directory_at(span.path.parent) as dir_fd:
+                os.unlink(span.path.name, dir_fd=dir_fd)
             return
         write_atomic(span.path, contents[span.before], before=content_of(span.path))
         if span.mode is not None:

@@ -112,9 +112,9 @@ class Draft:
 
     def _moved(self, buffer: Buffer) -> None:
         came_from, self._cursor = self._cursor, buffer.cursor_position
-        place = self.marks.outside(buffer.text, buffer.cursor_position, came_from=came_from)
-        if place != buffer.cursor_position:
-            buffer.cursor_position = place
+        position = self.marks.outside(buffer.text, buffer.cursor_position, came_from=came_from)
+        if position != buffer.cursor_position:
+            buffer.cursor_position = position
 
 
 def _no_mark(_text: str) -> None:

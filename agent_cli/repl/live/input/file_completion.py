@@ -291,22 +291,22 @@ class _Text:
     def lines_with(self, query: str) -> Iterator[int]:
         """Yield the numbers of the first lines that contain *query*, at word starts first."""
         inside: list[int] = []
-        for place in islice(self._places(query), _RANKED_MAX):
-            line = bisect_right(self._starts, place - 1) - 1
-            if self._text[place - 1] in _WORD_ENDS:
+        for at in islice(self._occurrences(query), _RANKED_MAX):
+            line = bisect_right(self._starts, at - 1) - 1
+            if self._text[at - 1] in _WORD_ENDS:
                 yield line
             else:
                 inside.append(line)
         yield from inside
 
     def _hits(self, query: str) -> Iterator[int]:
-        return (bisect_right(self._starts, place) - 1 for place in self._places(query))
+        return (bisect_right(self._starts, at) - 1 for at in self._occurrences(query))
 
-    def _places(self, query: str) -> Iterator[int]:
-        place = self._text.find(query)
-        while place >= 0:
-            yield place
-            place = self._text.find(query, place + 1)
+    def _occurrences(self, query: str) -> Iterator[int]:
+        at = self._text.find(query)
+        while at >= 0:
+            yield at
+            at = self._text.find(query, at + 1)
 
 
 def _name_of(path: str) -> str:
