@@ -15,7 +15,9 @@ async def test_the_result_or_the_error_of_work_within_its_limit_is_passed_on() -
     async def fail() -> None:
         raise ValueError("broken")
 
-    assert await Bounded(asyncio.sleep(0, "done"), stop_limit_s=1).run(LIMIT_S) == "done"
+    quick = Bounded(asyncio.sleep(0, "done"), stop_limit_s=1)
+    assert quick.left_behind is False
+    assert await quick.run(LIMIT_S) == "done"
     assert await Bounded(asyncio.sleep(0, "done"), stop_limit_s=1).run(None) == "done"
     with pytest.raises(ValueError, match="broken"):
         await Bounded(fail(), stop_limit_s=1).run(LIMIT_S)
@@ -27,7 +29,7 @@ async def test_work_above_its_limit_is_cancelled() -> None:
     with pytest.raises(Overran):
         await work.run(0.01)
 
-    assert not work.left_behind
+    assert work.left_behind is False
 
 
 async def test_work_that_does_not_stop_is_left_behind_and_its_error_logged(

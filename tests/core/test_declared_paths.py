@@ -35,3 +35,10 @@ def test_fixed_paths_are_asked_for_once_for_each_input() -> None:
     assert [declared_paths(fixed, params)[1] for params in ("a", "b", "a", "b")] == [
         *(["/first"], ["/second"]) * 2
     ]
+
+
+def test_fixed_paths_that_are_read_stay_apart_from_those_that_are_written() -> None:
+    """C26: also when they are asked for the first time, which is when they become known."""
+    fixed = with_fixed_paths(replace(TOOL, reads=lambda params: [f"/in/{params}"]))
+
+    assert [declared_paths(fixed, "a") for _ in range(2)] == [(["/in/a"], ["/a"])] * 2

@@ -245,6 +245,13 @@ def test_timestamps_of_results_in_call_order_never_decrease() -> None:
     assert [message.timestamp for message in told] == [1, 9, 9]
 
 
+def test_entry_without_a_time_is_a_message_without_one() -> None:
+    """S3-25: an imported history need not say when; nothing is made up."""
+    told = messages([UserOutput("1", 0, (text_block("go"),)), UserOutput("2", 7, ())])
+
+    assert [message.timestamp for message in told] == [0, 7]
+
+
 @pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn", "max_tokens"])
 def test_prompt_without_input_continues_from_results(
     stop_reason: str,

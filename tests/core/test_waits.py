@@ -5,7 +5,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from agent_cli.core.waits import CapacityLimiter, InOrder, WaitedTooLong
+from agent_cli.contracts.timeline import ToolOutput
+from agent_cli.core.waits import CallWaits, CapacityLimiter, InOrder, WaitedTooLong
+from tests.fakes import returns, tool, tool_use
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,24 @@ async def test_wait_for_a_place_ends_and_names_those_who_have_one() -> None:
     places.give("bash (t1)")
     async with places.held("bash (t3)"):
         pass
+
+
+async def test_call_that_waits_for_a_slot_too_long_reads_who_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S0-50: the sentence is the model's; without it a call would fail for no reason."""
+    waits, look = CallWaits(1, None), tool("look", returns("ok"))
+    monkeypatch.setattr(waits._slots, "_limit_s", 0.01)
+    first, second = (ToolOutput(id, 1, "r", tool_use("look", {}, id)) for id in ("t1", "t2"))
+
+    async with waits.turn(first, look, (), ()):
+        with pytest.raises(WaitedTooLong) as failed:
+            async with waits.turn(second, look, (), ()):
+                pass
+
+    assert str(failed.value).startswith(
+        "Not run: it waited 0.01 s for a slot of its reply, held by look (t1)."
+    )
 
 
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
