@@ -1,6 +1,9 @@
 """The result of a run follows from its events."""
 
+import errno
+
 from agent_cli.contracts import events
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import text_block
@@ -57,3 +60,15 @@ def test_the_final_message_is_the_last_reply() -> None:
     assert tally.result("max_rounds", "enough") == RunResult(
         (USER, FIRST, SECOND, NOTE), SECOND, 2, "max_rounds", "enough"
     )
+
+
+def test_what_ended_a_run_is_in_its_result_by_kind_and_in_words() -> None:
+    """S1-15: a program that calls us decides by the kind; a person reads the sentence."""
+    tally = Tally(lambda _event: None)
+    full = AgentCliError("the session cannot be written")
+    full.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+
+    result = tally.result(*tally.ended_by(full))
+
+    assert (result.stop_reason, result.error) == ("error", "the session cannot be written")
+    assert result.trouble == "disk"
