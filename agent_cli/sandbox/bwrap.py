@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.confinement import Candidate, Confinement
+from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter
@@ -186,4 +187,4 @@ def _hidden(paths: Sequence[Path], places: Places) -> Iterator[str]:
 
 
 def _inside(path: Path, roots: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(root) for root in roots)
+    return any(is_inside(path, root) for root in roots)

@@ -5,6 +5,7 @@ Source: git-config(1). Only entries known to be harmless are kept.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 _SECTION = re.compile(
@@ -58,8 +59,16 @@ def _harmful(content: bytes) -> Sequence[tuple[str, str]]:
     return [(header, line) for line, is_harmless, header in _judged(text) if not is_harmless]
 
 
-def _judged(text: str) -> Iterator[tuple[str, bool, str]]:
-    """Yield each line of *text*, whether it is harmless, and the header of its section."""
+@lru_cache(maxsize=8)
+def _judged(text: str) -> tuple[tuple[str, bool, str], ...]:
+    """Return each line of *text*, whether it is harmless, and the header of its section.
+
+    Four questions about each configuration are asked before a command and again after it.
+    """
+    return tuple(_judgements(text))
+
+
+def _judgements(text: str) -> Iterator[tuple[str, bool, str]]:
     header = ""
     known = _NOTHING
     continues = False
@@ -115,6 +124,7 @@ def _harmful_values(text: str) -> Iterator[tuple[str, str]]:
             yield header, line.partition("=")[2] or line
 
 
+@lru_cache(maxsize=16)
 def hooks_path(text: str, key: tuple[str, str] = ("core", "hookspath")) -> str:
     """Return the folder of hooks that a configuration names as `git config` writes it, or "".
 

@@ -104,9 +104,10 @@ def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
                 found[path] = None
                 files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
         for hooks in (hooks_path(text), hooks_path(text, ("init", "templatedir"))):
+            if not hooks or hooks[0] in "~%":
+                continue
             path = named_folder(tree, hooks)
-            below = hooks and hooks[0] not in "~%" and _is_below(path, tree)
-            if below and not folder.is_relative_to(path):
+            if _is_below(path, tree) and not folder.is_relative_to(path):
                 found[path] = None
         for piece in pieces_of_commands(text):
             path = tree / os.path.expanduser(piece)  # noqa: PTH111

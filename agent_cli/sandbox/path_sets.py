@@ -1,7 +1,7 @@
 """Reduce sets of paths, since each path costs a mount per command."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 # Each mount costs half a millisecond per command; beyond this, whole directories are used.
@@ -26,15 +26,34 @@ def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
 
 def holds(directory: Path, paths: Sequence[Path]) -> bool:
     """Return whether any of *paths* is *directory* or inside it."""
-    return any(path.is_relative_to(directory) for path in paths)
+    return any(is_inside(path, directory) for path in paths)
+
+
+def is_inside(path: Path, directory: Path) -> bool:
+    """Return whether the real *path* is the real *directory* or inside it.
+
+    As `is_relative_to`, which takes six times as long: a command asks this a hundred times.
+    """
+    inner, outer = str(path), str(directory)
+    return inner == outer or inner.startswith(outer if outer == "/" else f"{outer}/")
 
 
 def outermost(paths: Sequence[Path]) -> list[Path]:
     """Return *paths* without every path that lies inside another."""
-    known = set(paths)
-    return [path for path in paths if known.isdisjoint(path.parents)]
+    known = set(map(str, paths))
+    return [path for path in paths if known.isdisjoint(_above(str(path)))]
 
 
 def unique(paths: Iterable[Path]) -> tuple[Path, ...]:
     """Return each of *paths* once, in order."""
     return tuple(dict.fromkeys(paths))
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the folders above the absolute *path*, the nearest first."""
+    end = path.rfind("/")
+    while end > 0:
+        yield path[:end]
+        end = path.rfind("/", 0, end)
+    if path != "/":
+        yield "/"

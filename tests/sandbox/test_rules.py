@@ -14,6 +14,7 @@ import pytest
 from agent_cli.sandbox import Policy, seatbelt, tripwire
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
+from agent_cli.sandbox.path_sets import is_inside, outermost
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.protected import NAMES
@@ -658,3 +659,22 @@ def test_link_that_cannot_be_followed_unprotects_no_submodule(root: Path) -> Non
     (root / ".git" / "commondir").symlink_to("a" * 300)
 
     assert {module / "hooks", module / "config"} <= set(git_folders(root).protected)
+
+
+NAMES_ALIKE = ("/", "/a", "/a/b", "/a/bc", "/ab", "/a/b/c", "/a.b", "/a /b", "/é/b", "/é")
+
+
+@pytest.mark.parametrize("folder", NAMES_ALIKE)
+def test_paths_are_compared_by_whole_names(folder: str) -> None:
+    """A mask of `/a/b` is none of `/a/bc`; compared as text, which is faster than `pathlib`."""
+    paths = [*map(Path, NAMES_ALIKE)]
+
+    found = [path for path in paths if is_inside(path, Path(folder))]
+    rest = [path for path in paths if path != Path("/")]
+
+    assert found == [path for path in paths if path.is_relative_to(folder)]
+    assert outermost([Path(folder), *rest]) == [
+        path
+        for path in [Path(folder), *rest]
+        if not {Path(folder), *rest}.intersection(path.parents)
+    ]
