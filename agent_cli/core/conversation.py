@@ -72,6 +72,7 @@ class Conversation(Record):
         self.id = id or new_id()
         self.user_id = user_id
         self._reports: list[Notice] = []
+        self._projected: tuple[int, list[Message]] | None = None
         outputs = projection.entries(self._prompts)
         self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
 
@@ -86,7 +87,10 @@ class Conversation(Record):
 
     def context(self) -> list[Message]:
         """Return the messages of the next request."""
-        return projection.context(self._prompts)
+        # Two to four parts of a turn ask, and each projection walks through the whole timeline.
+        if self._projected is None or self._projected[0] != self._changes:
+            self._projected = self._changes, projection.context(self._prompts)
+        return [*self._projected[1]]
 
     def open_calls(self) -> list[ToolOutput]:
         """Return the calls of the last reply that have no result yet, in call order."""
@@ -199,17 +203,8 @@ class Conversation(Record):
             self._append(output)
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + reply.usage
-        self._append(
-            ReplyOutput(
-                new_id(),
-                at_ms,
-                reply_id,
-                reply.model,
-                reply.stop_reason,
-                reply.usage,
-                reply.request_id,
-            )
-        )
+        facts = (reply.model, reply.stop_reason, reply.usage, reply.request_id)
+        self._append(ReplyOutput(new_id(), at_ms, reply_id, *facts))
         return calls
 
     def discard_reply(

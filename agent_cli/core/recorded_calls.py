@@ -47,6 +47,7 @@ class Record:
         self.publish: EventSink = _ignore
         self.taken_back = NO_USAGE  # the cost of prompts that were rewound
         self._prompts = list(prompts)
+        self._changes = 0  # counts them, so that a projection knows whether it still holds
         self._last_ms = max(map(_last_ms, self._prompts), default=0)
         self._dated_ms: int | None = None
 
@@ -75,6 +76,7 @@ class Record:
         if state not in _NEXT_STATES[prompt.state]:
             raise ConversationError(f"a prompt cannot go from {prompt.state} to {state}")
         prompt.state = state
+        self._changes += 1
         if state == "completed":
             self.publish(PromptCompleted(prompt.id))
         else:
@@ -82,21 +84,25 @@ class Record:
 
     def _start(self, prompt: Prompt) -> None:
         self._prompts.append(prompt)
+        self._changes += 1
         self.publish(PromptStarted(prompt))
 
     def _append(self, output: Output) -> None:
         prompt = self._prompts[-1]
         prompt.output.append(output)
+        self._changes += 1
         self.publish(PromptOutput(prompt.id, len(prompt.output) - 1, output))
 
     def _insert(self, prompt: Prompt, index: int, output: Output) -> None:
         prompt.output.insert(index, output)
+        self._changes += 1
         self.publish(PromptOutput(prompt.id, index, output))
 
     def _replace(self, output: Output) -> None:
         """Replace the output that has the id of *output*."""
         prompt, index = self._find(lambda old: old.id == output.id)
         prompt.output[index] = output
+        self._changes += 1
         self.publish(PromptOutput(prompt.id, index, output, replaced=True))
 
     def _find_call(self, tool_call_id: str) -> tuple[Prompt, int]:

@@ -53,6 +53,24 @@ def test_conversation_keeps_a_given_id_or_generates_one() -> None:
     assert own.id != Conversation().id
 
 
+def test_context_is_projected_again_only_after_a_change() -> None:
+    """Several parts of a turn ask for it, and each projection walks through the whole timeline."""
+    conversation = asked("1")
+    before = conversation.context()
+
+    again = conversation.context()
+    again.pop()
+    conversation.settle_call("1", OK)
+    settled = conversation.context()
+    conversation.add_user(UserMessage.of("more"))
+    steered = conversation.context()
+
+    assert all(one is other for one, other in zip(before, again, strict=False))
+    assert len(before) == 2
+    assert [len(before), len(settled), len(steered)] == [2, 3, 4]
+    assert len(conversation.context()) == 4
+
+
 def test_prompt_records_user_model_input_and_state() -> None:
     """S2-01: every field of the record; an unknown state is refused."""
     conversation = Conversation(user_id="ada")

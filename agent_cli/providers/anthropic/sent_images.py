@@ -27,7 +27,14 @@ def images(block: Json) -> Iterator[str]:
         yield _data(block)
     content = block.get("content")
     for each in content if isinstance(content, list) else ():
-        yield from images(each)
+        # Most blocks are text; the whole history is searched for each request.
+        if isinstance(each, dict) and (each.get("type") == "image" or "content" in each):
+            yield from images(each)
+
+
+def holds_image(message: Block) -> bool:
+    """Return whether there is an image in *message*."""
+    return next(images(message), None) is not None
 
 
 def with_notes(message: Block, note: Callable[[str], str]) -> Block:

@@ -37,7 +37,11 @@ from agent_cli.providers.anthropic.message_effort import (
 from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.output_format import output_format
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
-from agent_cli.providers.anthropic.sent_images import without_large_among_many, without_oldest
+from agent_cli.providers.anthropic.sent_images import (
+    holds_image,
+    without_large_among_many,
+    without_oldest,
+)
 from agent_cli.providers.anthropic.signed_summaries import (
     has_signed_summary,
     with_signed_summary,
@@ -148,6 +152,8 @@ def _conversation(
 
 
 def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: bool) -> list[Block]:
+    if not any(map(holds_image, messages)):
+        return [*messages]
     kept = without_oldest(messages, chars_max)
     return kept if compat else without_large_among_many(kept)
 
