@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePath
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app.hooks.lifecycle import hook_scripts
 from agent_cli.app.kept_back import reason_to_keep_back
-from agent_cli.app.losses import left_out, unkept
+from agent_cli.app.losses import unkept
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
 from agent_cli.contracts.permissions import Rule
@@ -32,7 +31,6 @@ from agent_cli.settings.platform import chosen_platform
 from agent_cli.settings.sources import WrittenRule
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
-from agent_cli.system.launching import Watched
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.temporary_names import remove_noted
@@ -41,7 +39,6 @@ from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
 from agent_cli_tools.session_resources import SessionResources
-from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -197,50 +194,6 @@ def workspace(
     )
 
 
-def snapshots(startup: StartupContext, opened: Callable[[], Sequence[Path]]) -> Snapshots:
-    """Return the store of file contents from before the agent's changes.
-
-    *opened* returns the workspace and the folders that the user has added.
-    """
-    here, limits = place(startup), startup.loaded.settings.undo
-
-    def only_reads(command: str) -> bool:  # reads what does not matter, but changes nothing
-        from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
-            CommandRules,
-            judge,
-        )
-        from agent_cli.policies.shell.repository import names_no_program  # noqa: PLC0415
-
-        is_safe = startup.trusted or names_no_program(here.root)
-        place = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
-        return judge(command, CommandRules(), place).read_only
-
-    def watched(folder: Path, command: str) -> Watched | None:
-        if left_out(limits.leave_out, command):
-            return None
-        roots = dict.fromkeys(map(_real, (*opened(), *_beside(startup))))
-        return Watched(
-            module="agent_cli.undo.watch",
-            folder=str(folder),
-            roots=[str(root) for root in roots],
-            copy_bytes_max=round(limits.max_mb * 1_000_000),
-            header={"command": command},
-            takes_rights=limits.commands == "always",
-            ask_beyond_files=limits.ask_beyond_files,
-            ask_beyond_bytes=round(limits.ask_beyond_mb * 1_000_000),
-            store=str(paths.changes_dir()) if paths.changes_dir() in folder.parents else "",
-        )
-
-    return Snapshots(
-        paths.changes_dir(),
-        only_reads=only_reads,
-        is_foreign=lambda tool: tool.startswith("mcp__"),
-        watched=watched if limits.commands != "off" else None,
-        keep_days=limits.keep_days,
-        bytes_max=round(limits.max_gb * 1_000_000_000),
-    )
-
-
 def tools(
     startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
 ) -> Sequence[Tool]:
@@ -298,7 +251,7 @@ def sandbox(
                 elsewhere=tuple(rules.hidden_elsewhere(root)),
             ),
             network=settings.network is True,
-            beside=_beside(startup),
+            beside=beside(startup),
         )
 
     return Sandbox(
@@ -374,7 +327,7 @@ def permission_rules(startup: StartupContext) -> RuleSet:
     reasons = dict.fromkeys(status_scripts(startup), "your status line runs this file")
     reasons |= dict.fromkeys(hook_scripts(startup), "a hook runs this file")
     scripts = (rule_for_file("edit", path, reason) for path, reason in reasons.items())
-    return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny, beside=_beside(startup))
+    return RuleSet(allow=allow, ask=(*ask, *scripts), deny=deny, beside=beside(startup))
 
 
 def _parsed(written: WrittenRule) -> Sequence[tuple[str, Rule]]:
@@ -385,7 +338,7 @@ def _parsed(written: WrittenRule) -> Sequence[tuple[str, Rule]]:
     return claude_rules(written.kind, written.text, origin=written.origin)
 
 
-def _beside(startup: StartupContext) -> tuple[Path, ...]:
+def beside(startup: StartupContext) -> tuple[Path, ...]:
     """Return the other folders of the repositories that are opened in the session."""
     opened = (startup.workspace, *startup.arguments.add_dirs)
     own = [*map(_real, opened)]

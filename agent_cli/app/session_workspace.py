@@ -1,13 +1,18 @@
 """The directories that a session works in, and the rights of its tools there."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
-from agent_cli.app.losses import LossDecider, PeaceKeeper
+from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out
 from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.system import paths
+from agent_cli.system.launching import Watched
+from agent_cli_tools.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from agent_cli.app.host_access import HostAccess
@@ -56,7 +61,11 @@ class SessionWorkspace:
         self.startup = startup
         self.warn = warn
         losses = LossDecider(person, lambda: self.permissions, startup.workspace)
-        self.file_changes = parts.snapshots(startup, lambda: self.directories.all)
+        self.file_changes = _snapshots(
+            startup,
+            lambda: self.directories.all,
+            lambda: person is not None and person.can_ask,
+        )
         self.file_changes.decide = losses.decide
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self.file_changes.before = PeaceKeeper(
@@ -99,3 +108,55 @@ class SessionWorkspace:
             if self.hosts:
                 self.hosts.close()
             self.sandbox.close()
+
+
+def _snapshots(
+    startup: StartupContext,
+    opened: Callable[[], Sequence[Path]],
+    can_ask: Callable[[], bool],
+) -> Snapshots:
+    """Return the store of file contents from before the agent's changes.
+
+    *opened* returns the workspace and the folders that the user has added, *can_ask* whether a
+    person can be asked about what a command deletes.
+    """
+    here, limits = parts.place(startup), startup.loaded.settings.undo
+
+    def only_reads(command: str) -> bool:  # reads what does not matter, but changes nothing
+        from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
+            CommandRules,
+            judge,
+        )
+        from agent_cli.policies.shell.repository import names_no_program  # noqa: PLC0415
+
+        is_safe = startup.trusted or names_no_program(here.root)
+        place = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
+        return judge(command, CommandRules(), place).read_only
+
+    changes = paths.changes_dir()
+
+    def watched(folder: Path, command: str, run_began_ns: int) -> Watched | None:
+        if left_out(limits.leave_out, command):
+            return None
+        roots = dict.fromkeys(map(os.path.realpath, (*opened(), *parts.beside(startup))))
+        return Watched(
+            module="agent_cli.undo.watch",
+            folder=str(folder),
+            roots=[*roots],
+            copy_bytes_max=round(limits.max_mb * 1_000_000),
+            header={"command": command},
+            takes_rights=limits.commands == "always",
+            ask_beyond_files=limits.ask_beyond_files,
+            ask_beyond_bytes=round(limits.ask_beyond_mb * 1_000_000),
+            alone_since_ns=0 if can_ask() else run_began_ns,
+            store=str(changes) if changes in folder.parents else "",
+        )
+
+    return Snapshots(
+        changes,
+        only_reads=only_reads,
+        is_foreign=lambda tool: tool.startswith("mcp__"),
+        watched=watched if limits.commands != "off" else None,
+        keep_days=limits.keep_days,
+        bytes_max=round(limits.max_gb * 1_000_000_000),
+    )

@@ -65,6 +65,8 @@ class Watched:
         roots: The real folders whose files are recorded.
         copy_bytes_max: Larger files are not copied.
         header: Fields of the first line of the log.
+        alone_since_ns: Nobody can be asked; files that changed since then do not count, nor those
+            that git holds as they are. In nanoseconds of the clock on the wall; 0: all count.
         takes_rights: Whether it is recorded even if `sudo` and the like then fail in it.
     """
 
@@ -76,6 +78,7 @@ class Watched:
     store: str = ""
     ask_beyond_files: int = 0
     ask_beyond_bytes: int = 0
+    alone_since_ns: int = 0
     takes_rights: bool = False
 
 

@@ -5,6 +5,7 @@ The first half runs in a command's keeper and imports little; see `system/launch
     watch       what the keeper drives: the filter, the calls that stand still, the end
     losses      how much a command may delete before a person is asked
     generated   the folders that can be built again, about which nobody is asked
+    git_index   git's index, and the files that git holds as they are
     space       give kept files up while the disk is nearly full
     calls       the watched system calls, and the kernel's filter program for them
     listener    receive calls that stand still, and let them go on or fail

@@ -1,13 +1,17 @@
 """Count the files that a command deletes or overwrites; beyond a limit, ask before the next.
 
 Files that the command itself made do not count, nor those in a folder that can be built again and
-that git ignores. Imports little: see `system/launcher`.
+that git ignores. Where nobody can be asked, only what would be missed counts: not what git holds,
+and not what changed since the run began. Imports little: see `system/launcher`.
 """
 
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_cli.undo.generated import GeneratedFolders
+from agent_cli.undo.git_index import HeldFiles, content_id
+from agent_cli.undo.space import size_of
 
 _NAMED_MAX = 200
 
@@ -16,12 +20,22 @@ class Refused(Exception):
     """A person refused what the command wants to change: the call fails."""
 
 
+class _Lost(NamedTuple):
+    """A file that counts: its size on the disk, and the id of its content, b"" if unneeded."""
+
+    path: str
+    size: int
+    content: bytes
+
+
 class LossLimit:
     """The limit of one command; asks a person once at most.
 
     Attributes:
         is_refused: Whether all further changes of the workspace fail.
         generated: The folders that can be built again.
+        own_files: The devices and inodes of files that the command made and gave another's name, as
+            git does with its index.
     """
 
     def __init__(
@@ -30,37 +44,54 @@ class LossLimit:
         bytes_max: int,
         ask: Callable[[dict[str, Any]], bool] | None,
         generated: GeneratedFolders,
+        *,
+        alone_since_ns: int = 0,
     ) -> None:
         """Count nothing yet; 0 is no limit, and without *ask* nobody is asked.
 
-        *ask* takes the fields of `logs.Loss`, or of `logs.GeneratedFolder`, and blocks.
+        *ask* takes the fields of a `logs.CommandQuestion`, and blocks. *alone_since_ns*: see
+        `launching.Watched`.
         """
         self._files_max, self._bytes_max = files_max, bytes_max
         self._ask = ask if files_max or bytes_max else None
-        self._lost: list[tuple[str, int]] = []
+        self._alone_since_ns = alone_since_ns
+        self._held = HeldFiles() if alone_since_ns else None
+        self._lost: list[_Lost] = []
         self._bytes = 0
         self._free: set[str] = set()
         self.is_refused = False
+        self.own_files: set[tuple[int, int]] = set()
         self.generated = generated
 
-    def before(self, path: str, size: int, why_unkept: str = "") -> None:
+    def before(
+        self, path: str, found: os.stat_result, why_unkept: str = "", *, is_overwritten: bool
+    ) -> None:
         """Count a file before it is lost; *why_unkept* says why an undo cannot bring it back.
+
+        What git overwrites of its own does not count, or each commit would.
 
         Raises:
             Refused: It is to stay.
         """
         if self._ask is None or self.generated.around(path) in self._free:
             return
+        if (found.st_dev, found.st_ino) in self.own_files:
+            return
+        if is_overwritten and "/.git/" in path and not why_unkept:
+            return
+        if self._alone_since_ns and found.st_mtime_ns >= self._alone_since_ns:
+            return
+        size = size_of(found)
         if self._is_beyond(size, why_unkept):
             # Only now: git is asked about few folders, and not for each command.
-            self._lost = [each for each in self._lost if not self._is_free(each[0])]
-            self._bytes = sum(each_bytes for _path, each_bytes in self._lost)
-            if self._is_free(path):
+            self._lost = [each for each in self._lost if not self._is_spared(each)]
+            self._bytes = sum(each.size for each in self._lost)
+            if self._is_free(path) or (self._held and self._held.holds(path, found)):
                 return
             if self._is_beyond(size, why_unkept):
                 self._settle(path, size, why_unkept)
                 return
-        self._lost.append((path, size))
+        self._lost.append(_Lost(path, size, content_id(path, found) if self._held else b""))
         self._bytes += size
 
     def _is_beyond(self, size: int, why_unkept: str) -> bool:
@@ -69,6 +100,11 @@ class LossLimit:
             or (self._files_max and len(self._lost) >= self._files_max)
             or (self._bytes_max and self._bytes + size > self._bytes_max)
         )
+
+    def _is_spared(self, lost: _Lost) -> bool:
+        """Return whether a file that counted so far does not have to."""
+        is_held = self._held and lost.content and self._held.held_before(lost.path, lost.content)
+        return bool(is_held) or self._is_free(lost.path)
 
     def _is_free(self, path: str) -> bool:
         """Return whether *path* is in a folder that can be built again and that git ignores."""
@@ -91,7 +127,7 @@ class LossLimit:
         question = {
             "files": len(self._lost),
             "bytes": self._bytes,
-            "paths": [each for each, _bytes in self._lost[:_NAMED_MAX]],
+            "paths": [each.path for each in self._lost[:_NAMED_MAX]],
             "next": path,
             "next_bytes": size,
             "why_unkept": why_unkept,

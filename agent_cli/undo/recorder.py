@@ -17,7 +17,7 @@ from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.moves import Moves
 from agent_cli.undo.records import State
-from agent_cli.undo.space import KeptSpace, size_of
+from agent_cli.undo.space import KeptSpace
 
 _NO_FOLLOW, _FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 0x400, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
@@ -144,7 +144,7 @@ class ChangeRecorder(ChangeLog):
             is_same = old and old.found and os.path.samestat(old.found, new.found)
             if flags & _NO_REPLACE or is_same:
                 return
-            self._gone(new)
+            self._gone(new, is_replaced=True)
         if old and new:
             self._renamed(old, new)
         elif old:
@@ -161,7 +161,9 @@ class ChangeRecorder(ChangeLog):
         self._around(new)
         self._add("moved", old.path, new.path, State.of(old.found))
         is_own = old.key in self._own
-        if not is_own:
+        if is_own:
+            self._losses.own_files.add((old.found.st_dev, old.found.st_ino))
+        else:
             self._losses.generated.moved(old.path, new.path)
         self._own.discard(old.key)
         (self._own.add if is_own else self._own.discard)(new.key)
@@ -214,23 +216,27 @@ class ChangeRecorder(ChangeLog):
         self._add("came", location.path, "", state)
         self._locations.forget()
 
-    def _gone(self, location: Location | None) -> None:
+    def _gone(self, location: Location | None, *, is_replaced: bool = False) -> None:
         if location is None or location.found is None:
             return
         # A folder of its own too: what was moved there must get out of it again.
         if location.key in self._own and not stat.S_ISDIR(location.found.st_mode):
-            self._described.discard((location.found.st_dev, location.found.st_ino))
+            inode = (location.found.st_dev, location.found.st_ino)
+            self._described.discard(inode)
+            self._losses.own_files.discard(inode)
             return
         self._around(location)
-        self._keep_name(location.path, location.found, location.held)
+        self._keep_name(location.path, location.found, location.held, is_replaced=is_replaced)
 
-    def _keep_name(self, path: str, found: os.stat_result, held: int = -1) -> None:
+    def _keep_name(
+        self, path: str, found: os.stat_result, held: int = -1, *, is_replaced: bool = False
+    ) -> None:
         state = State.of(found)
         if state.is_folder:
             self._add("folder", path, "", state, images.attributes_of(path))
             return
         why = self._space.why_no_link(found)
-        self._losses.before(path, size_of(found), why)
+        self._losses.before(path, found, why, is_overwritten=is_replaced)
         if why:
             self._lost(path, why, state)
             return
@@ -268,7 +274,8 @@ class ChangeRecorder(ChangeLog):
         inode = (found.st_dev, found.st_ino)
         if not stat.S_ISREG(found.st_mode) or inode in self._copied:
             return
-        self._losses.before(location.path, size_of(found), self._space.why_no_copy(found))
+        why = self._space.why_no_copy(found)
+        self._losses.before(location.path, found, why, is_overwritten=True)
         kept, attributes = self._next_kept(), images.attributes_of(location.path)
         if self._copies(location.path, found, kept):
             self._copied.add(inode)

@@ -24,6 +24,8 @@ import struct
 import zlib
 from typing import Any, NamedTuple
 
+from agent_cli.undo.git_index import index_entries
+
 LOG = "log.jsonl"
 EDITION = 1
 INCOMPLETE = 0o400
@@ -114,7 +116,10 @@ def signature_at(path: str) -> list[int] | None:
     if stat.S_ISDIR(found.st_mode):
         return [found.st_mode]
     if path.endswith("/index") and "/.git/" in path:
-        with contextlib.suppress(OSError, ValueError, struct.error), open(path, "rb") as index:
+        with (
+            contextlib.suppress(OSError, ValueError, IndexError, struct.error),
+            open(path, "rb") as index,
+        ):
             return [found.st_mode, _entries(index.read())]
     return [found.st_mode, found.st_size, found.st_mtime_ns]
 
@@ -125,28 +130,14 @@ def is_git_object(path: str) -> bool:
     return "/objects/" in f"/{inside}"
 
 
-_TIMES_AND_PLACE, _FIXED_BYTES, _EXTENDED = 40, 62, 0x4000
-
-
 def _entries(index: bytes) -> int:
     """Return a checksum of the entries of git's index, without what it caches about the files.
 
-    Source: gitformat-index(5).
-
     Raises:
-        ValueError: It is none that we know.
+        ValueError: It is none that we know; struct.error: it is cut off.
     """
-    magic, version, count = struct.unpack_from(">4sII", index)
-    if magic != b"DIRC" or version not in (2, 3, 4):
-        raise ValueError(version)
-    sum, at = zlib.crc32(b""), 12
-    for _ in range(count):
-        end = at + _FIXED_BYTES
-        flags: int = struct.unpack_from(">H", index, end - 2)[0]
-        end += 2 if flags & _EXTENDED else 0
-        name_end = index.index(b"\0", end)
-        sum = zlib.crc32(index[at + 24 : at + 28], sum)  # the mode
-        sum = zlib.crc32(index[at + _TIMES_AND_PLACE : name_end], sum)
-        length = name_end - at
-        at = name_end + 1 if version == 4 else at + (length + 8) // 8 * 8
+    sum = zlib.crc32(b"")
+    for each in index_entries(index):
+        sum = zlib.crc32(each.mode, sum)
+        sum = zlib.crc32(each.content + each.flags + each.path, sum)
     return sum

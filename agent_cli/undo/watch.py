@@ -190,6 +190,7 @@ class CommandWatch:
                 order["ask_beyond_bytes"],
                 self._answered if self._ask else None,
                 GeneratedFolders(order["roots"]),
+                alone_since_ns=order["alone_since_ns"],
             ),
         )
 

@@ -104,7 +104,7 @@ def test_folders_beside_the_workspace_are_those_of_its_repositories(tmp_path: Pa
     def beside(workspace: Path, *added: Path) -> set[Path]:
         arguments = SimpleNamespace(add_dirs=added)
         return {
-            *parts._beside(cast("Any", SimpleNamespace(workspace=workspace, arguments=arguments)))
+            *parts.beside(cast("Any", SimpleNamespace(workspace=workspace, arguments=arguments)))
         }
 
     assert beside(tree) == {main}

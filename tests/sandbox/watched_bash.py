@@ -7,7 +7,7 @@ from agent_cli.contracts.events import PromptStarted, SessionOpened
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
-from agent_cli.undo.logs import Loss
+from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.snapshots import Snapshots
@@ -18,7 +18,7 @@ class Bash:
     """The tool in a world, whose changes are recorded."""
 
     def __init__(self, place: World, state: Path) -> None:
-        def watched(folder: Path, command: str) -> Watched:
+        def watched(folder: Path, command: str, _run_began_ns: int) -> Watched:
             return Watched(
                 module="agent_cli.undo.watch",
                 folder=str(folder),
@@ -28,7 +28,8 @@ class Bash:
                 ask_beyond_files=self.ask_beyond_files,
             )
 
-        async def decide(_command: str, loss: Loss) -> bool:
+        async def decide(_command: str, loss: CommandQuestion) -> bool:
+            assert isinstance(loss, Loss)
             self.asked.append(loss.next)
             return False
 

@@ -27,7 +27,7 @@ class Slow:
         self.go_on = threading.Event()
         self.ended = threading.Event()
 
-    async def allows_loss(self, command: str, loss: object) -> bool:
+    async def decides(self, command: str, question: object) -> bool:
         return True
 
     def changed_by(self, path: Path) -> str:

@@ -18,7 +18,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
 from agent_cli.undo.listener import why_missing
-from agent_cli.undo.logs import Loss
+from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli_tools import Workspace, command_run
 from agent_cli_tools.snapshots import Snapshots
 from tests.tools.calling import Tools
@@ -38,10 +38,11 @@ class Session:
         self.answer: Callable[[], Awaitable[bool]] | None = None
         self.ask_beyond: tuple[int, int] = (0, 0)
         self.takes_rights = False
+        self.is_alone = False
         self.again()
 
     def again(self) -> None:
-        def watched(folder: Path, command: str) -> Watched:
+        def watched(folder: Path, command: str, run_began_ns: int) -> Watched:
             return Watched(
                 module="agent_cli.undo.watch",
                 folder=str(folder),
@@ -51,12 +52,14 @@ class Session:
                 takes_rights=self.takes_rights,
                 ask_beyond_files=self.ask_beyond[0],
                 ask_beyond_bytes=self.ask_beyond[1],
+                alone_since_ns=run_began_ns if self.is_alone else 0,
             )
 
         def only_reads(command: str) -> bool:
             return command.startswith("cat")
 
-        async def decide(_command: str, loss: Loss) -> bool:
+        async def decide(_command: str, loss: CommandQuestion) -> bool:
+            assert isinstance(loss, Loss)
             self.asked.append(loss)
             assert self.answer
             return await self.answer()

@@ -26,7 +26,7 @@ folder, root, command, fault = sys.argv[1:]
 exec(fault)
 order = {
     "folder": folder, "roots": [root], "copy_bytes_max": 10**6, "header": {"command": command},
-    "ask_beyond_files": 0, "ask_beyond_bytes": 0,
+    "ask_beyond_files": 0, "ask_beyond_bytes": 0, "alone_since_ns": 0,
 }
 watch = module.CommandWatch(order, begun=-1)
 def start():

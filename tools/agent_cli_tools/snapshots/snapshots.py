@@ -63,7 +63,7 @@ class Snapshots:
         *,
         only_reads: Callable[[str], bool],
         is_foreign: Callable[[str], bool] = lambda _tool: False,
-        watched: "Callable[[Path, str], Watched | None] | None" = None,
+        watched: "Callable[[Path, str, int], Watched | None] | None" = None,
         keep_days: int = UNDO_KEEP_DAYS,
         bytes_max: int = 0,
     ) -> None:
@@ -73,7 +73,8 @@ class Snapshots:
             folder: The folder with the journals of all sessions.
             only_reads: Returns whether a shell command certainly changes nothing.
             is_foreign: Returns whether a tool of this name may change files without notice.
-            watched: Returns how to record a command in a folder; None if that is not possible.
+            watched: Returns how to record a command in a folder, of a run that began at a time in
+                nanoseconds of the clock on the wall; None if that is not possible.
             keep_days: How long the records of other sessions are kept after their last change.
             bytes_max: What commands lost is kept up to this size; 0 for no limit.
         """
@@ -92,6 +93,7 @@ class Snapshots:
         self._journal: Journal | None = None
         self._has_bounded = False
         self._run_id = ""
+        self._run_began_ns = time.time_ns()
         self._digests = Digests()
         self._watches: list[Watch] = []
 
@@ -105,7 +107,7 @@ class Snapshots:
             case AgentEnd():
                 self.save()
             case PromptStarted(prompt=prompt):
-                self._run_id = prompt.id
+                self._run_id, self._run_began_ns = prompt.id, time.time_ns()
             # A run that waited for approval continues, possibly after a restart.
             case PromptOutput(prompt_id=id) | PromptStateChanged(prompt_id=id):
                 self._run_id = id
@@ -292,7 +294,7 @@ class Snapshots:
             folder = private_dir(journal.log_folder(name))
             journal.add_log(self._run_id, name, one_line(command, _COMMAND_CHARS_MAX))
             watch.log = folder
-        return self._watched(watch.log, command) if watch.log else None
+        return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
 
     def _finish_undo(self) -> None:
         """Finish an undo that was interrupted by a crash."""
