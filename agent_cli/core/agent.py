@@ -173,7 +173,8 @@ class Agent(AgentQueues):
         A listener that subscribes twice is called twice; each function ends one subscription.
 
         Raises:
-            AgentCliError: It is a coroutine or generator function, which nothing would run.
+            AgentCliError: It cannot be called, or is a coroutine or generator function, which
+                nothing would run.
         """
         return self._listeners.add(listener)
 

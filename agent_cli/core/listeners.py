@@ -27,10 +27,13 @@ class Listeners:
         """Add *listener*, also a second time; return a function that removes this addition.
 
         Raises:
-            AgentCliError: It is a coroutine or generator function, which nothing would run.
+            AgentCliError: It cannot be called, or is a coroutine or generator function, which
+                nothing would run.
         """
         called = (listener, type(listener).__call__)
-        if any(runs_later(each) for runs_later in _RUN_LATER for each in called):
+        if not callable(listener) or any(
+            runs_later(each) for runs_later in _RUN_LATER for each in called
+        ):
             raise AgentCliError(
                 "a listener must be a plain function: to work longer, put the event into an"
                 " asyncio.Queue that a task of yours reads"

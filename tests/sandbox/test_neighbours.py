@@ -168,14 +168,14 @@ def test_nobody_is_asked_about_what_a_tool_of_this_program_wrote() -> None:
         assert person.asked == [place.root / "b" / ".vscode"]
 
 
-def test_file_that_another_program_replaced_meanwhile_is_not_moved(tmp_path: Path) -> None:
+def test_file_that_another_program_replaced_meanwhile_is_not_moved() -> None:
     """A person may answer minutes later."""
     with world("bwrap") as place:
         folder = place.root / "api" / ".vscode"
 
         class Slow(Decider):
             async def decide_new_files(self, *_given: object) -> bool | None:
-                folder.rename(tmp_path / "old")
+                folder.rename(place.base / "old")
                 folder.mkdir()
                 return True
 

@@ -32,9 +32,10 @@ def place(request: pytest.FixtureRequest) -> Iterator[World]:
         "cd src && (setsid rm -r deep &) ; cat a1.py > /tmp/x; mv a1.py a2.py; sleep 0.2",
     ],
 )
-async def test_undo_of_a_confined_command(place: World, tmp_path: Path, command: str) -> None:
+async def test_undo_of_a_confined_command(place: World, command: str) -> None:
+    """The state folder lies on the workspace's file system, or names of one file come apart."""
     fill(place.root)
-    bash = Bash(place, tmp_path / "state")
+    bash = Bash(place, place.base / "state")
     before = tree(place.root)
 
     said = await bash(command)
@@ -45,12 +46,10 @@ async def test_undo_of_a_confined_command(place: World, tmp_path: Path, command:
     assert (taken.undone, taken.faults) == ([command], [])
 
 
-async def test_confined_command_is_held_before_it_deletes_more_than_the_limit(
-    place: World, tmp_path: Path
-) -> None:
+async def test_confined_command_is_held_before_it_deletes_more_than_the_limit(place: World) -> None:
     """What it does in its own temporary folder goes on; nothing in the workspace changes."""
     fill(place.root)
-    bash = Bash(place, tmp_path / "state")
+    bash = Bash(place, place.base / "state")
     bash.ask_beyond_files = 5
 
     said = await bash(
@@ -65,11 +64,11 @@ async def test_confined_command_is_held_before_it_deletes_more_than_the_limit(
 
 
 @pytest.mark.parametrize("place", ["bwrap"], indirect=True)
-async def test_masked_secrets_are_not_kept(place: World, tmp_path: Path) -> None:
+async def test_masked_secrets_are_not_kept(place: World) -> None:
     """bubblewrap covers them; a command that tries to change one names a path of the workspace."""
     fill(place.root)
     (place.root / ".env").write_text(SECRET)
-    bash = Bash(place, tmp_path / "state")
+    bash = Bash(place, place.base / "state")
 
     await bash("echo mine > .env; rm -f .env; chmod 600 .env; cp .env x; rm -rf data")
 
