@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from typing import Final
 
@@ -48,8 +47,11 @@ def without(module: str) -> Generator[None]:
         sys.meta_path.remove(finder)
 
 
-class _Refusing(MetaPathFinder):
-    """Refuses one module in one thread."""
+class _Refusing:
+    """Refuses one module in one thread.
+
+    Not an `importlib.abc.MetaPathFinder`: that module imports a dozen that no start needs.
+    """
 
     def __init__(self, module: str, thread: int) -> None:
         self._module = module

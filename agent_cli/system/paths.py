@@ -4,9 +4,8 @@ Knows names only; nothing here opens a file, and only `private_dir` creates dire
 """
 
 import os
+import sys
 from pathlib import Path
-
-from platformdirs import PlatformDirs
 
 _APP = "agent-cli"
 
@@ -28,12 +27,33 @@ def expanded(path: Path | str) -> Path:
 
 def config_dir() -> Path:
     """Return the folder of the user's settings, .env and permissions."""
+    if (base := _base_dir("XDG_CONFIG_HOME", ".config")) is not None:
+        return base / _APP
+    from platformdirs import PlatformDirs  # noqa: PLC0415 - on other systems
+
     return PlatformDirs(_APP, appauthor=False).user_config_path
 
 
 def state_dir() -> Path:
     """Return the folder of the program's state: sessions, logs, history, trust."""
+    if (base := _base_dir("XDG_STATE_HOME", ".local/state")) is not None:
+        return base / _APP
+    from platformdirs import PlatformDirs  # noqa: PLC0415 - on other systems
+
     return PlatformDirs(_APP, appauthor=False).user_state_path
+
+
+def _base_dir(variable: str, in_home: str) -> Path | None:
+    """Return an XDG folder as platformdirs does; None where more than two variables decide.
+
+    On Linux, where the import of platformdirs would be a third of Python's own start.
+    """
+    if sys.platform != "linux":
+        return None
+    chosen, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
+    if chosen.startswith("/"):
+        return Path(chosen)
+    return Path(home, in_home) if home.startswith("/") else None
 
 
 def shared_instructions_file() -> Path:

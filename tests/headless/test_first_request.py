@@ -22,7 +22,7 @@ main()
 NEEDED = {
     *("httpx2", "httpcore2", "h11", "idna", "anyio", "truststore"),  # HTTP
     *("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"),
-    *("platformdirs", "tenacity", "sniffio"),
+    *("tenacity", "sniffio"),
 }
 LATER = {
     "agent_cli.app.agents.workspaces",

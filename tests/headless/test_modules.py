@@ -20,7 +20,6 @@ LIBRARIES = {
     "idna": 1,
     "structlog": 6,
     "tenacity": 5,
-    "platformdirs": 2,
     "truststore": 1,
     "typing_extensions": 1,
 }

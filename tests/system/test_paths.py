@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from platformdirs import PlatformDirs
 
 from agent_cli.system import paths
 
@@ -23,6 +24,25 @@ def test_file_paths_follow_the_current_xdg_variables(
     assert paths.history_file() == state / "history"
     assert paths.trust_file() == state / "trust.json"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("home", ["/home/ada", "/home/ada/", "/", "", "ada", None])
+@pytest.mark.parametrize("chosen", ["/c", "/c/", "c", "", " /c", None])
+def test_own_directories_are_those_of_platformdirs(
+    monkeypatch: pytest.MonkeyPatch, home: str | None, chosen: str | None
+) -> None:
+    """The first prompt does not wait for its import; what it would say must hold all the same."""
+    variables = {"HOME": home, "XDG_CONFIG_HOME": chosen, "XDG_STATE_HOME": chosen}
+    for name, value in variables.items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    known = PlatformDirs("agent-cli", appauthor=False)
+
+    found = (paths.config_dir(), paths.state_dir())
+
+    assert found == (known.user_config_path, known.user_state_path)
 
 
 def test_private_directory_is_accessible_to_the_user_only(tmp_path: Path) -> None:
