@@ -123,6 +123,10 @@ class App:
     ) -> None:
         await self._stack.__aexit__(kind, error, traceback)
 
+    def leave(self) -> None:
+        """Close without waiting for what only wants to be told of the end."""
+        self.hooks.leave()
+
     @property
     def session_id(self) -> str | None:
         """The id of the session that stores the conversation."""

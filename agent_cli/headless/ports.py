@@ -41,6 +41,10 @@ class Application(AttachingApplication, Protocol):
         """The hosts that commands could not reach, because nobody could be asked."""
         ...
 
+    def leave(self) -> None:
+        """Close without waiting for what only wants to be told of the end."""
+        ...
+
     def require_answer(self, schema: Mapping[str, Json]) -> None:
         """Have the model's answers fit *schema* where its server can hold them to it."""
         ...

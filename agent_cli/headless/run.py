@@ -142,6 +142,7 @@ class _HeadlessRun:
             self._check_answer()
             self._tell_what_waits(app.agent)
             self._has_ended = True
+            self._stop = app.leave
 
     async def _given(self, prompt: str) -> PromptText:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
@@ -336,7 +337,6 @@ class _HeadlessRun:
         self._stop()
 
     def _interrupt(self, number: signal.Signals) -> None:
-        if self._has_ended:
-            return
-        self._signal = self._signal or number
+        if not self._has_ended:
+            self._signal = self._signal or number
         self._stop()

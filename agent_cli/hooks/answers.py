@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 from agent_cli.contracts.dialogs import Action, Filled
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.events import QUESTIONS
 from agent_cli.hooks.exports import Exports
 from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.system.json_text import mend_surrogates
@@ -36,7 +37,6 @@ _TEXT_IS_CONTEXT: Final = frozenset(
     {"UserPromptSubmit", "UserPromptExpansion", "SessionStart", "PreCompact"}
 )
 _WATCHES: Final = frozenset({"SessionStart", "FileChanged"})
-_ABOUT_FORMS: Final = frozenset({"Elicitation", "ElicitationResult"})
 _ACTIONS: Final[tuple[Action, ...]] = ("decline", "cancel", "accept")
 _TRY_AGAIN: Final = "You may try this call again."
 
@@ -214,7 +214,7 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
 
 def _filled(hook: Hook, specific: Mapping[str, Json]) -> Filled | None:
     action, content = specific.get("action"), specific.get("content", {})
-    if action is None or hook.event not in _ABOUT_FORMS:
+    if action is None or hook.event not in QUESTIONS:
         return None
     if action not in _ACTIONS or not is_object(content):
         raise _Faulty("action must be accept, decline or cancel, and content an object")

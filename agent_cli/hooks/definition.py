@@ -27,8 +27,13 @@ _JUDGES: Final = ("prompt", "agent")
 _TYPES: Final = ("command", "http", *_JUDGES, "mcp_tool")
 _SHOWN_CHARS: Final = 60
 
-TIMEOUT_S: Final = 60.0
 TIMEOUT_MAX_S: Final = 3_600.0
+# Claude Code's, but that of addresses (there 600 s) and of SessionEnd (there 1.5 s in all).
+_COMMAND_S: Final = 600.0
+_PROMPT_S: Final = 30.0
+_ANSWER_S: Final = 60.0
+_END_S: Final = 5.0
+_END_MAX_S: Final = 60.0
 
 _ALL = ("", "*")
 
@@ -50,7 +55,7 @@ class Hook:
         allowed_variables: Variables that a program gets beside the harmless ones (PATH, HOME, ...),
             and that `headers` may contain.
         condition: A permission rule; the hook runs only for calls that it covers. "" for all.
-        timeout_s: The time limit.
+        timeout_s: The time limit of its definition; see `limit_s`.
         once: Whether it runs only once per session.
         background: Whether nothing waits for it, so that its answer decides nothing.
         wakes: Whether the model goes on with its words if it ends, in the background, with exit
@@ -82,7 +87,7 @@ class Hook:
     arguments: str = ""
     allowed_variables: tuple[str, ...] = ()
     condition: str = ""
-    timeout_s: float = TIMEOUT_S
+    timeout_s: float | None = None
     once: bool = False
     background: bool = False
     wakes: bool = False
@@ -112,6 +117,17 @@ class Hook:
     def guards(self) -> bool:
         """Whether it blocks when it cannot run."""
         return self.event in GUARDED and not self.background and not self.opens
+
+    @property
+    def limit_s(self) -> float:
+        """The time limit: that of its definition, else that of its event and kind."""
+        if self.event == "SessionEnd":
+            return _END_S if self.timeout_s is None else min(self.timeout_s, _END_MAX_S)
+        if self.timeout_s is not None:
+            return self.timeout_s
+        if self.event == "UserPromptSubmit" or (self.prompt and not self.is_agent):
+            return _PROMPT_S
+        return _COMMAND_S if self.command or self.server else _ANSWER_S
 
     @property
     def shown(self) -> str:
@@ -181,7 +197,7 @@ class _Written(BaseModel):
     input: dict[str, Any] = Field(default_factory=dict)
     allowedenvvars: list[str] = Field(default_factory=list)
     condition: str = Field("", alias="if")
-    timeout: float = Field(TIMEOUT_S, gt=0, le=TIMEOUT_MAX_S)
+    timeout: float | None = Field(None, gt=0, le=TIMEOUT_MAX_S)
     once: bool = False
     background: bool = Field(default=False, alias="async")
     asyncrewake: bool = False

@@ -16,6 +16,9 @@ EVENTS: Final = (
 ABOUT_CALLS: Final = frozenset({*EVENTS[:4], "PermissionDenied"})
 """The events whose matcher is compared with the name of a tool."""
 
+QUESTIONS: Final = frozenset({"Elicitation", "ElicitationResult"})
+"""The events about a question of an MCP server, which comes while a tool of it is called."""
+
 JUDGED: Final = frozenset(
     {
         *(*EVENTS[:4], "PostToolBatch", "UserPromptSubmit", "Stop", "SubagentStop"),

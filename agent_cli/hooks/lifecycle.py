@@ -1,14 +1,15 @@
 """Run the hooks of a session's events; prompt and stop hooks may decide."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.authors import HOOK
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.claude_tools import claude_tool_name
-from agent_cli.contracts.errors import AgentCliError, UsageError
+from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentStart,
@@ -41,7 +42,6 @@ _FAILURES: Final[Mapping[str | None, str]] = {
     "server": "server_error",
     "network": "server_error",
 }
-_END_S: Final = 5.0
 
 
 class Lifecycle:
@@ -69,6 +69,7 @@ class Lifecycle:
         self._idle_after_s = idle_after_s
         self._idle: asyncio.TimerHandle | None = None
         self._end_reason = end_reason
+        self._leaving = CancelToken()
         self._started: asyncio.Task[object] | None = None
         self._contexts: list[str] = []
         self._incoming: list[UserMessage] = []
@@ -93,9 +94,13 @@ class Lifecycle:
         if self._watching:
             self._watching.cancel()
         await self._asking.__aexit__()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_S):
+        with suppress(Aborted):
+            async with self._leaving.scope():
                 await self._asking.ask("SessionEnd", self._end_reason, reason=self._end_reason)
+
+    def leave(self) -> None:
+        """End the hooks that the end of the session waits for; may be called from any thread."""
+        self._leaving.cancel()
 
     def listen(self, event: Event) -> None:
         """Notify hooks of *event*, without delaying the run."""

@@ -34,6 +34,7 @@ from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_group
 
 _REASON_CHARS_MAX = 2_000
+_CONNECT_S = 10.0
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _EFFORT = "CLAUDE_EFFORT"
 _MAY_EXPORT = frozenset({"SessionStart", "FileChanged"})
@@ -82,10 +83,10 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     if hook.fault:
         return HookOutcome(fault=hook.fault, is_broken=True)
     try:
-        async with asyncio.timeout(hook.timeout_s):
+        async with asyncio.timeout(hook.limit_s):
             ran = await _run(hook, payload, around)
     except TimeoutError:
-        fault = f"it took longer than {hook.timeout_s:g} s; make it faster, or raise its timeout"
+        fault = f"it took longer than {hook.limit_s:g} s; make it faster, or raise its timeout"
         ran = HookOutcome(fault=fault)
     except OSError as error:
         fault = f"it cannot be started ({error.strerror or error}); check its command"
@@ -225,9 +226,10 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
         return HookOutcome(fault=fault, is_broken=True)
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
+    limits = httpx2.Timeout(hook.limit_s, connect=min(hook.limit_s, _CONNECT_S))
     try:
         async with (
-            httpx2.AsyncClient(follow_redirects=False, timeout=hook.timeout_s) as client,
+            httpx2.AsyncClient(follow_redirects=False, timeout=limits) as client,
             client.stream("POST", url, content=sent, headers=headers) as response,
         ):
             found = bytearray()

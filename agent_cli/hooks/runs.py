@@ -1,6 +1,7 @@
 """Run the hooks of an event in parallel, merge their answers, and record each run."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +10,19 @@ from typing import Any, Final, TypeAlias
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.answers import HookAnswer, merged, read_answer
 from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.events import QUESTIONS
 from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.hooks.run import HookEnvironment, run_hook
 from agent_cli.system.records import dataclass, field
 
 _KEPT_MAX: Final = 200
-# Limit the processes if there are very many hooks.
+# Limit the processes, and the calls of servers, if there are very many hooks.
 _AT_ONCE: Final = 8
+_IS_LONG_S: Final = 2.0
+_TOO_DEEP: Final = (
+    f"{_AT_ONCE} hooks already call servers because of a question; have it call a tool that asks"
+    " nothing"
+)
 _NO_PERMISSION: Final = "a project's hook cannot allow a call; only you can, with a rule or hook"
 
 Covers: TypeAlias = Callable[[str], bool]
@@ -63,6 +70,7 @@ class HookRuns:
         record: Called with each run at its end.
         background: Starts a hook that nothing waits for.
         late: Called with each run in the background at its end, and the payload it got.
+        waits: Called with a hook that something has waited for `told_after_s`.
         done: The last runs, the newest last.
     """
 
@@ -72,10 +80,14 @@ class HookRuns:
     record: Callable[[Ran], None] = lambda _ran: None
     background: Callable[[Coroutine[Any, Any, object]], object] | None = None
     late: Callable[[Ran, Mapping[str, Json]], None] = lambda _ran, _payload: None
+    waits: Callable[[Hook], None] = lambda _hook: None
+    told_after_s: float = 10.0
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
     _used: set[int] = field(default_factory=set[int])
-    _running: list[str] = field(default_factory=list[str])
+    _running: list[tuple[float, Hook]] = field(default_factory=list[tuple[float, Hook]])
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _calls_about_questions: int = 0
 
     def matching(
         self, event: str, names: Sequence[str], covers: Covers = lambda _rule: True
@@ -117,6 +129,8 @@ class HookRuns:
         fault = self.objection(hook) if hook.is_project else ""
         if fault:
             outcome = HookOutcome(fault=fault, is_broken=True)
+        elif hook.server:
+            outcome = await self._called(hook, payload)
         else:
             async with self._places:
                 outcome = await self._outcome(hook, payload)
@@ -128,17 +142,44 @@ class HookRuns:
 
     @property
     def status(self) -> str:
-        """The `statusMessage` of the running hook that was started last, or ""."""
-        return self._running[-1] if self._running else ""
+        """The text about the running hook that was started last, or ""."""
+        now_s = time.monotonic()
+        texts = (_status(hook, now_s - began_s) for began_s, hook in reversed(self._running))
+        return next(filter(None, texts), "")
+
+    async def _called(self, hook: Hook, payload: Mapping[str, Json]) -> HookOutcome:
+        """Run a hook that calls a server, which may ask something before it answers.
+
+        The hooks of its question wait for none of the calls that caused it.
+        """
+        if hook.event not in QUESTIONS:
+            async with self._calls:
+                return await self._outcome(hook, payload)
+        if self._calls_about_questions == _AT_ONCE:
+            return HookOutcome(fault=_TOO_DEEP)
+        self._calls_about_questions += 1
+        try:
+            return await self._outcome(hook, payload)
+        finally:
+            self._calls_about_questions -= 1
 
     async def _outcome(self, hook: Hook, payload: Mapping[str, Json]) -> HookOutcome:
-        if not hook.status:
-            return await run_hook(hook, payload, self.around)
-        self._running.append(hook.status)
+        running = (time.monotonic(), hook)
+        self._running.append(running)
+        loop = asyncio.get_running_loop()
+        told = None if hook.background else loop.call_later(self.told_after_s, self.waits, hook)
         try:
             return await run_hook(hook, payload, self.around)
         finally:
-            self._running.remove(hook.status)
+            self._running.remove(running)
+            if told:
+                told.cancel()
+
+
+def _status(hook: Hook, ran_s: float) -> str:
+    if hook.status or hook.background or ran_s < _IS_LONG_S:
+        return hook.status
+    return f"waiting for the {hook.event} hook {hook.shown}"
 
 
 def _without_permission(hook: Hook, answer: HookAnswer) -> HookAnswer:

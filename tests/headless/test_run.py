@@ -281,6 +281,9 @@ class Program:
 
     attaches_names = True
 
+    def leave(self) -> None:
+        pass
+
     def require_answer(self, schema: Mapping[str, Json]) -> None:
         pass
 

@@ -45,6 +45,30 @@ def test_a_hook_of_claude_code_is_read_with_all_its_fields() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("event", "written", "limit_s"),
+    [
+        ("Stop", {"command": "make test"}, 600),
+        ("PreToolUse", {"type": "mcp_tool", "server": "s", "tool": "t"}, 600),
+        ("PreToolUse", {"type": "http", "url": "https://example.com"}, 60),
+        ("Stop", {"type": "agent", "prompt": "Is it done?"}, 60),
+        ("Stop", {"type": "prompt", "prompt": "Is it done?"}, 30),
+        ("UserPromptSubmit", {"command": "x"}, 30),
+        ("UserPromptSubmit", {"command": "x", "timeout": 90}, 90),
+        ("SessionEnd", {"command": "x"}, 5),
+        ("SessionEnd", {"command": "x", "timeout": 30}, 30),
+        ("SessionEnd", {"command": "x", "timeout": 600}, 60),
+    ],
+)
+def test_hook_without_a_timeout_has_the_limit_of_its_kind_and_event(
+    event: str, written: dict[str, object], limit_s: float
+) -> None:
+    """A Stop hook may run the tests; the end of the program is not held up for long."""
+    [hook] = hooks_of(group(event, hooks=[written]))
+
+    assert hook.limit_s == limit_s
+
+
 @pytest.mark.parametrize("key", ["onFailure", "on_failure"])
 def test_guard_blocks_on_failure_unless_set_to_allow(key: str) -> None:
     [closed] = hooks_of(group(hooks=[{"command": "x"}]))

@@ -120,6 +120,20 @@ def test_status_message_of_a_running_hook_is_shown(tmp_path: Path) -> None:
     assert (tmp_path / "ran").exists()
 
 
+def test_hook_that_takes_long_is_named_where_the_run_is_shown(tmp_path: Path) -> None:
+    """Without a status message nobody would know what waits; Esc ends it as it ends the run."""
+    hooks(PreToolUse=command("touch begun; sleep 600"))
+    with serve_in_thread(reply(bash("touch ran"))) as api, in_terminal(api, *YOLO) as terminal:
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("waiting for the PreToolUse hook touch begun; sleep 600")
+        terminal.send("\x1b")
+        terminal.until_prompt()
+
+    assert (tmp_path / "begun").exists()
+    assert not (tmp_path / "ran").exists()
+
+
 def test_compaction_runs_pre_compact_and_post_compact_hooks(tmp_path: Path) -> None:
     """The output of PreCompact goes to the summary; its denial prevents the compaction."""
     hooks(

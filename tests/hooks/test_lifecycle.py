@@ -1,9 +1,11 @@
 """The input of prompt and end hooks, and their order among the program's own parts."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
 
+from agent_cli.app.hooks.lines import waits_for
 from agent_cli.contracts.events import AgentEnd, AgentStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
@@ -36,6 +38,24 @@ async def test_stop_hook_runs_only_if_no_follow_up_continues_the_run(tmp_path: P
 
     [sent_back] = await queued(take)
     assert "more" in sent_back.text
+
+
+async def test_hook_that_is_waited_for_long_is_told_of_once(tmp_path: Path) -> None:
+    """Not one in the background, which nothing waits for."""
+    slow = Hook(event="Stop", command="until test -e told; do sleep 0.02; done", origin="here:1")
+    late = Hook(event="Stop", command="until test -e told; do sleep 0.03; done", background=True)
+    told: list[str] = []
+
+    def tell(hook: Hook) -> None:
+        told.append(waits_for(hook))
+        (tmp_path / "told").touch()
+
+    around = HookEnvironment(tmp_path, os.environ)
+    runs = HookRuns((slow, late), around, waits=tell, told_after_s=0.0)
+    await asyncio.gather(*(runs.run_one(hook, {}) for hook in runs.hooks))
+
+    [line] = told
+    assert line == f"waiting for the Stop hook {slow.command} (at most 600 s, here)"
 
 
 async def test_idle_notification_hook_runs_once_while_the_user_is_waited_for(

@@ -10,7 +10,7 @@ from agent_cli.contracts.timeline import Json
 from tests.acp.test_server_questions import ALL, FULL_SERVER
 from tests.acp.test_server_questions import result_of as result_in_editor
 from tests.forked import arguments_of
-from tests.hooks.test_scripts import YOLO, command, hooks, printed, result_of
+from tests.hooks.test_scripts import YOLO, bash, command, hooks, printed, result_of
 from tests.messages_api import reply, tool_use
 
 USER_SAYS = {"action": "accept", "content": {"colour": "blue", "count": 2}}
@@ -69,6 +69,27 @@ def test_hook_answers_a_server_where_there_is_no_user(
         asked = payload("Elicitation")
         assert (asked["mcp_server_name"], asked["mode"]) == ("full", "form")
         assert "count" in str(asked["requested_schema"])
+
+
+def test_hooks_of_a_question_do_not_wait_for_the_hooks_that_caused_it() -> None:
+    """As many hooks call the server as may at once, and each call asks a question."""
+    calls: list[Json] = [
+        {"type": "mcp_tool", "server": "full", "tool": "ask", "timeout": 20 + number}
+        for number in range(12)
+    ]
+    asked: Json = {"type": "mcp_tool", "server": "full", "tool": "where"}
+    hooks(
+        None,
+        PostToolUse=[{"matcher": "Bash", "hooks": calls}],
+        Elicitation=[*saying("Elicitation", "cancel"), {"hooks": [asked]}],
+    )
+    full = {"command": sys.executable, "args": arguments_of(str(FULL_SERVER), "stdio")}
+    Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
+
+    run, _ = printed(reply(bash("ls")), arguments=(*YOLO, "--mcp-config", "servers.json"))
+
+    assert run.code == 0
+    assert "longer than" not in run.stderr
 
 
 @pytest.mark.parametrize(

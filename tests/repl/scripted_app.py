@@ -319,6 +319,9 @@ class Application:
     async def receipts(self) -> Sequence[dict[str, Json]]:
         return ()
 
+    def leave(self) -> None:
+        pass
+
     session_id = "s-1"
     held_microdollars = 0
     undecided_files: Sequence[Path] = ()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_cli.app.hooks.lines import listed, overview, without_matches
+from agent_cli.app.hooks.lines import listed, overview, waits_for, without_matches
 from agent_cli.app.mcp.config import inherited_environment
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
@@ -113,6 +113,8 @@ class SessionHooks:
             self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
+        if self._one_shot:  # elsewhere the screen shows it
+            self._runs.waits = lambda hook: self._publish(Notice("info", waits_for(hook)))
 
         def conversation() -> Conversation:
             return self._host.agent().conversation
@@ -286,6 +288,11 @@ class SessionHooks:
     async def __aexit__(self, *_failure: object) -> None:
         await self._stack.aclose()
 
+    def leave(self) -> None:
+        """Do not wait for SessionEnd hooks."""
+        if self._lifecycle:
+            self._lifecycle.leave()
+
     def listen(self, event: Event) -> None:
         """Run the hooks of *event*."""
         if self._lifecycle:
@@ -330,8 +337,7 @@ def _lost(file: str) -> "Hook":
 
 
 def _objection(hook: "Hook", startup: StartupContext) -> str:
-    guards = guards_on(hook.event)
-    return startup.guard_objection() if guards else startup.objection()
+    return startup.guard_objection() if guards_on(hook.event) else startup.objection()
 
 
 def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
@@ -383,14 +389,10 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
             return touches(rule, call.name, called_paths(call, (), root), root)
         if not rule.names(COMMAND_TOOL):
             return False
-        from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
-            CommandRules,
-            command_rule,
-            judge,
-        )
+        from agent_cli.policies import shell  # noqa: PLC0415 - with the first command
 
-        rules = CommandRules(ask=[command_rule(rule.text)])
-        judged = judge(command_of(call), rules, place)
+        rules = shell.CommandRules(ask=[shell.command_rule(rule.text)])
+        judged = shell.judge(command_of(call), rules, place)
         return judged.rule == rule.text or judged.construct is not None
     except AgentCliError:
         return True

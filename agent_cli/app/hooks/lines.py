@@ -28,6 +28,12 @@ def listed(hooks: "Sequence[Hook]") -> list[str]:
     return lines
 
 
+def waits_for(hook: "Hook") -> str:
+    """Return what is waited for, and how long at most."""
+    where = f", {_file_of(hook.origin)}" if hook.origin else ""
+    return f"waiting for the {hook.event} hook {hook.shown} (at most {hook.limit_s:g} s{where})"
+
+
 def without_matches(hooks: "Sequence[Hook]", tools: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each hook whose matcher can match nothing in a session with *tools*."""
     for hook in hooks:
