@@ -44,6 +44,7 @@ OWNERS = {
     "tree_sitter": ("policies/",),
     "tree_sitter_bash": ("policies/",),
     "PIL": ("attachments/",),
+    "pypdf": ("attachments/pdf_process/",),  # a process of its own
     "yaml": ("prompt_files/written_servers/",),
     "opentelemetry": ("telemetry/",),
     "ray": (),  # loaded by name, in a process of its own: see batch/ray_driver.py
@@ -56,6 +57,7 @@ WRITERS_TO_STDOUT = (
     "repl/",
     "headless/",
     "acp/process/",  # reserves stdout for the protocol
+    "attachments/pdf_process/",  # a process of its own
     "cli/",
     "app/checks/doctor/",
     "system/stop_signals/",  # flushes it
@@ -68,6 +70,7 @@ CATCHERS_OF_EVERYTHING = {
     "app/agents/background/": "a bug that ends a background agent is its answer",
     "app/jobs/": "a bug in a run that a job started must not end the other jobs",
     "attachments/images/": "Pillow raises anything for a damaged image; it is told in one sentence",
+    "attachments/pdf_process/": "pypdf raises anything for a damaged file; one sentence tells it",
     "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",
     "batch/ray_pause/": "Ray's own errors, of a lost actor, exist only where Ray is installed",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",

@@ -53,6 +53,7 @@ async def user_message(
         refusal=app.why_kept_back,
         outside=app.why_outside,
         names=app.attaches_names,
+        documents=app.takes_documents,
         tell=tell,
         note=app.note_attached,
     )

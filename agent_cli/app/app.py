@@ -153,6 +153,11 @@ class App:
         """Whether names with an @ in a prompt attach files."""
         return self._settings.attach
 
+    @property
+    def takes_documents(self) -> bool:
+        """Whether the model's API takes PDF files."""
+        return self._startup.loaded.settings.provider.takes_documents
+
     def why_outside(self, path: Path) -> str:
         """Return why a name in a text does not attach *path*: its file lies outside; or ""."""
         real = real_path(path)

@@ -197,10 +197,7 @@ def workspace(
 def tools(
     startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
 ) -> Sequence[Tool]:
-    """Return the tools of an agent: built-in tools, and tools that a Python program added.
-
-    Without *shared* the built-in ones can be listed but not run.
-    """
+    """Return the built-in tools, which run only with *shared*, and those of a Python program."""
     settings = startup.loaded.settings
     built_in = builtin_tools(
         shared or workspace(startup),
@@ -208,6 +205,7 @@ def tools(
         permissions="allow",  # the permission rules decide whether a person is asked
         result_chars_max=settings.history.max_tool_result_chars,
         folds_output=settings.tools.fold_output,
+        documents=settings.provider.takes_documents,
     )
     if settings.tools.web_fetch and is_web_installed():
         built_in = (*built_in, web_fetch_tool(settings.history.max_tool_result_chars))

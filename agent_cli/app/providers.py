@@ -71,13 +71,13 @@ def is_listed(model: Model) -> bool:
 
 
 def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequence[int]]:
-    """Return a function that counts for each message the images that a request leaves out."""
+    """Return a function that counts for each message the images and PDFs that a request omits."""
     provider = startup.loaded.settings.provider
 
     def unsent(messages: Sequence[Message]) -> Sequence[int]:
         contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
         if provider.is_chat or not any(
-            block["type"] == "image" for each in contents for block in each
+            block["type"] in ("image", "document") for each in contents for block in each
         ):
             return ()
         from agent_cli.providers.anthropic.sent_images import (  # noqa: PLC0415 - with images

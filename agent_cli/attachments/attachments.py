@@ -11,7 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.attachments.files import NamedFile, attach, judged, named_files, resolve_mention
+from agent_cli.attachments.files import (
+    NamedFile,
+    attach,
+    judged,
+    named_files,
+    pdf_attached,
+    resolve_mention,
+)
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
@@ -47,6 +54,7 @@ class Attachments:
         refusal: Callable[[Path], str] = lambda _path: "",
         outside: Callable[[Path], str] = lambda _path: "",
         names: bool = True,
+        documents: bool = False,
         tell: Callable[[str], None] = lambda _sentence: None,
         note: Callable[[Path, bytes], None] = lambda _path, _content: None,
     ) -> None:
@@ -58,6 +66,7 @@ class Attachments:
             outside: Returns the reason that a name in a text alone attaches no file, or "": anyone
                 may have written the text. A file that the user drops is attached nevertheless.
             names: Whether names in a text attach files at all.
+            documents: Whether the model's API takes PDF files; otherwise their text is attached.
             tell: Receives a sentence about each named file: the part that is attached.
             note: Receives the real path and the content of each file attached whole.
         """
@@ -65,6 +74,7 @@ class Attachments:
         self._refusal = refusal
         self._outside = outside
         self._names = names
+        self._documents = documents
         self._allowed: set[Path] = set()
         self._tell = tell
         self._note = note
@@ -177,8 +187,9 @@ class Attachments:
         chars = sum(map(image_chars, content))
         if chars > REQUEST_CHARS_MAX:
             raise UsageError(
-                f"the images have {chars / 1e6:.0f} MB together, and a message has room for"
-                f" {REQUEST_CHARS_MAX / 1e6:.0f} MB (in base64); attach fewer, or smaller copies"
+                f"the images and PDFs have {chars / 1e6:.0f} MB together, and a message has"
+                f" room for {REQUEST_CHARS_MAX / 1e6:.0f} MB (in base64); attach fewer, or"
+                " smaller copies"
             )
         return replace(message, content=content)
 
@@ -194,6 +205,8 @@ class Attachments:
                 self._tell(f"@{one_line(file.name)} not attached: the other files are long enough")
                 continue
             attached = await asyncio.to_thread(attach, file, self._why_not_named)
+            if attached.pdf:
+                attached = await pdf_attached(file, attached.pdf, documents=self._documents)
             self._tell(attached.sentence)
             if attached.whole:
                 self._note(*attached.whole)
@@ -210,6 +223,7 @@ async def with_attachments(
     refusal: Callable[[Path], str] = lambda _path: "",
     outside: Callable[[Path], str] = lambda _path: "",
     names: bool = True,
+    documents: bool = False,
     tell: Callable[[str], None] = lambda _sentence: None,
     note: Callable[[Path, bytes], None] = lambda _path, _content: None,
 ) -> UserMessage:
@@ -219,13 +233,19 @@ async def with_attachments(
         text: The prompt.
         folder: The base of relative paths.
         data: The part of *text* that was piped in: names in it are ignored.
-        refusal, outside, names, tell, note: As for `Attachments`.
+        refusal, outside, names, documents, tell, note: As for `Attachments`.
 
     Raises:
         UsageError: An image cannot be read or sent.
     """
     attachments = Attachments(
-        folder, refusal=refusal, outside=outside, names=names, tell=tell, note=note
+        folder,
+        refusal=refusal,
+        outside=outside,
+        names=names,
+        documents=documents,
+        tell=tell,
+        note=note,
     )
     if data and data not in text:  # a command has rearranged it
         return UserMessage.of(text)

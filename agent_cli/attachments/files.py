@@ -1,4 +1,4 @@
-"""Text files and folders named in a prompt, `@src/app.py`: their content goes with the message."""
+"""Files and folders named in a prompt, `@src/app.py`: their content goes with the message."""
 
 import os
 import stat
@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.pdf_files import PDF_BYTES_MAX, is_pdf
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
@@ -30,11 +32,13 @@ class Attached(NamedTuple):
 
     Attributes:
         whole: The real path and the content of a file that the model reads to its end.
+        pdf: The content of a PDF file, of which `pdf_attached` makes the rest.
     """
 
     block: Block | None
     sentence: str
     whole: tuple[Path, bytes] | None = None
+    pdf: bytes = b""
 
 
 class NamedFile(NamedTuple):
@@ -91,6 +95,20 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
         return Attached(None, f"@{name} not attached: {error.strerror}")
 
 
+async def pdf_attached(file: NamedFile, data: bytes, *, documents: bool) -> Attached:
+    """Return the PDF *data* as a document, or its text if the API takes no *documents*."""
+    from agent_cli.attachments.pdfs import pdf_content  # noqa: PLC0415 - with a PDF
+
+    name = one_line(reveal(file.name), _NAME_CHARS_MAX)
+    try:
+        found = await pdf_content(data, name, documents=documents, chars_max=FILE_CHARS_MAX)
+    except UsageError as error:
+        return Attached(None, f"@{name} not attached: {error}")
+    more = f"; read with pages={found.following} shows more" if found.following else ""
+    text = f"[The user attached the file {name}: {found.measure}{more}]\n{found.text}\n"
+    return Attached(found.document or text_block(text), f"attached @{name}: {found.measure}")
+
+
 def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
     """Return the real path of *file*, and why the model may not read it; "" if it may.
 
@@ -135,6 +153,8 @@ def _file(name: str, path: Path) -> Attached:
             return Attached(None, f"@{name} not attached: not a regular file")
         # A character has at most four bytes.
         data = file.read(4 * FILE_CHARS_MAX + 4)
+        if is_pdf(data):
+            return Attached(None, "", pdf=data + file.read(PDF_BYTES_MAX))
         size_bytes = os.fstat(descriptor).st_size
     is_whole, whole = size_bytes <= len(data), None
     text = _decoded(data, is_whole=is_whole)

@@ -67,6 +67,11 @@ class AttachingApplication(AgentApplication, Protocol):
         ...
 
     @property
+    def takes_documents(self) -> bool:
+        """Whether the model's API takes PDF files; otherwise their text is attached."""
+        ...
+
+    @property
     def note_attached(self) -> Callable[[Path, bytes], None]:
         """Receives a file the model gets whole with a prompt: it may edit it without reading."""
         ...

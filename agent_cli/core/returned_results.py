@@ -49,9 +49,9 @@ def _is_content(content: object) -> bool:
 def _is_block(block: object) -> bool:
     """Return whether *block* has the shape that the API requires of its type."""
     match block:
-        case {"type": "text", "text": str()} | {"type": "image", "source": dict()}:
+        case {"type": "text", "text": str()} | {"type": "image" | "document", "source": dict()}:
             return isinstance(block, dict)
-        case {"type": "text" | "image"}:
+        case {"type": "text" | "image" | "document"}:
             return False
         case {"type": str()}:
             return isinstance(block, dict)

@@ -159,6 +159,7 @@ class _HeadlessRun:
                 refusal=app.why_kept_back,
                 outside=app.why_outside,
                 names=app.attaches_names,
+                documents=app.takes_documents,
                 note=app.note_attached,
                 tell=lambda text: self._tell(Notice("info", text)),
             )

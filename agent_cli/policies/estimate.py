@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage, UserMessage
+from agent_cli.contracts.pdf_files import DOCUMENT_PAGES_MAX, USUAL_PAGE_TOKENS, pages_of
 from agent_cli.contracts.timeline import (
     Block,
     CompactionOutput,
@@ -21,11 +22,10 @@ USUAL_IMAGE_TOKENS = 1_600
 
 
 def estimate_tokens(history: Iterable[Message]) -> int:
-    """Return the tokens of *history*: the characters of all its content divided by four."""
+    """Return the tokens of *history*: a quarter of its characters, and images and PDFs."""
     contents = [message.content for message in history if not isinstance(message, CustomMessage)]
     blocks = [block for content in contents for block in content]
-    images = sum(block["type"] == "image" for block in blocks)
-    return sum(map(_characters, blocks)) // CHARS_PER_TOKEN + images * USUAL_IMAGE_TOKENS
+    return sum(map(_characters, blocks)) // CHARS_PER_TOKEN + sum(map(_seen_tokens, blocks))
 
 
 def estimate_fixed(system: Sequence[str], tools: Iterable[ToolSpec]) -> int:
@@ -95,6 +95,13 @@ def _characters(block: Block) -> int:
             return len(str(block["name"])) + len(_json(block.get("input")))
         case _:
             return 0
+
+
+def _seen_tokens(block: Block) -> int:
+    """Return the tokens of what a model looks at."""
+    if block["type"] == "document":
+        return (pages_of(block) or DOCUMENT_PAGES_MAX) * USUAL_PAGE_TOKENS
+    return USUAL_IMAGE_TOKENS if block["type"] == "image" else 0
 
 
 def _json(value: object) -> str:

@@ -9,12 +9,12 @@ from typing import Final
 
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
 from agent_cli.contracts.money import dollars
+from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.provider import Model, ModelRequest
-from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.system.records import dataclass
-from agent_cli.system.shapes import is_object
 
 
 def clock_s() -> float:
@@ -229,12 +229,10 @@ def _tokens_at_most(messages: Sequence[Message | LlmMessage]) -> int:
     return sum(map(_block_tokens, blocks))
 
 
-def _block_tokens(block: object) -> int:
-    return IMAGE_TOKENS_MAX if _is_image(block) else _bytes(block)
-
-
-def _is_image(block: object) -> bool:
-    return is_object(block) and block.get("type") == "image"
+def _block_tokens(block: Block) -> int:
+    if block["type"] == "document" and (pages := pages_of(block)):
+        return pages * PAGE_TOKENS_MAX
+    return IMAGE_TOKENS_MAX if block["type"] == "image" else _bytes(block)
 
 
 def _bytes(value: object) -> int:

@@ -241,7 +241,7 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _content(content: Sequence[Block]) -> str:
-    """Return text unchanged, calls with the beginning of their input, and a note for images."""
+    """Return text, calls with the beginning of their input, and notes for images and PDFs."""
     parts: list[str] = []
     for block in content:
         match block:
@@ -252,6 +252,8 @@ def _content(content: Sequence[Block]) -> str:
                 parts.append(f"[calls {block['name']} with {_preview(given, _INPUT)}]")
             case {"type": "image"}:
                 parts.append("[image]")
+            case {"type": "document"}:
+                parts.append(f"[document {block.get('title', '')}]")
             case _:
                 pass
     return "\n".join(parts)

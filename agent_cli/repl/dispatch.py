@@ -52,6 +52,7 @@ class LineDispatcher:
             refusal=app.why_kept_back,
             outside=app.why_outside,
             names=app.attaches_names,
+            documents=app.takes_documents,
             note=app.note_attached,
             tell=lambda text: lines.aside(text, "dim"),
         )

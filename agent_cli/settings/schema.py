@@ -81,6 +81,11 @@ class ProviderSettings(NamedTuple):
         """Whether the server speaks the Chat Completions API."""
         return self.wire_api == "chat"
 
+    @property
+    def takes_documents(self) -> bool:
+        """Whether the server takes PDF files as they are."""
+        return not (self.compat or self.is_chat)
+
 
 class HistorySettings(NamedTuple):
     """Limits on the history sent; 0 means unlimited results, or no trimming by count."""

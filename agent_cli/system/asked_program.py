@@ -34,13 +34,18 @@ class TooMuchOutput(Exception):
 
 
 async def ask_program(
-    command: Sequence[str], sent: bytes, *, environment: Mapping[str, str], workspace: Path
+    command: Sequence[str],
+    sent: bytes,
+    *,
+    environment: Mapping[str, str],
+    workspace: Path,
+    output_bytes_max: int = OUTPUT_BYTES_MAX,
 ) -> ProgramAnswer:
     """Run *command* in *workspace* with *sent* on its stdin, and return its answer.
 
     Raises:
         OSError: It cannot be started.
-        TooMuchOutput: It printed more than `OUTPUT_BYTES_MAX` on stdout or stderr.
+        TooMuchOutput: It printed more than *output_bytes_max* on stdout or stderr.
     """
     # A file, not a pipe: the supervisor takes the end of a pipe as a request to end, and a
     # program that never reads would block the writer.
@@ -62,7 +67,7 @@ async def ask_program(
         )
         process = Process(transport, protocol, loop)
         try:
-            stdout, stderr = await _outputs(process)
+            stdout, stderr = await _outputs(process, output_bytes_max)
             code = await process.wait()
         finally:
             await _end(process, transport)
@@ -72,14 +77,14 @@ async def ask_program(
     return ProgramAnswer(code, stdout, stderr)
 
 
-async def _outputs(process: Process) -> tuple[str, str]:
+async def _outputs(process: Process, bytes_max: int) -> tuple[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     read: list[asyncio.Task[str]] = []
     try:
         async with asyncio.TaskGroup() as tasks:
             streams = (process.stdout, process.stderr)
-            read = [tasks.create_task(_text(stream)) for stream in streams]
+            read = [tasks.create_task(_text(stream, bytes_max)) for stream in streams]
     except* TooMuchOutput:
         read = []
     if not read:  # Python before 3.11.4 wraps what `except*` raises in a group
@@ -88,11 +93,11 @@ async def _outputs(process: Process) -> tuple[str, str]:
     return stdout.result(), stderr.result()
 
 
-async def _text(stream: asyncio.StreamReader) -> str:
+async def _text(stream: asyncio.StreamReader, bytes_max: int) -> str:
     found = bytearray()
     while chunk := await stream.read(_BYTES_A_READ):
         found += chunk
-        if len(found) > OUTPUT_BYTES_MAX:
+        if len(found) > bytes_max:
             raise TooMuchOutput
     return found.decode(errors="replace")
 

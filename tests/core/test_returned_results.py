@@ -25,6 +25,7 @@ IMAGE: Block = {
         (ToolResult(({"text": "x"},)), "returned content that does not consist of"),
         (ToolResult(({"type": "text", "text": 5},)), "returned content that does not consist of"),
         (ToolResult(({"type": "image"},)), "returned content that does not consist of"),
+        (ToolResult(({"type": "document"},)), "returned content that does not consist of"),
         (ToolResult("text"), "returned content that does not consist of"),  # type: ignore[arg-type]
     ],
 )

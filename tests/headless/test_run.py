@@ -280,6 +280,7 @@ class Program:
         self.agent, self.model, _ = scripted_agent(says("hello"))
 
     attaches_names = True
+    takes_documents = True
 
     def leave(self) -> None:
         pass

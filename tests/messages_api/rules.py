@@ -299,6 +299,8 @@ def _images(body: Payload) -> Refusals:
             inner = block.get("content")
             for each in [block, *(inner if isinstance(inner, list) else [])]:
                 source = each.get("source") or {}
+                if each.get("type") == "document" and source.get("type") == "base64":
+                    yield from _pdf(f"messages.{index}.content.0.pdf", source)
                 if each.get("type") != "image" or source.get("type") != "base64":
                     continue
                 where = f"messages.{index}: image.source.base64"
@@ -306,6 +308,16 @@ def _images(body: Payload) -> Refusals:
                     yield bad("R39", f"{where}.media_type: one of {sorted(IMAGE_TYPES)}")
                 if len(source.get("data", "")) > MAX_IMAGE_CHARS:
                     yield bad("R39", f"{where}.data: image exceeds 10 MB maximum")
+
+
+def _pdf(where: str, source: Payload) -> Refusals:
+    if source.get("media_type") != "application/pdf":
+        yield bad("R39", f"{where}.source.base64.media_type: Input should be 'application/pdf'")
+    data = b64decode(source.get("data", ""))
+    if not data.startswith(b"%PDF-"):
+        yield bad("R39", f"{where}.source.base64.data: The PDF specified was not valid.")
+    if b"/Encrypt" in data:
+        yield bad("R39", f"{where}.source.base64.data: The PDF specified is password protected.")
 
 
 def _large_among_many(body: Payload) -> Refusals:

@@ -9,6 +9,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.pdf_files import USUAL_PAGE_TOKENS, document_block
 from agent_cli.contracts.timeline import Block, Json, Success, Usage, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation
@@ -44,6 +45,15 @@ def test_estimate_counts_thinking_and_a_fixed_size_for_each_image() -> None:
 
     assert estimate_tokens([AssistantMessage((thinking,))]) == 100
     assert estimate_tokens([UserMessage.of("u" * 40, [IMAGE])]) == 10 + 1_600
+
+
+def test_estimate_counts_the_pages_of_a_document() -> None:
+    """A model reads each as text and as an image; the title says how many there are."""
+    three = document_block(b"%PDF-", "a.pdf", pages=3)
+    unknown: Block = {**three, "title": "a.pdf"}
+
+    assert estimate_tokens([UserMessage.of("", [three])]) == 3 * USUAL_PAGE_TOKENS
+    assert estimate_tokens([UserMessage.of("", [unknown])]) == 20 * USUAL_PAGE_TOKENS
 
 
 def test_estimate_of_an_empty_conversation_is_zero() -> None:

@@ -12,6 +12,7 @@ from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import in_microdollars
+from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, document_block, pages_of
 from agent_cli.contracts.provider import (
     CountFn,
     Model,
@@ -514,6 +515,7 @@ async def test_cost_limit_is_not_reset_by_an_approval() -> None:
 blocks = st.one_of(
     st.text(max_size=50).map(text_block),
     st.builds(lambda data: {"type": "image", "source": data}, st.text(max_size=50)),
+    st.builds(lambda pages: document_block(b"%PDF-", "a.pdf", pages=pages), st.integers(1, 20)),
 )
 
 
@@ -532,9 +534,9 @@ def test_prompt_never_has_more_tokens_than_its_bound(
         given = [block for message in held.messages for block in message.content]
         texts += [str(block.get("text", "")) for block in given]
         images = sum(block["type"] == "image" for block in given)
-        return (
-            sum(len(text.encode("utf-8", "replace")) for text in texts) + IMAGE_TOKENS_MAX * images
-        )
+        pages = sum(pages_of(block) for block in given)
+        seen = IMAGE_TOKENS_MAX * images + PAGE_TOKENS_MAX * pages
+        return sum(len(text.encode("utf-8", "replace")) for text in texts) + seen
 
     bound = PromptBound()
     assert bound.usage(request).prompt_tokens >= most(request)

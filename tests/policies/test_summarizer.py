@@ -11,6 +11,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.provider import Model, ModelRequest, ReplyStart, Retrying, TextDelta
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.policies.compaction import Summary
@@ -40,7 +41,7 @@ def test_summary_input_shortens_tool_calls_but_not_messages() -> None:
     given: Json = {"path": "p" * 400}
     text = input_of(
         [
-            UserMessage.of("u" * 2_000, [IMAGE]),
+            UserMessage.of("u" * 2_000, [IMAGE, document_block(b"%PDF-", "a.pdf", pages=3)]),
             AssistantMessage((text_block("a" * 2_000), tool_use("read", given))),
             ToolResultMessage("t1", "read", (text_block("h" * 600 + "t" * 300),), is_error=True),
             ToolResultMessage("t2", "grep", (text_block("r" * 700),)),
@@ -49,7 +50,7 @@ def test_summary_input_shortens_tool_calls_but_not_messages() -> None:
     )
 
     expected = (
-        f"<conversation>\nUser: {'u' * 2_000}\n[image]\n\n"
+        f"<conversation>\nUser: {'u' * 2_000}\n[image]\n[document a.pdf (3 pages)]\n\n"
         f"Assistant: {'a' * 2_000}\n"
         f'[calls read with {{"path": "{"p" * 190} [… 212 characters …] ]\n\n'
         f"Error of read: {'h' * 500} [… 200 characters …] {'t' * 200}\n\n"

@@ -12,6 +12,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable
@@ -59,6 +60,28 @@ async def test_image_that_the_api_refuses_does_not_end_the_session(
 
     assert (first.text, second.text, it.waits_s) == ("ok", "ok", [])
     assert [images(each) for each in api.requests] == [["old", "new"], kept, kept]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "messages.0.content.1.pdf.source.base64.data: The PDF specified is password protected.",
+        "Could not process PDF",
+        "messages.0.content.1.document: not supported on this platform",
+    ],
+)
+async def test_pdf_that_the_api_refuses_does_not_end_the_session(said: str) -> None:
+    """The image beside it stays; the model reads how to get the text."""
+    paper = document_block(b"%PDF-1.7", "paper.pdf", pages=3)
+    history = (UserMessage.of("look", [image_block(b"old", "image/png"), paper]),)
+    refusal = error(400, "invalid_request_error", said)
+    async with FakeMessagesApi(refusal, reply("ok"), reply("ok")) as api, asker(api) as it:
+        for _ in range(2):
+            assert (await it.ask(request(*history))).text == "ok"
+
+    kinds = [[part["type"] for part in got.body["messages"][0]["content"]] for got in api.requests]
+    assert kinds == [["text", "image", "document"], *[["text", "image", "text"]] * 2]
+    assert "paper.pdf (3 pages) was left out here: the API refused it" in str(api.requests[1].body)
 
 
 async def test_all_images_are_left_out_if_it_was_not_the_newest() -> None:

@@ -9,11 +9,13 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic import sent_images
 from agent_cli.providers.anthropic.sent_images import (
-    images,
+    media,
+    media_data,
     unsent_images,
     without_large_among_many,
     without_oldest,
@@ -61,19 +63,19 @@ async def test_large_image_among_many_is_replaced_by_a_note() -> None:
 def test_oldest_images_are_left_out_where_all_do_not_fit() -> None:
     """The space freed lasts for several images, so that each changes no earlier part."""
     message = to_api([UserMessage.of("", [screenshot(700)])])[0]
-    (data,) = images(message)
+    (data,) = map(media_data, media(message))
     room = 6 * len(data)
     earlier: list[Block] = []
     changes = 0
     for number in range(1, 20):
         sent = without_oldest([message] * number, room)
-        kept = sum(1 for each in sent for _ in images(each))
+        kept = sum(1 for each in sent for _ in media(each))
         assert min(number, 3) <= kept <= 6
         assert sent[-1] == message
         changes += sent[: len(earlier)] != earlier
         earlier = sent
     assert changes <= 4
-    assert [*images(without_oldest([message], len(data) - 1)[0])] == []
+    assert [*media(without_oldest([message], len(data) - 1)[0])] == []
 
 
 @pytest.mark.parametrize("room", [1, 6, 24])
@@ -81,13 +83,13 @@ def test_images_counted_as_unsent_are_those_that_the_request_leaves_out(
     room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cost of leaving them out is announced before, so both must agree."""
-    (data,) = images(screenshot(700))
+    data = media_data(screenshot(700))
     monkeypatch.setattr(sent_images, "REQUEST_CHARS_MAX", room * len(data))
     for number in (1, 3, 20, 21, 24, 40):
         messages = history(number)
         before = to_api(messages)
         after = without_large_among_many(without_oldest(before, room * len(data)))
-        counts = [[sum(1 for _ in images(each)) for each in sent] for sent in (before, after)]
+        counts = [[sum(1 for _ in media(each)) for each in sent] for sent in (before, after)]
         gone = tuple(one - other for one, other in zip(*counts, strict=True))
 
         assert unsent_images([each.content for each in messages], compat=False) == gone
@@ -107,3 +109,53 @@ def test_size_of_a_photo_behind_its_preview_is_found() -> None:
     content = str(sent[0]["content"])
     assert content.count("[An image of 800×3000 pixels was left out") == 20
     assert content.count("image/jpeg") == 1
+
+
+PAPER = document_block(b"%PDF-1.7 paper", "paper.pdf", pages=3)
+READ_PAPER: tuple[LlmMessage, ...] = (
+    UserMessage.of("read it"),
+    AssistantMessage(({"type": "tool_use", "id": "t1", "name": "read", "input": {}},), "tool_use"),
+    ToolResultMessage("t1", "read", (text_block("[paper.pdf]"), PAPER)),
+)
+
+
+async def test_a_pdf_is_sent_as_a_document() -> None:
+    async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
+        assert (await it.ask(request(*READ_PAPER))).text == "ok"
+
+    assert api.refusals == []
+    assert [*media(api.requests[0].body["messages"][2])] == [PAPER]
+
+
+async def test_a_server_without_documents_reads_a_note_in_place_of_a_pdf() -> None:
+    """A session that is continued with another server must not end with its first request."""
+    async with FakeMessagesApi(reply("ok")) as api, asker(api, compat=True) as it:
+        assert (await it.ask(request(*READ_PAPER))).text == "ok"
+
+    _, note = api.requests[0].body["messages"][2]["content"][0]["content"]
+    assert note == text_block(
+        "[The document paper.pdf (3 pages) was left out here: this server takes no PDF. read with"
+        " pages shows the text of a PDF.]"
+    )
+
+
+def test_old_pdfs_are_left_out_like_old_images() -> None:
+    room = 4 * len(media_data(PAPER))
+    answer = AssistantMessage((text_block("ok"),))
+    messages = [each for _ in range(6) for each in (UserMessage.of("", [PAPER]), answer)]
+
+    sent = without_oldest(to_api(messages), room)
+
+    assert [len([*media(each)]) for each in sent[::2]] == [0, 0, 0, 1, 1, 1]
+    assert "newer ones fill the space" in str(sent[0])
+
+
+def test_pdfs_do_not_count_as_images_among_many() -> None:
+    """Twenty screenshots and a PDF: the API looks at the sides of images only."""
+    messages = [*history(20), UserMessage.of("and", [PAPER])]
+
+    sent = without_large_among_many(to_api(messages))
+
+    assert "left out" not in str(sent)
+    assert unsent_images([each.content for each in messages], compat=False) == (0,) * len(messages)
+    assert sum(unsent_images([each.content for each in messages], compat=True)) == 1

@@ -431,6 +431,7 @@ class Application:
     directories = Directories()
 
     attaches_names = True
+    takes_documents = True
 
     def why_outside(self, path: Path) -> str:
         return ""

@@ -14,7 +14,7 @@ from tests.fakes import calls, says, scripted_agent, texts, tool_use
 from tests.tools.calling import Tools
 
 PARAMETERS = {
-    "read": ["path", "offset", "limit"],
+    "read": ["path", "offset", "limit", "pages"],
     "edit": ["path", "edits"],
     "write": ["path", "content"],
     "bash": ["command", "timeout", "background", "notify", "unsandboxed"],

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
+from agent_cli.contracts.pdf_files import document_block
+from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli_tools.excerpts import SCANNED_BYTES_MAX
+from agent_cli_tools.read import PDF_CHARS_MAX, ReadParameters, read_tool
+from tests.pdf_files import pdf_file
 from tests.tools.calling import Tools
 
 
@@ -242,7 +247,6 @@ async def test_a_large_image_is_shrunk_if_possible(tools: Tools) -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (b"%PDF-1.7\n\0", "pdftotext"),
         (b"PK\x03\x04\0", "unzip"),
         (b"\xff\xfea\0", "iconv"),
         ("漢字".encode("utf-16"), "iconv"),
@@ -256,6 +260,55 @@ async def test_a_binary_file_is_refused_with_a_hint(tools: Tools, raw: bytes, wo
 
     assert text.startswith(f"a is binary, not text: {len(raw)} bytes, ")
     assert words in text
+
+
+async def test_a_pdf_is_shown_as_the_text_of_its_pages(tools: Tools) -> None:
+    """For an API that takes no documents; the next pages are named."""
+    tools.file("a.pdf", pdf_file(["one", "x" * (PDF_CHARS_MAX - 5), "three"]))
+
+    whole = await tools("read", path="a.pdf")
+    rest = await tools("read", path="a.pdf", pages="3-")
+
+    assert whole.text.startswith("[page 1]\none\n[page 2]\nxxx")
+    footer = "[pages 1–2 of 3 as text; go on with pages=3-; figures are not shown]"
+    assert whole.text.splitlines()[-1] == footer
+    assert rest.text == "[page 3]\nthree\n[page 3 of 3 as text; figures are not shown]"
+    assert rest.details == {"kind": "pdf", "path": "a.pdf", "shown": "page 3 of 3 as text"}
+
+
+async def test_a_pdf_is_a_document_for_an_api_that_takes_it(tools: Tools) -> None:
+    data = pdf_file(["one", "two"])
+    path = str(tools.file("a.pdf", data))
+    tool = read_tool(tools.workspace, documents=True)
+
+    result = await tool.execute(
+        "t1", ReadParameters.model_validate({"path": path}), tools.cancel, ToolContext()
+    )
+
+    assert isinstance(result, ToolResult)
+    assert result.content == (
+        text_block("[a.pdf: 2 pages]"),
+        document_block(data, "a.pdf", pages=2),
+    )
+
+
+async def test_a_pdf_that_cannot_be_shown_is_an_error_with_the_reason(tools: Tools) -> None:
+    tools.file("a.pdf", b"%PDF-1.7\n")
+    tools.file("b.txt", "text\n")
+
+    assert "a.pdf cannot be shown: it is damaged (" in await tools.error("read", path="a.pdf")
+    assert "pages is for PDF files" in await tools.error("read", path="b.txt", pages="1")
+
+
+async def test_a_pdf_follows_the_rules_of_every_file(tools: Tools) -> None:
+    """A secret's name, a link to one, another name of one, and a folder outside."""
+    secret = tools.file(".env", pdf_file(["key"]))
+    (tools.root / "link.pdf").symlink_to(".env")
+    os.link(secret, tools.root / "other.pdf")
+
+    for path in (".env", "link.pdf", "other.pdf"):
+        assert "may hold secrets" in await tools.error("read", path=path), path
+    assert "outside" in await tools.error("read", path="/proc/self/root/etc/passwd")
 
 
 @pytest.mark.parametrize(

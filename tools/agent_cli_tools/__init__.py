@@ -29,6 +29,7 @@ def builtin_tools(
     permissions: Literal["ask", "allow"] = "ask",
     result_chars_max: int = 0,
     folds_output: bool = True,
+    documents: bool = False,
 ) -> tuple[Tool, ...]:
     """Return the six built-in tools: read, edit, write, bash, grep and glob.
 
@@ -46,12 +47,13 @@ def builtin_tools(
             no limit.
         folds_output: Whether bash folds progress, repeated lines and passed tests; all of it is
             kept in a file.
+        documents: Whether the model's API takes PDF files; otherwise `read` shows their text.
     """
     held = _sandbox(workspace) if sandbox == "required" else sandbox
     if held is not None:
         workspace.wrote = held.expect
     tools = (
-        read_tool(workspace),
+        read_tool(workspace, documents=documents),
         edit_tool(workspace),
         write_tool(workspace),
         bash_tool(workspace, held, result_chars_max=result_chars_max, folds=folds_output),

@@ -1,4 +1,4 @@
-"""read: show a text file with line numbers, a notebook's cells, a directory's entries, an image."""
+"""read: show a text file with line numbers, a notebook's cells, a directory, an image, a PDF."""
 
 import asyncio
 import os
@@ -13,7 +13,8 @@ from pydantic import Field
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.image_files import image_type
-from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.pdf_files import PDF_BYTES_MAX, is_pdf
+from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.system.fixed_paths import directory_at, names_in
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 LINES_MAX = 2_000
 RESULT_BYTES_MAX = 50 * 1024
 IMAGE_BYTES_MAX = 5 * 1024 * 1024
+# Below what is kept of a result, so that no page is cut.
+PDF_CHARS_MAX = 30_000
 _FOOTER_BYTES = 512
 _ENCODING_NAMES = {"utf-8-sig": "UTF-8 with BOM", "latin-1": "not UTF-8, shown as Latin-1"}
 
 _BINARY_HINTS = (
-    (b"%PDF", "a PDF; try pdftotext in bash"),
     (b"PK\x03\x04", "a zip archive (or an office document); try unzip -l in bash"),
     (b"\x1f\x8b", "gzip data; try zcat in bash"),
     (b"SQLite format 3", "an SQLite database; try sqlite3 in bash"),
@@ -41,7 +43,9 @@ _BINARY_HINTS = (
     (b"\xfe\xff", "UTF-16 text; convert a copy with iconv in bash"),
 )
 
-_DESCRIPTION = "Read a text file (numbered lines, 2000 at once), an image or a directory's entries."
+_DESCRIPTION = (
+    "Read a text file (numbered lines, 2000 at once), image, PDF or a directory's entries."
+)
 
 
 class ReadParameters(Parameters):
@@ -50,15 +54,19 @@ class ReadParameters(Parameters):
     path: str
     offset: int = Field(1, description="first line; negative: from the end")
     limit: int = Field(LINES_MAX, ge=1)
+    pages: str = Field("", description="of a PDF: 3-7")
 
 
-def read_tool(workspace: "Workspace") -> Tool:
-    """Return the tool `read`."""
+def read_tool(workspace: "Workspace", *, documents: bool = False) -> Tool:
+    """Return the tool `read`; *documents*: the model's API takes PDF files as they are."""
 
     async def execute(
         _call_id: str, params: ReadParameters, _cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        return await asyncio.to_thread(_read, workspace, params, on_update)
+        found = await asyncio.to_thread(_read, workspace, params, on_update)
+        if isinstance(found, ToolResult):
+            return found
+        return await _pdf(found, workspace.shown(workspace.resolve(params.path)), params, documents)
 
     return Tool(
         name="read",
@@ -72,7 +80,10 @@ def read_tool(workspace: "Workspace") -> Tool:
     )
 
 
-def _read(workspace: "Workspace", params: ReadParameters, context: ToolContext) -> ToolResult:
+def _read(
+    workspace: "Workspace", params: ReadParameters, context: ToolContext
+) -> ToolResult | bytes:
+    """Return the result; of a PDF its bytes."""
     from agent_cli_tools.excerpts import excerpt  # noqa: PLC0415 - with the first file
 
     path = workspace.resolve(params.path)
@@ -86,6 +97,10 @@ def _read(workspace: "Workspace", params: ReadParameters, context: ToolContext) 
         start = file.read(RESULT_BYTES_MAX)
         if image_type(start):
             return _image(workspace, path, start + file.read(IMAGE_BYTES_MAX))
+        if is_pdf(start):
+            return start + file.read(PDF_BYTES_MAX)
+        if params.pages:
+            raise ToolError("pages is for PDF files; use offset and limit for other files.")
         if looks_binary(start):
             raise ToolError(_binary(workspace.shown(path), start, size))
         # Editable files are read once, so that the remembered content is the one shown.
@@ -239,6 +254,23 @@ def _image(workspace: "Workspace", path: Path, raw: bytes) -> ToolResult:
         (text_block(f"[{shown}: {image.media_type}, {len(raw):,} bytes]"), image.block),
         {"kind": "image", "path": shown, "bytes": len(raw)},
     )
+
+
+async def _pdf(data: bytes, shown: str, params: ReadParameters, documents: bool) -> ToolResult:
+    from agent_cli.attachments.pdfs import pdf_content  # noqa: PLC0415 - with a PDF
+
+    try:
+        found = await pdf_content(
+            data, shown, pages=params.pages, documents=documents, chars_max=PDF_CHARS_MAX
+        )
+    except UsageError as error:
+        raise ToolError(f"{shown} cannot be shown: {error}.") from error
+    details: Json = {"kind": "pdf", "path": shown, "shown": found.measure}
+    if found.document:
+        return ToolResult((text_block(f"[{shown}: {found.measure}]"), found.document), details)
+    more = f"; go on with pages={found.following}" if found.following else ""
+    footer = f"[{found.measure}{more}; figures are not shown]"
+    return ToolResult.of(f"{found.text}\n{footer}", details)
 
 
 def _binary(shown: str, start: bytes, size: int) -> str:

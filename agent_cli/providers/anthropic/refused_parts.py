@@ -10,12 +10,18 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
+from agent_cli.contracts.pdf_files import without_document
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.accepted_history import without_thinking
 from agent_cli.providers.anthropic.betas import Beta, usable
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.sent_images import images, with_notes
+from agent_cli.providers.anthropic.sent_images import (
+    is_document,
+    media,
+    media_data,
+    with_notes,
+)
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.found_tools import without_references
@@ -29,8 +35,12 @@ OPTIONAL_FIELDS: Final = {
     "temperature": "extra_body",
 }
 LEFT_OUT: Final = "[An image was left out here: the API refused it.]"
+REFUSED_DOCUMENT: Final = "the API refused it"
 # "Could not process image", "messages.4.content.0.image.source.base64.data: ... exceed ..."
-_IMAGE: Final = re.compile(r"(?:\bmessages\.(\d+)\b.*)?\bimages?\b", re.DOTALL | re.IGNORECASE)
+# "messages.0.content.0.pdf.source.base64.data: The PDF specified is password protected."
+_MEDIA: Final = re.compile(
+    r"(?:\bmessages\.(\d+)\b.*)?\b(?:images?|(documents?|pdfs?))\b", re.DOTALL | re.IGNORECASE
+)
 # "tools.31.custom.input_schema: JSON schema is invalid. ..."
 _TOOL: Final = re.compile(r"\btools\.(\d+)\.")
 _NAMED_MAX: Final = 5
@@ -47,7 +57,7 @@ class RefusedParts:
         self._connection = connection
         self._betas: set[Beta] = set()
         self._fields: set[str] = set()
-        self._images: set[str] = set()
+        self._media: set[str] = set()
         self._tools: set[str] = set()
         self._image_chars_max = REQUEST_CHARS_MAX
 
@@ -63,7 +73,7 @@ class RefusedParts:
         )
         for name in tuple(self._fields):
             sent.pop(name, None)
-        if self._images:
+        if self._media:
             sent["messages"] = [with_notes(each, self._note) for each in _messages(sent)]
         if self._tools and "tools" in sent:
             sent["tools"] = [each for each in _tools(sent) if _definition(each) not in self._tools]
@@ -106,7 +116,7 @@ class RefusedParts:
             return request
         if blamed := self._blamed(failed, _messages(sent), tries):
             _log.warning("images left out", reason=failed.reason, count=len(blamed))
-            self._images.update(blamed)
+            self._media.update(blamed)
             return request
         if field := self._unknown_field(failed, sent):
             _log.warning("field left out", reason=failed.reason, field=field)
@@ -115,8 +125,9 @@ class RefusedParts:
         return None
 
     def _makes_room(self, failed: CallFailed, sent: dict[str, Json]) -> bool:
-        """Allow half of the images, by their size, from now on; return False without large ones."""
-        chars = sum(len(data) for message in _messages(sent) for data in images(message))
+        """Allow half of the media, by their size, from now on; return False without large ones."""
+        found = (each for message in _messages(sent) for each in media(message))
+        chars = sum(len(media_data(each)) for each in found)
         if chars < _IMAGE_CHARS_MIN:
             return False
         _log.warning("older images left out", reason=failed.reason, chars=chars)
@@ -135,22 +146,27 @@ class RefusedParts:
         return next((key for key in named if key in sent), None)
 
     def _blamed(self, failed: CallFailed, messages: Sequence[Block], tries: int) -> set[str]:
-        """Return the images that the refusal is about: of the message it names, else the newest.
+        """Return the data that the refusal is about: of the message it names, else the newest.
 
-        If that does not help, all of them.
+        If that does not help, of all images, or of all documents.
         """
-        refusal = _IMAGE.search(str(failed))
+        refusal = _MEDIA.search(str(failed))
         if refusal is None:
             return set()
-        found = [set(images(message)) for message in messages]
+        found = [
+            {media_data(each) for each in media(message) if is_document(each) is bool(refusal[2])}
+            for message in messages
+        ]
         named = int(refusal[1]) if refusal[1] else len(found)
         if tries < _NAMED_MAX and named < len(found) and found[named]:
             return found[named]
-        with_images = [each for each in found if each]
-        return {image for each in (with_images if tries else with_images[-1:]) for image in each}
+        with_media = [each for each in found if each]
+        return {data for each in (with_media if tries else with_media[-1:]) for data in each}
 
-    def _note(self, image: str) -> str:
-        return LEFT_OUT if image in self._images else ""
+    def _note(self, block: Block) -> str:
+        if media_data(block) not in self._media:
+            return ""
+        return without_document(block, REFUSED_DOCUMENT) if is_document(block) else LEFT_OUT
 
 
 def _messages(sent: dict[str, Json]) -> list[Block]:

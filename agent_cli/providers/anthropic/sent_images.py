@@ -1,4 +1,4 @@
-"""The images in a request: find them, and put notes in place of some; pure."""
+"""The images and PDFs in a request: find them, and put notes in place of some; pure."""
 
 import base64
 from collections import Counter
@@ -7,6 +7,7 @@ from itertools import count
 from typing import Final
 
 from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_facts
+from agent_cli.contracts.pdf_files import without_document
 from agent_cli.contracts.timeline import Block, Json, text_block
 
 MANY: Final = 20
@@ -17,31 +18,55 @@ _OLD: Final = (
     "[An image was left out here: newer ones fill the space that a request has for images. Read its"
     " file again if it is needed.]"
 )
+_OLD_DOCUMENT: Final = "newer ones fill the space that a request has"
+_NO_DOCUMENTS: Final = "this server takes no PDF"
+_MEDIA: Final = ("image", "document")
 
 
-def images(block: Json) -> Iterator[str]:
-    """Yield the data of the images in a message, or in a block of one."""
+def media(block: Json) -> Iterator[Block]:
+    """Yield the images and documents in a message, or in a block of one."""
     if not isinstance(block, dict):
         return
-    if block.get("type") == "image":
-        yield _data(block)
+    if block.get("type") in _MEDIA:
+        yield block
+        return
     content = block.get("content")
     for each in content if isinstance(content, list) else ():
         # Most blocks are text; the whole history is searched for each request.
-        if isinstance(each, dict) and (each.get("type") == "image" or "content" in each):
-            yield from images(each)
+        if isinstance(each, dict) and (each.get("type") in _MEDIA or "content" in each):
+            yield from media(each)
 
 
-def holds_image(message: Block) -> bool:
-    """Return whether there is an image in *message*."""
-    return next(images(message), None) is not None
+def holds_media(message: Block) -> bool:
+    """Return whether there is an image or a document in *message*."""
+    return next(media(message), None) is not None
 
 
-def with_notes(message: Block, note: Callable[[str], str]) -> Block:
-    """Return *message* with a text in place of each image for whose data *note* returns one."""
+def is_document(block: Block) -> bool:
+    """Return whether a block of `media` is a document."""
+    return block["type"] == "document"
+
+
+def media_data(block: Block) -> str:
+    """Return the data of an image or a document, in base64."""
+    source = block.get("source")
+    return str(source.get("data")) if isinstance(source, dict) else ""
+
+
+def with_notes(message: Block, note: Callable[[Block], str]) -> Block:
+    """Return *message* with a text in place of each of its `media` for which *note* returns one."""
     changed = _with_notes(message, note)
     assert isinstance(changed, dict)
     return changed
+
+
+def without_documents(messages: Sequence[Block]) -> list[Block]:
+    """Return *messages*, with notes in place of documents."""
+
+    def note(block: Block) -> str:
+        return without_document(block, _NO_DOCUMENTS) if is_document(block) else ""
+
+    return [with_notes(each, note) for each in messages]
 
 
 def without_large_among_many(messages: Sequence[Block]) -> list[Block]:
@@ -49,40 +74,50 @@ def without_large_among_many(messages: Sequence[Block]) -> list[Block]:
 
     Source: Messages API, which then accepts at most 2,000 pixels a side, in the whole request.
     """
-    number = sum(1 for message in messages for _ in images(message))
+    number = sum(not is_document(each) for message in messages for each in media(message))
     return [with_notes(each, _too_large) for each in messages] if number > MANY else [*messages]
 
 
 def without_oldest(messages: Sequence[Block], chars_max: int) -> list[Block]:
-    """Return *messages*, with notes in place of the oldest images beyond *chars_max* together.
+    """Return *messages*, with notes in place of the oldest media beyond *chars_max* together.
 
-    Then half of the space is made free, so that the next images change no earlier byte.
+    Then half of the space is made free, so that the next ones change no earlier byte.
     """
-    left_out = _left_out([len(data) for each in messages for data in images(each)], chars_max)
+    sizes = [len(media_data(found)) for each in messages for found in media(each)]
+    left_out = _left_out(sizes, chars_max)
     position = count()
 
-    def note(_data: str) -> str:
-        return _OLD if next(position) < left_out else ""
+    def note(block: Block) -> str:
+        if next(position) >= left_out:
+            return ""
+        return without_document(block, _OLD_DOCUMENT) if is_document(block) else _OLD
 
     return [with_notes(each, note) for each in messages] if left_out else [*messages]
 
 
 def unsent_images(contents: Sequence[Sequence[Block]], *, compat: bool) -> tuple[int, ...]:
-    """Return for each message, given its content, how many of its images a request leaves out.
+    """Return for each message, given its content, how many of its `media` a request leaves out.
 
-    *compat* as in `wire.parameters`, which leaves the same images out.
+    *compat* as in `wire.parameters`, which leaves the same ones out.
     """
-    found = [[data for block in content for data in images(block)] for content in contents]
-    oldest = _left_out([len(data) for each in found for data in each], REQUEST_CHARS_MAX)
-    sizes = [(at, data) for at, each in enumerate(found) for data in each]
-    unsent = Counter(at for at, _data in sizes[:oldest])
-    if not compat and len(kept := sizes[oldest:]) > MANY:
-        unsent.update(at for at, data in kept if _too_large(data))
+    found = [
+        (at, block)
+        for at, content in enumerate(contents)
+        for each in content
+        for block in media(each)
+    ]
+    unsent = Counter(at for at, block in found if compat and is_document(block))
+    found = [(at, block) for at, block in found if not (compat and is_document(block))]
+    oldest = _left_out([len(media_data(block)) for _at, block in found], REQUEST_CHARS_MAX)
+    unsent.update(at for at, _block in found[:oldest])
+    kept = [(at, block) for at, block in found[oldest:] if not is_document(block)]
+    if not compat and len(kept) > MANY:
+        unsent.update(at for at, block in kept if _too_large(block))
     return tuple(unsent[at] for at in range(len(contents)))
 
 
 def _left_out(sizes: Sequence[int], chars_max: int) -> int:
-    """Return the number of images to leave out, from the first; further images never lower it."""
+    """Return the number of media to leave out, from the first; further ones never lower it."""
     first = total = 0
     for at, size in enumerate(sizes):
         total += size
@@ -94,10 +129,12 @@ def _left_out(sizes: Sequence[int], chars_max: int) -> int:
     return first
 
 
-def _with_notes(block: Json, note: Callable[[str], str]) -> Json:
+def _with_notes(block: Json, note: Callable[[Block], str]) -> Json:
     if not isinstance(block, dict):
         return block
-    if block.get("type") == "image" and (text := note(_data(block))):
+    if block.get("type") in _MEDIA:
+        if not (text := note(block)):
+            return block
         marker = {key: block[key] for key in ("cache_control",) if key in block}
         return text_block(text) | marker
     content = block.get("content")
@@ -106,8 +143,8 @@ def _with_notes(block: Json, note: Callable[[str], str]) -> Json:
     return block
 
 
-def _too_large(data: str) -> str:
-    width, height = _pixels(data)
+def _too_large(block: Block) -> str:
+    width, height = (0, 0) if is_document(block) else _pixels(media_data(block))
     if max(width, height) <= MANY_SIDE_MAX:
         return ""
     return (
@@ -125,8 +162,3 @@ def _pixels(data: str) -> tuple[int, int]:
             continue
         return facts.width, facts.height
     return 0, 0
-
-
-def _data(image: Block) -> str:
-    source = image.get("source")
-    return str(source.get("data")) if isinstance(source, dict) else ""

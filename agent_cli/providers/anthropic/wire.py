@@ -38,7 +38,8 @@ from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.output_format import output_format
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import (
-    holds_image,
+    holds_media,
+    without_documents,
     without_large_among_many,
     without_oldest,
 )
@@ -79,7 +80,7 @@ def parameters(
         compat: For servers with only the core of the API: no betas, no cache markers, no metadata,
             and thinking only if a level is requested.
         platform: The platform that serves the model; decides its id, and which features are sent.
-        image_chars_max: Characters that the images together may have.
+        image_chars_max: Characters that images and documents together may have.
         refused: Beta features that the server has refused.
 
     Raises:
@@ -152,10 +153,11 @@ def _conversation(
 
 
 def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: bool) -> list[Block]:
-    if not any(map(holds_image, messages)):
+    if not any(map(holds_media, messages)):
         return [*messages]
-    kept = without_oldest(messages, chars_max)
-    return kept if compat else without_large_among_many(kept)
+    if compat:
+        return without_oldest(without_documents(messages), chars_max)
+    return without_large_among_many(without_oldest(messages, chars_max))
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:

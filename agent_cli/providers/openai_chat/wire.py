@@ -6,15 +6,17 @@ this API takes none back. It cannot load tools later either: `found_tools` has t
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from agent_cli.contracts.pdf_files import without_document
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.found_tools import with_found
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
+_NO_DOCUMENTS: Final = "this API takes no PDF"
 _LEFT_OUT: Final = "[an image, which a tool's answer cannot hold in this API; it follows]"
 
 
@@ -92,13 +94,19 @@ def _user(content: Sequence[Block]) -> Iterator[Json]:
         yield {"role": "user", "content": rest}
 
 
-def _text(part: Mapping[str, Json]) -> str:
-    return _LEFT_OUT if part["type"] == "image" else str(part.get("text", ""))
+def _text(part: Block) -> str:
+    match part["type"]:
+        case "image":
+            return _LEFT_OUT
+        case "document":
+            return without_document(part, _NO_DOCUMENTS)
+        case _:
+            return str(part.get("text", ""))
 
 
-def _part(block: Mapping[str, Json]) -> Json:
+def _part(block: Block) -> Json:
     if block["type"] != "image":
-        return {"type": "text", "text": str(block.get("text", ""))}
+        return {"type": "text", "text": _text(block)}
     source = block["source"]
     assert isinstance(source, dict)
     if source["type"] == "url":

@@ -159,6 +159,8 @@ def outcome_of(details: Json) -> str:
         case {"kind": "read", "lines": int(lines), "total": int(total)}:
             shown = "" if lines == total else f"{lines:,} of "
             return f"{shown}{counted(total, 'line')}"
+        case {"kind": "pdf", "shown": str(shown)}:
+            return shown
         case {"kind": "search", "matches": int(matches)}:
             return counted(matches, "match", "matches")
         case {"agent": str(), "rounds": int(rounds), **more}:

@@ -9,6 +9,7 @@ import pytest
 from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.found_tools import CALL_FOUND, reference_to
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
+from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
@@ -18,7 +19,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
 )
-from agent_cli.contracts.timeline import Json, Usage, text_block
+from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.tooling import INVALID_JSON, ToolSpec
 from agent_cli.providers.openai_chat.connection import API, ChatConnection
 from agent_cli.providers.openai_chat.provider import OpenAIChat
@@ -151,6 +152,28 @@ async def test_arguments_that_are_no_json_are_marked_for_refusal() -> None:
 
     assert reply.stop_reason == "max_tokens"
     assert reply.content[0]["input"] == {INVALID_JSON: '{"pa'}
+
+
+async def test_a_pdf_of_another_provider_is_a_note() -> None:
+    """A session that is continued here keeps its history; this API takes no PDF."""
+    paper = document_block(b"%PDF-", "a.pdf", pages=3)
+    call: Block = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
+    history = (
+        UserMessage.of("look", [paper]),
+        AssistantMessage((call,), "tool_use"),
+        ToolResultMessage("c1", "read", (text_block("[a.pdf: 3 pages]"), paper)),
+    )
+
+    with chat_server(text("ok")) as server:
+        await asked(server, replace(REQUEST, system=(), messages=history))
+
+    note = (
+        "[The document a.pdf (3 pages) was left out here: this API takes no PDF. read with pages"
+        " shows the text of a PDF.]"
+    )
+    user, _, result = server.received[0]["messages"]
+    assert user["content"] == [{"type": "text", "text": "look"}, {"type": "text", "text": note}]
+    assert result["content"] == f"[a.pdf: 3 pages]\n{note}"
 
 
 async def test_history_with_calls_and_images_has_the_form_of_this_api() -> None:
