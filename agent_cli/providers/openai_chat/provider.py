@@ -27,6 +27,7 @@ from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _log = logger(__name__)
 
 
 class OpenAIChat:
-    """Streams replies; each call opens its own connection, so that any event loop may ask."""
+    """Streams replies; each event loop that asks has its own connections, which end with it."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class OpenAIChat:
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
         self._shared = shared
+        self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply; see `provider.Provider`.
@@ -89,7 +91,23 @@ class OpenAIChat:
         return False
 
     async def aclose(self) -> None:
-        """Close nothing: no connection outlives its call."""
+        """Close the running loop's connections; the next request opens others."""
+        if pool := self._pools.pop(asyncio.get_running_loop(), None):
+            await pool.closing.aclose()
+
+    async def _http(self) -> "httpx2.AsyncClient":
+        """Return the running loop's connections."""
+        loop = asyncio.get_running_loop()
+        for other in [each for each in tuple(self._pools) if each.is_closed()]:
+            self._pools.pop(other, None)
+        if loop not in self._pools:
+            from agent_cli.providers.transport import http_client  # noqa: PLC0415 - as below
+
+            http = http_client(self._connection, self._connection.endpoint)
+            # The loop closes its asynchronous generators when `asyncio.run` ends.
+            self._pools[loop] = pool = _Pool(http, _open_until_closed(http))
+            await anext(pool.closing)
+        return self._pools[loop].http
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         where = self._connection
@@ -97,7 +115,8 @@ class OpenAIChat:
         limit = ProgressLimit(where.stall_timeout_s, shown)
         async with AsyncExitStack() as stack:
             with limit:
-                opened = await stack.enter_async_context(_posted(request, where, shown))
+                posted = _posted(await self._http(), request, where, shown)
+                opened = await stack.enter_async_context(posted)
             if opened.content_type.startswith(_PAGES):
                 raise not_the_api(shown, opened.content_type, REMEDIES.address, _API)
             building = ChatReply(request.model.id, opened.request_id, where.price)
@@ -128,13 +147,27 @@ class OpenAIChat:
         yield ReplyEnd(reply)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The connections of one event loop; `closing` closes them with it."""
+
+    http: "httpx2.AsyncClient"
+    closing: AsyncGenerator[None]
+
+
+async def _open_until_closed(http: "httpx2.AsyncClient") -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await http.aclose()
+
+
 @asynccontextmanager
 async def _posted(
-    request: ModelRequest, where: ChatConnection, shown: str
+    http: "httpx2.AsyncClient", request: ModelRequest, where: ChatConnection, shown: str
 ) -> AsyncGenerator["OpenReply"]:
     from agent_cli.providers.transport import (  # noqa: PLC0415 - loads the HTTP library
         Address,
-        http_client,
         open_reply,
     )
 
@@ -150,18 +183,15 @@ async def _posted(
         variable=REMEDIES.address,
         request_id="x-request-id",
     )
-    async with (
-        http_client(where, where.endpoint) as http,
-        open_reply(
-            http,
-            address,
-            where,
-            headers=headers,
-            body=encoded(body(request, is_openai=where.is_openai)),
-            refusal=lambda response: _refusal(response, request, where),
-            on_sent=where.on_sent,
-        ) as opened,
-    ):
+    async with open_reply(
+        http,
+        address,
+        where,
+        headers=headers,
+        body=encoded(body(request, is_openai=where.is_openai)),
+        refusal=lambda response: _refusal(response, request, where),
+        on_sent=where.on_sent,
+    ) as opened:
         yield opened
 
 

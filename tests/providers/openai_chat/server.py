@@ -36,6 +36,7 @@ class ChatServer:
     script: list[Stream | Failure]
     received: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     headers: list[Mapping[str, str]] = field(default_factory=list[Mapping[str, str]])
+    connections_made: int = 0
 
 
 def chunk(delta: Mapping[str, Any], finish: str | None = None) -> Chunk:
@@ -70,6 +71,12 @@ def chat_server(*script: Stream | Failure) -> Generator[ChatServer]:
     state = ChatServer("", list(script))
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay open
+
+        def setup(self) -> None:
+            super().setup()
+            state.connections_made += 1
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             state.received.append(body)
@@ -98,6 +105,7 @@ def chat_server(*script: Stream | Failure) -> Generator[ChatServer]:
             """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.block_on_close = False  # it would wait for connections that a client keeps
     state.url = f"http://127.0.0.1:{server.server_port}/v1"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

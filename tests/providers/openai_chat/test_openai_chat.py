@@ -1,5 +1,6 @@
 """The provider of the Chat Completions API, against a server over HTTP."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -53,7 +54,10 @@ async def asked(
 
     connection = ChatConnection(base_url=server.url, api_key="sk-1", **options)
     provider = OpenAIChat(connection, RetryPolicy(max=1), sleep=sleep)
-    return [event async for event in provider.stream(request)]
+    try:
+        return [event async for event in provider.stream(request)]
+    finally:
+        await provider.aclose()
 
 
 def reply_of(events: list[StreamEvent]) -> Reply:
@@ -337,3 +341,19 @@ def test_query_of_the_base_url_stays_behind_the_path() -> None:
     connection = ChatConnection(base_url="https://host/v1/?api-version=1&key=a/b")
 
     assert connection.endpoint == "https://host/v1/chat/completions?api-version=1&key=a/b"
+
+
+def test_connection_is_reused_within_an_event_loop_and_ends_with_it() -> None:
+    """No new handshake, and no new reading of certificates, for each turn."""
+    with chat_server(*[text("yes")] * 5) as server:
+        provider = OpenAIChat(ChatConnection(base_url=server.url, api_key="sk-1"))
+
+        async def ask(times: int) -> None:
+            for _ in range(times):
+                assert reply_of([event async for event in provider.stream(REQUEST)])
+
+        asyncio.run(ask(3))
+        assert server.connections_made == 1
+        asyncio.run(ask(2))
+
+    assert server.connections_made == 2
