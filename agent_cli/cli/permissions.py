@@ -137,7 +137,7 @@ def _lines(
     startup: StartupContext, decision: Decision, report: Report, mode: str
 ) -> Iterator[tuple[str, str]]:
     if decision.is_attempted:
-        yield "verdict", "allow"
+        yield "verdict", "allow if it only reads, else ask"
         yield "why", f"runs read-only first; if that is refused, it asks: {decision.why}"
     else:
         yield "verdict", _VERDICTS[type(decision.verdict)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.added_plugins.options import PluginOption, values_of
-from agent_cli.added_plugins.plugin import AddedPlugin, read_plugin
+from agent_cli.added_plugins.plugin import ROOT, AddedPlugin, read_plugin
 from agent_cli.added_plugins.sources import Source, fetch, source_of
 from agent_cli.added_plugins.store import Pin, PluginStore, contents_of, digest_of
 from agent_cli.app.arguments import Arguments
@@ -222,10 +222,9 @@ def described(plugin: AddedPlugin, *, whole: bool = True) -> Iterator[str]:
             for effect in agent_effects(file) if kind == "agents" else ():
                 yield f"    {effect}"
     written = [WrittenHooks(event, group, file) for event, group, file in plugin.hooks]
-    for effect in hook_effects(written):
-        yield f"  {effect}"
-    for effect in server_effects(plugin.servers):
-        yield f"  {effect}"
+    for effect in (*hook_effects(written), *server_effects(plugin.servers)):
+        # The folder that is shown before it is added is not the one that stays.
+        yield f"  {effect.replace(str(plugin.root), f'${{{ROOT}}}')}"
     for option in plugin.options:
         needed = [word for word in ("required", "secret") if getattr(option, f"is_{word}")]
         about = f": {option.description}" if option.description else ""

@@ -29,9 +29,18 @@ def field_block(text: str, name: str) -> str:
     found = _FRONT_MATTER.match(text)
     lines: list[str] = []
     for key, line, is_first in _lines(found[1] or "" if found else ""):
-        if key.strip().lower() == name.lower():
+        if key.lower() == name.lower():
             lines = [line] if is_first else [*lines, line]
     return "\n".join(lines)
+
+
+def unread_line(text: str) -> str:
+    """Return the first line of the front matter of *text* that is no `name: value`, or ""."""
+    found = _FRONT_MATTER.match(text)
+    lines = (found[1] or "" if found else "").splitlines()
+    read = {line for _, line, _ in _lines("\n".join(lines))}
+    unread = (each for each in lines if each not in read and each.strip()[:1] not in ("", "#"))
+    return next(unread, "")
 
 
 def model_name(text: str) -> str:
@@ -57,7 +66,7 @@ def _lines(front_matter: str) -> Iterator[tuple[str, str, bool]]:
         if (line[:1].isspace() or line.startswith("- ")) and key:
             yield key, line, False
         elif ":" in line:
-            key = line.partition(":")[0]
+            key = line.partition(":")[0].strip()
             yield key, line, True
 
 

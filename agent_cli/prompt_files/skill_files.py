@@ -18,6 +18,7 @@ SKILLS_MAX = 100
 FILES_MAX = 50
 _ENTRIES_MAX = 1000
 DESCRIPTION_CHARS_MAX = 300
+_SHOWN_CHARS = 60
 FILE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -132,7 +133,8 @@ def read_skill(path: Path) -> Skill:
     if not file.is_relative_to(around):
         raise ValueError("it leads out of its folder")
     with path.open(encoding="utf-8", errors="replace") as stream:
-        fields, _ = front_matter.split(stream.read(FILE_BYTES_MAX))
+        text = stream.read(FILE_BYTES_MAX)
+    fields, _ = front_matter.split(text)
     if fields is None:
         raise ValueError("it does not begin with front matter between two lines of ---")
     written, description = fields.get("name", ""), fields.get("description", "")
@@ -142,7 +144,9 @@ def read_skill(path: Path) -> Skill:
         named = written or path.parent.name
         raise ValueError(f"its name {named!r} may hold only lowercase letters, digits, - and _")
     if not description:
-        raise ValueError("it has no description")
+        unread = front_matter.unread_line(text)
+        cause = f"; {unread[:_SHOWN_CHARS]!r} is no line of the form name: value" if unread else ""
+        raise ValueError(f"it has no description{cause}")
     model = front_matter.model_name(fields.get("model", ""))
     is_users = fields.get("disable-model-invocation", "").lower() in ("true", "yes", "on", "1")
     return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model, is_users)

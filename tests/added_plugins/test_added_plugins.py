@@ -106,8 +106,9 @@ def test_added_plugin_is_shown_whole_and_its_parts_work(
         "agent agents/clerk.md",
         "skill skills/tax/SKILL.md",
         "command commands/open.md",
-        "hooks/guard.py; it gets this session's calls or messages (hook, PreToolUse Bash)",
-        "s.py (MCP server stock)",
+        "python3 ${CLAUDE_PLUGIN_ROOT}/hooks/guard.py; it gets this session's calls or messages"
+        " (hook, PreToolUse Bash)",
+        "${CLAUDE_PLUGIN_ROOT}/s.py (MCP server stock)",
         "shop 1.0: sells things",
         "brings themes, which nothing here uses",
         "brings lspServers, which nothing here uses",

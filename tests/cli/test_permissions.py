@@ -47,7 +47,7 @@ def test_permissions_explain_names_the_rule_its_line_and_each_command() -> None:
     [
         (("bash", "ls | sort"), "allow", "only reads"),
         (("bash", "echo x > out.txt"), "ask", "writes out.txt"),
-        (("bash", "expr 1 + 2"), "allow", "runs read-only first"),
+        (("bash", "expr 1 + 2"), "allow if it only reads, else ask", "runs read-only first"),
         (("bash", '{"command": "ls", "unsandboxed": true}'), "ask", "outside the sandbox"),
         (("read", "a.txt"), "allow", "only reads"),
         (("grep", "src"), "allow", "only reads"),

@@ -118,6 +118,7 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
     skill(project, "bare", "no front matter")
     skill(project, "LOUD", "---\nname: LOUD!\ndescription: x\n---\n")
     skill(project, "mute", "---\nname: mute\n---\n")
+    skill(project, "typo", "---\n# ours\nname: typo\ndescription Fill in forms\n---\n")
     (tmp_path / "SKILL.md").write_text("---\nname: out\ndescription: x\n---\n")
     (project / "out").symlink_to(tmp_path)
     warnings: list[str] = []
@@ -136,13 +137,15 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
         "bare/SKILL.md is not used: it does not begin with front matter between two lines of ---",
         "mute/SKILL.md is not used: it has no description",
         "out/SKILL.md is not used: it leads out of its folder",
+        "typo/SKILL.md is not used: it has no description; 'description Fill in forms' is no line"
+        " of the form name: value",
     ]
 
 
 async def test_skill_whose_name_is_a_title_is_called_by_its_folder(tmp_path: Path) -> None:
     """As published ones are written; a name may also be missing."""
     skill(tmp_path, "hook-rules", "---\nname: Writing Hook Rules\ndescription: Rules\n---\n")
-    skill(tmp_path, "bare", "---\ndescription: Nameless\n---\n")
+    skill(tmp_path, "bare", "---\ndescription : Nameless\n---\n")
     run = Contributing([skills([tmp_path], warn=print)], says("a"))
     await run.prompt()
 
