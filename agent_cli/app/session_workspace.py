@@ -1,6 +1,7 @@
 """The directories that a session works in, and the rights of its tools there."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -156,7 +157,7 @@ def _snapshots(
         changes,
         only_reads=only_reads,
         is_foreign=lambda tool: tool.startswith("mcp__"),
-        watched=watched if limits.commands != "off" else None,
+        watched=watched if limits.commands != "off" and sys.platform == "linux" else None,
         keep_days=limits.keep_days,
         bytes_max=round(limits.max_gb * 1_000_000_000),
     )

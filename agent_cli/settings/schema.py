@@ -156,7 +156,7 @@ class UndoSettings(NamedTuple):
     Commands that `leave_out` names are not watched; with "auto", nor those that may gain rights.
     """
 
-    commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "off"
+    commands: Annotated[CommandUndo, choice(*get_args(CommandUndo), user_only=True)] = "auto"
     max_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 100
     ask_beyond_files: Annotated[int, whole(0, 1_000_000, "files")._replace(user_only=True)] = 20
     ask_beyond_mb: Annotated[float, number(0, 1_000_000, "MB")._replace(user_only=True)] = 50

@@ -221,7 +221,7 @@ def test_question_says_why_the_undo_would_not_cover_a_command(
     assert (
         unkept(limits, "ls") == "/undo does not cover commands here: the kernel is older than 5.0"
     )
-    assert unkept(UndoSettings(), "make all") == ""
+    assert unkept(UndoSettings(commands="off"), "make all") == ""
 
 
 async def test_why_the_undo_would_not_cover_a_command_stands_in_its_question(

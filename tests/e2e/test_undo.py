@@ -31,7 +31,6 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
             *options,
             script="change mine\nchange more\n/diff run\n",
             api=api,
-            AGENT_CLI_UNDO__COMMANDS="auto",
         )
         Path("mine.txt").write_text("two, and mine\n")
         second = agent_cli(
@@ -39,7 +38,6 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
             "--continue",
             script="/undo\n/undo\nhello\nyou\n",
             api=api,
-            AGENT_CLI_UNDO__COMMANDS="auto",
         )
         told = [str(request.body["messages"]) for request in api.requests[-2:]]
 
@@ -145,8 +143,7 @@ def test_command_that_deletes_much_is_refused_without_a_person_and_asked_about_w
     for number in range(8):
         Path(f"f{number}").touch()
     removing = reply(tool_use("bash", {"command": "sh clean.sh"}))
-    more = {"AGENT_CLI_UNDO__COMMANDS": "auto"}
-    more["AGENT_CLI_UNDO__ASK_BEYOND_FILES"] = "5"
+    more = {"AGENT_CLI_UNDO__ASK_BEYOND_FILES": "5"}
     options = ("--permission-mode", "auto-edit")
     with serve_in_thread(removing, reply(text("Done.")), removing, reply(text("Well."))) as api:
         run = agent_cli("-p", "go", "--output-format", "json", *options, api=api, **more)

@@ -790,25 +790,21 @@ ROWS = (
         True,
     ),
     Row("sandbox.mode", 'sandbox.mode = "off"', outside_is_written, True),
-    Row("undo.commands", 'undo.commands = "auto"', changes_are_kept, True),
+    Row("undo.commands", 'undo.commands = "off"', changes_are_kept, False),
     Row(
         "undo.leave_out",
         'undo.leave_out = ["touch *"]',
         changes_are_kept,
         False,
-        base='undo.commands = "auto"\n',
     ),
     Row(
         "undo.max_mb",
         "undo.max_mb = 0",
         file_is_copied,
         False,
-        base='undo.commands = "auto"\n',
     ),
     *(
-        Row(
-            f"undo.{key}", f"undo.{key} = 1", code_of_a_deletion, 3, base='undo.commands = "auto"\n'
-        )
+        Row(f"undo.{key}", f"undo.{key} = 1", code_of_a_deletion, 3)
         for key in ("ask_beyond_files", "ask_beyond_mb")
     ),
     *(
@@ -817,7 +813,6 @@ ROWS = (
             f"undo.{key} = {value}",
             old_record_stays(key),
             False,
-            base='undo.commands = "auto"\n',
         )
         for key, value in (("keep_days", "1"), ("max_gb", "0.001"))
     ),
