@@ -1,10 +1,9 @@
 """Send the schema of the answer with the requests of one agent; a `stream_fn` around another."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn, closable
+from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn
 from agent_cli.contracts.timeline import Json
 
 
@@ -20,10 +19,8 @@ class AnswerFormat:
         self._ask = stream
         self.schema: Mapping[str, Json] | None = None
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Stream one reply, as the function within; see `provider.Provider`."""
         if self.schema is not None:
             request = replace(request, output_schema=dict(self.schema))
-        async with aclosing(closable(self._ask(request))) as events:
-            async for event in events:
-                yield event
+        return self._ask(request)

@@ -269,7 +269,9 @@ async def open_reply(
                 await response.aread()
                 raise refusal(response)
             content_type = response.headers.get("content-type", "")
-            yield OpenReply(response.aiter_bytes(), content_type, request_id, options.redact)
+            is_packed = "content-encoding" in response.headers
+            chunks = response.aiter_bytes() if is_packed else response.aiter_raw()
+            yield OpenReply(chunks, content_type, request_id, options.redact)
     except httpx2.RequestError as error:
         if sent:
             raise broken_reply(error, options, request_id) from error
