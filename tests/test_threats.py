@@ -48,6 +48,10 @@ THREATS = {
     ),
     25: "a command that runs read-only before anybody is asked",
     26: "a call worded so that the judge of the mode auto says yes",
+    27: (
+        "a token that answers a question: forged, replayed, late, for another call, or in the hands"
+        " of the repository"
+    ),
 }
 _NAMED = re.compile(r"\bthreats? ((?:\d+(?:, | and )?)+)", re.IGNORECASE)
 _INTERNAL = (

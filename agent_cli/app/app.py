@@ -69,6 +69,7 @@ class App:
         self.sessions = bench.sessions
         self.permissions = bench.place.permissions
         self.hooks = bench.hooks
+        self.remote_answers = bench.hooks.answers
         self.jobs = bench.jobs
         self.goals: GoalsPort = bench.goal
         self.receipts = bench.receipts.to_json

@@ -42,6 +42,7 @@ class Arguments(NamedTuple):
         time_limit_s, tokens_max, output_dir, json_schema: Options of one run of `-p`; in a batch
             they hold for each run, and the output directory for all of them.
         require_check: Option of one run of `-p`: the command that must exit with 0.
+        park: Option of one run of `-p`: its questions wait for an answer.
         jobs, budget_usd: Options of a batch: parallel runs, and the limit of cost of all tasks.
         retries, outage_wait_s, retry_failed: Options of a batch: how often a task is run again, how
             long an outage is waited for, whether tasks that failed earlier are run again.
@@ -68,6 +69,7 @@ class Arguments(NamedTuple):
     output_dir: Path | None = None
     json_schema: Path | None = None
     require_check: str | None = None
+    park: bool | None = None
     jobs: int | None = None
     budget_usd: float | None = None
     retries: int | None = None

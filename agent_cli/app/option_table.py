@@ -138,6 +138,7 @@ OPTIONS = {
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
     "--require-check": OptionEntry(Takes.VALUE, "require_check", convert=_check),
+    "--park": OptionEntry(Takes.NOTHING, "park"),
     "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_jobs),
     "--retries": OptionEntry(Takes.VALUE, "retries", convert=_retries),
     "--wait": OptionEntry(Takes.VALUE, "outage_wait_s", convert=_wait),
@@ -219,7 +220,7 @@ ONE_RUN = (
     ("--json-schema", "json_schema"),
 )
 # Options of one run of `-p` that a batch does not have.
-ONE_PROMPT = (("--require-check", "require_check"),)
+ONE_PROMPT = (("--require-check", "require_check"), ("--park", "park"))
 # Options of a batch, and the fields they fill.
 BATCH = (
     *(("--jobs", "jobs"), ("--budget", "budget_usd")),
@@ -276,6 +277,7 @@ COMMANDS = {
     ),
     "sessions approve": CommandEntry("ID [CALL]", 1, 2, completes=(SESSIONS,)),
     "sessions reject": CommandEntry("ID [CALL] [REASON]", 1, 3, completes=(SESSIONS,)),
+    "answer": CommandEntry("TOKEN", 1, 1),
     "permissions explain": CommandEntry("TOOL INPUT [--json]", 2, 2, switches=("json",)),
     "batch": CommandEntry("TASKS.jsonl", 1, 1, completes=(FILES,)),
     "acp": CommandEntry(""),

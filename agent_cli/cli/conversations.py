@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import CHOOSE_SESSION
@@ -22,6 +22,7 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
+    from agent_cli.cli.sessions import CallDecision
 
 
 def open_repl(arguments: Arguments) -> int:
@@ -82,6 +83,8 @@ def _run_once(folder: SessionFolder, *, piped: bool) -> int:
     with failure_kept(options.output_dir):
         prompt = (arguments.prompt or "-") if piped else prompt_of(arguments)
         startup = ready(arguments, may_ask=False, copy_of=folder.copy_of)
+        if arguments.park and not startup.loaded.settings.session.enabled:
+            raise UsageError("--park needs a session that can wait: remove --no-session")
     running = headless.run(
         prompt,
         _builder(startup, one_shot=True),
@@ -95,15 +98,48 @@ def _run_once(folder: SessionFolder, *, piped: bool) -> int:
 def decide(arguments: Arguments) -> int:
     """Approve or reject a waiting call, and continue its session."""
     from agent_cli.cli.sessions import CallDecision, require_workspace  # noqa: PLC0415
-    from agent_cli.headless import run as headless  # noqa: PLC0415
 
     session_id, *rest = arguments.operands
-    opening = arguments._replace(resume=session_id, continue_session=False, fork=None)
-    startup = ready(opening, may_ask=False)
+    verdict: Literal["approve", "reject"]
+    verdict = "approve" if arguments.command.endswith("approve") else "reject"
+    startup = ready(_going_on(arguments, session_id), may_ask=False)
     require_workspace(session_id, startup.workspace)
-    decision = CallDecision("approve" if arguments.command.endswith("approve") else "reject", *rest)
+    return _continued(CallDecision(verdict, *rest), startup)
+
+
+def _going_on(arguments: Arguments, session_id: str) -> Arguments:
+    """Return *arguments* with which a session goes on; a further question waits as the first."""
+    return arguments._replace(resume=session_id, continue_session=False, fork=None, park=True)
+
+
+def _continued(decision: "CallDecision", startup: StartupContext) -> int:
+    from agent_cli.headless import run as headless  # noqa: PLC0415
+
     running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
     return run_loop(running)
+
+
+def answer(arguments: Arguments) -> int:
+    """Give the answer of a token, to the program that asks or to a session that waits.
+
+    Raises:
+        UsageError: The token is not valid, or what it answers does not wait any more.
+    """
+    from agent_cli.cli.remote_answer import RemoteAnswer  # noqa: PLC0415 - rare
+    from agent_cli.cli.sessions import CallDecision  # noqa: PLC0415
+
+    given = RemoteAnswer.of(arguments.operands[0])
+    if given.is_taken():
+        print(f"{given.sentence}: the open session goes on", file=sys.stderr)
+        return 0
+    given.enter_workspace()
+    startup = ready(_going_on(arguments, given.session_id), may_ask=False)
+    given.require_terms(startup)
+    print(f"{given.sentence}: the session goes on here", file=sys.stderr)
+    decision = CallDecision(
+        given.verdict, given.call_id, given.reason, require=given.require_waiting
+    )
+    return _continued(decision, startup)
 
 
 def play_demo(_arguments: Arguments) -> int:

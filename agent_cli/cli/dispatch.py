@@ -6,7 +6,7 @@ from collections.abc import Callable
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.complaint import print_complaint
-from agent_cli.cli.conversations import decide, open_repl, play_demo, print_answer
+from agent_cli.cli.conversations import answer, decide, open_repl, play_demo, print_answer
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
 
@@ -175,6 +175,7 @@ COMMANDS: dict[str, Callable[[Arguments], int]] = {
         _sessions,
     ),
     **dict.fromkeys(("sessions approve", "sessions reject"), decide),
+    "answer": answer,
     "replay": _sessions,
     "permissions explain": _explain,
     "acp": serve_editor,

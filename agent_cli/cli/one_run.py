@@ -34,7 +34,8 @@ def run_options(arguments: Arguments) -> RunOptions:
 
             schema = OutputSchema.read(arguments.json_schema)
     limits = RunLimits(arguments.time_limit_s, arguments.tokens_max)
-    return RunOptions(limits, schema, directory, arguments.require_check or "")
+    check = arguments.require_check or ""
+    return RunOptions(limits, schema, directory, check, parks=bool(arguments.park))
 
 
 def _redactor() -> "Redactor":

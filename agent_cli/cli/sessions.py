@@ -22,6 +22,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import branch_points
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.export import Format, export
@@ -31,7 +32,7 @@ from agent_cli.session_store.search import search
 from agent_cli.session_store.transcript import transcript
 from agent_cli.session_store.verify import verify
 from agent_cli.system import paths
-from agent_cli.system.records import dataclass
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
 from agent_cli.terminal.confirmation import confirmed
@@ -231,6 +232,9 @@ class CallDecision:
     verdict: Literal["approve", "reject"]
     tool_call_id: str | None = None
     reason: str | None = None
+    require: Callable[[Conversation], None] = field(
+        default=lambda _conversation: None, kw_only=True
+    )
 
     async def __call__(self, agent: Agent) -> RunResult:
         """Record the decision and continue the run; an earlier decision about a call stays.
@@ -238,7 +242,9 @@ class CallDecision:
         Raises:
             ConversationError: There is no such call.
             SessionError: Several calls wait and none is named, or none waits.
+            UsageError: `require` does not allow it.
         """
+        self.require(agent.conversation)
         call = agent.conversation.call(self.tool_call_id or _only_question(agent))
         if call not in agent.conversation.questions():
             became = call.decision or "never asked about"

@@ -156,6 +156,16 @@ class Rejected:
 Decision: TypeAlias = Approved | Rejected
 
 
+class RemoteAnswersPort(Protocol):
+    """Port to answers that a person gives elsewhere, with a token that a hook of theirs got."""
+
+    is_awaited: bool
+
+    def take(self, calls: Sequence[ToolCall]) -> tuple[str, Decision] | None:
+        """Return the id of one of *calls* that was answered, and the decision; looks at files."""
+        ...
+
+
 class CallDialogs(Protocol):
     """Port by which a front end decides about calls of subagents."""
 

@@ -79,13 +79,15 @@ class LimitWatch:
 class RunOptions:
     """Options of one run: limits, the form of its answer, the output directory, and a check.
 
-    The run goes on until `require_check`, a command, exits with 0; "" is none.
+    The run goes on until `require_check`, a command, exits with 0; "" is none. With `parks` it ends
+    at a question, which waits for a decision; else the call is declined.
     """
 
     limits: RunLimits = field(default_factory=RunLimits)
     schema: "OutputSchema | None" = None
     output_dir: "OutputDir | None" = None
     require_check: str = ""
+    parks: bool = False
 
     def answer_check(self) -> "AnswerCheck | None":
         """Return the check of the answer; None without a schema."""

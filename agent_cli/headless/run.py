@@ -189,6 +189,8 @@ class _HeadlessRun:
         if agent.conversation.waiting:
             return  # an earlier question: this run must not answer it, not even by rejecting
         self._note(await agent.prompt(message, model=model))
+        if self._options.parks:
+            return
         while self._outcome.stop_reason == "waiting_for_approval" and not self._is_stopped:
             for call in agent.conversation.questions():
                 if self._refusals == REFUSALS_MAX:

@@ -63,6 +63,8 @@ class Hook:
         opens: Whether the action goes ahead if the hook cannot run.
         outside: Whether the user wants it to run outside the sandbox in any case; of no effect
             in a file of the workspace.
+        answers: Whether it gets signed answers to the question that it tells of; of no effect for
+            any hook but a Notification of the user's own.
         status: The text to show while it runs.
         origin: The file that defines it.
         is_project: Whether a file of the workspace defines it.
@@ -96,6 +98,7 @@ class Hook:
     opens: bool = False
     status: str = ""
     outside: bool = False
+    answers: bool = False
     origin: str = ""
     is_project: bool = False
     root: str = ""
@@ -205,6 +208,7 @@ class _Written(BaseModel):
     rewakesummary: str = ""
     onfailure: Literal["block", "allow", "continue"] = "block"
     sandbox: bool = True
+    answers: bool = False
     statusmessage: str = ""
     shell: Literal["bash"] = "bash"
 
@@ -220,6 +224,8 @@ class _Written(BaseModel):
             raise ValueError(f"a hook of the type {self.type} needs a prompt")
         if self.type == "mcp_tool" and not (self.server and self.tool):
             raise ValueError("a hook of the type mcp_tool needs a server and a tool")
+        if self.answers and self.type not in ("command", "http"):
+            raise ValueError("answers are for hooks of the types command and http")
         return self
 
 
@@ -338,6 +344,7 @@ def _hook(base: Hook, each: object) -> Hook:
         wake_summary=written.rewakesummary,
         status=written.statusmessage,
         outside=not (written.sandbox or base.is_foreign),
+        answers=written.answers and base.event == "Notification" and not base.is_foreign,
         ignored=tuple(key for key in folded if key not in _KEYS),
     )
 

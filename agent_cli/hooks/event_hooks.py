@@ -72,6 +72,7 @@ RECORDED: Final = "hook"
 """The kind of the session's notes about hooks that ran."""
 
 _GRACE_S: Final = 2.0
+_ANSWERABLE_S: Final = 30.0
 
 
 class EventHooks:
@@ -99,6 +100,7 @@ class EventHooks:
         self._runs = runs
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[object]] = set()
+        self._awaited: set[asyncio.Task[object]] = set()
         self._is_open = False
         self._unrecorded: list[Ran] = []
         runs.record = self._record
@@ -111,6 +113,8 @@ class EventHooks:
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
+        if self._awaited:  # who is away has to learn of the question
+            await asyncio.wait(self._awaited, timeout=_ANSWERABLE_S)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_GRACE_S)
         self._is_open = False
@@ -144,6 +148,29 @@ class EventHooks:
         answer = await self._runs.run(wanted, self.payloads.payload(event, **more), matched)
         self.heard(answer)
         return answer
+
+    def gets_answers(self, event: str, matched: str) -> bool:
+        """Return whether a hook that runs at *event* may pass signed answers on."""
+        return any(hook.answers for hook in self._runs.matching(event, (matched,)))
+
+    def tell_answerable(
+        self, event: str, matched: str, answerable: Mapping[str, Json], /, **more: Json
+    ) -> None:
+        """Run the hooks of *event* as `tell` does; the session's end waits for them.
+
+        *answerable* are the fields for those that may pass signed answers on.
+        """
+
+        async def run() -> None:
+            hooks, payload = self._runs.matching(event, (matched,)), self.payloads.payload
+            heard = await self._runs.run(
+                hooks, payload(event, **more), matched, answerable=answerable
+            )
+            self.heard(heard)
+
+        if task := self.start(run()):
+            self._awaited.add(task)
+            task.add_done_callback(self._awaited.discard)
 
     def heard(self, answer: HookAnswer) -> None:
         """Pass an answer's messages on to the user, and note whether it ends the run."""

@@ -18,6 +18,7 @@ from agent_cli.contracts.events import (
     MessageEnd,
     MessageStart,
     SessionOpened,
+    ToolCall,
     TurnStart,
     innermost,
 )
@@ -57,15 +58,19 @@ class Lifecycle:
         end_reason: str,
         idle_after_s: float | None = None,
         export: Callable[[Sequence[Exports]], None] = lambda _exports: None,
+        answers: Callable[[ToolCall, bool], Mapping[str, Json]] | None = None,
     ) -> None:
         """Start nothing yet.
 
         *end_reason* is the reason passed to SessionEnd hooks. After *idle_after_s* without a run,
         hooks are notified that the program waits for the user; None for no user. *export* gets
-        the variables that SessionStart hooks set for commands, in place of earlier ones.
+        the variables that SessionStart hooks set for commands, in place of earlier ones. *answers*
+        returns the fields with signed answers to the question about a call, of a subagent or not;
+        none where it cannot be answered from elsewhere.
         """
         self._asking = asking
         self._export = export
+        self._answers = answers
         self._idle_after_s = idle_after_s
         self._idle: asyncio.TimerHandle | None = None
         self._end_reason = end_reason
@@ -106,8 +111,7 @@ class Lifecycle:
         """Notify hooks of *event*, without delaying the run."""
         asked = innermost(event)  # a subagent's as well
         if isinstance(asked, ApprovalRequested):
-            told = f"agent-cli needs your permission to use {claude_tool_name(asked.call.name)}"
-            self._notify("permission_prompt", told)
+            self._tell_question(asked.call, of_agent=asked is not event)
         match event:
             case AgentStart():
                 self._asking.stop = ""
@@ -329,6 +333,26 @@ class Lifecycle:
     def _end_idling(self) -> None:
         if self._idle:
             self._idle.cancel()
+
+    def _tell_question(self, call: ToolCall, *, of_agent: bool) -> None:
+        kind = "permission_prompt"
+        message = f"agent-cli needs your permission to use {claude_tool_name(call.name)}"
+        answers: Mapping[str, Json] = {}
+        if self._answers and self._asking.gets_answers("Notification", kind):
+            answers = self._answers(call, of_agent)
+        if not answers:
+            self._notify(kind, message)
+            return
+        theirs = self._asking.payloads.translated(call)
+        about: dict[str, Json] = {
+            "tool_name": theirs.name,
+            "tool_input": theirs.input,
+            "tool_use_id": call.id,
+            "reason": call.reason,
+            **answers,
+        }
+        fields: dict[str, Json] = {"message": message, "notification_type": kind}
+        self._asking.tell_answerable("Notification", kind, about, **fields)
 
     def _notify(self, kind: str, message: str) -> None:
         self._asking.tell("Notification", kind, message=message, notification_type=kind)

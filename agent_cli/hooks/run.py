@@ -38,18 +38,24 @@ _CONNECT_S = 10.0
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _EFFORT = "CLAUDE_EFFORT"
 _MAY_EXPORT = frozenset({"SessionStart", "FileChanged"})
+ANSWERS = "answers"
+"""The field of a payload that holds signed answers."""
 _CANNOT_START = frozenset({126, 127})
 _log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedHook:
-    """The command line and variables with which a hook starts, or the `fault` why it must not."""
+    """The command line and variables with which a hook starts, or the `fault` why it must not.
+
+    `is_own` is False if it may run a file of the workspace.
+    """
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     fault: str = ""
     is_confined: bool = False
+    is_own: bool = True
 
 
 Placing: TypeAlias = Callable[[Hook, Sequence[str]], AbstractAsyncContextManager[PlacedHook]]
@@ -112,12 +118,13 @@ async def _run(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment)
             return HookOutcome(fault=fault, is_broken=True)
     if hook.prompt or hook.server:
         return await judged(hook, payload, around.services)
-    sent = json.dumps(payload, ensure_ascii=False).encode(errors="replace")
     if hook.url:
-        return await _ask(hook, sent, around)
-    effort = payload.get("effort")
-    level = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
-    return await _start(hook, sent, around, level)
+        return await _ask(hook, _sent(payload), around)
+    return await _start(hook, payload, around)
+
+
+def _sent(payload: Mapping[str, Json]) -> bytes:
+    return json.dumps(payload, ensure_ascii=False).encode(errors="replace")
 
 
 def problem_of(hook: Hook, around: HookEnvironment) -> str:
@@ -133,9 +140,9 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
     return "" if usable else _why_not_started(hook, 127, "", around)
 
 
-async def _start(
-    hook: Hook, sent: bytes, around: HookEnvironment, about: Mapping[str, str]
-) -> HookOutcome:
+async def _start(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
+    effort = payload.get("effort")
+    about = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
     about = {**about, **dict(hook.variables), _PROJECT_DIR: str(around.workspace)}
     added = {**named, **around.variables(), **about}
@@ -149,9 +156,11 @@ async def _start(
         async with around.place(hook, command) as placed:
             if placed.fault:
                 return HookOutcome(fault=placed.fault, is_broken=True)
+            if not placed.is_own:  # what the repository brings must not answer for the user
+                payload = {name: value for name, value in payload.items() if name != ANSWERS}
             ran = await ask_program(
                 placed.command,
-                sent,
+                _sent(payload),
                 environment={**environment, **placed.environment},
                 workspace=around.workspace,
             )

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from agent_cli.contracts.timeline import Json
@@ -12,7 +13,7 @@ from agent_cli.hooks.answers import HookAnswer, merged, read_answer
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import QUESTIONS
 from agent_cli.hooks.outcome import HookOutcome
-from agent_cli.hooks.run import HookEnvironment, run_hook
+from agent_cli.hooks.run import ANSWERS, HookEnvironment, run_hook
 from agent_cli.system.records import dataclass, field
 
 _KEPT_MAX: Final = 200
@@ -24,6 +25,8 @@ _TOO_DEEP: Final = (
     " nothing"
 )
 _NO_PERMISSION: Final = "a project's hook cannot allow a call; only you can, with a rule or hook"
+
+_NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
 
 Covers: TypeAlias = Callable[[str], bool]
 
@@ -103,18 +106,28 @@ class HookRuns:
         ]
 
     async def run(
-        self, hooks: Sequence[Hook], payload: Mapping[str, Json], subject: str = ""
+        self,
+        hooks: Sequence[Hook],
+        payload: Mapping[str, Json],
+        subject: str = "",
+        *,
+        answerable: Mapping[str, Json] = _NOTHING,
     ) -> HookAnswer:
-        """Run *hooks* with *payload* and return their merged answer."""
+        """Run *hooks* with *payload* and return their merged answer.
+
+        *answerable* are further fields, for hooks of the user that may pass signed answers on.
+        """
         waited = [hook for hook in hooks if not hook.background]
         for hook in hooks:
             if hook.once:
                 self._used.add(id(hook))
             if hook.background and self.background:
-                self.background(self._run_late(hook, payload, subject))
+                self.background(self._run_late(hook, payload, subject, answerable))
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(self.run_one(h, payload, subject)) for h in waited]
-        return merged([task.result() for task in running])
+            running = [
+                tasks.create_task(self._ran(h, payload, subject, answerable)) for h in waited
+            ]
+        return merged([task.result().answer for task in running])
 
     async def run_one(
         self, hook: Hook, payload: Mapping[str, Json], subject: str = ""
@@ -122,18 +135,34 @@ class HookRuns:
         """Run one hook and return its answer."""
         return (await self._ran(hook, payload, subject)).answer
 
-    async def _run_late(self, hook: Hook, payload: Mapping[str, Json], subject: str) -> None:
-        self.late(await self._ran(hook, payload, subject), payload)
+    async def _run_late(
+        self,
+        hook: Hook,
+        payload: Mapping[str, Json],
+        subject: str,
+        answerable: Mapping[str, Json],
+    ) -> None:
+        self.late(await self._ran(hook, payload, subject, answerable), payload)
 
-    async def _ran(self, hook: Hook, payload: Mapping[str, Json], subject: str) -> Ran:
+    async def _ran(
+        self,
+        hook: Hook,
+        payload: Mapping[str, Json],
+        subject: str,
+        answerable: Mapping[str, Json] = _NOTHING,
+    ) -> Ran:
         fault = self.objection(hook) if hook.is_project else ""
+        sent = {**payload, **answerable} if hook.answers and answerable else payload
         if fault:
             outcome = HookOutcome(fault=fault, is_broken=True)
         elif hook.server:
             outcome = await self._called(hook, payload)
         else:
             async with self._places:
-                outcome = await self._outcome(hook, payload)
+                outcome = await self._outcome(hook, sent)
+        if sent is not payload:  # what it prints would reach the model and the record
+            fault = _without_answers(outcome.fault, answerable)
+            outcome = replace(outcome, stdout="", stderr="", fault=fault)
         answer = _without_permission(hook, read_answer(hook, outcome))
         ran = Ran(hook, subject, outcome, answer)
         self.done.append(ran)
@@ -180,6 +209,13 @@ def _status(hook: Hook, ran_s: float) -> str:
     if hook.status or hook.background or ran_s < _IS_LONG_S:
         return hook.status
     return f"waiting for the {hook.event} hook {hook.shown}"
+
+
+def _without_answers(fault: str, answerable: Mapping[str, Json]) -> str:
+    answers = answerable.get(ANSWERS)
+    for each in answers.values() if isinstance(answers, dict) else ():
+        fault = fault.replace(str(each), "[answer]")
+    return fault
 
 
 def _without_permission(hook: Hook, answer: HookAnswer) -> HookAnswer:

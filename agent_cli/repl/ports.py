@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
+from agent_cli.contracts.dialogs import RemoteAnswersPort
 from agent_cli.contracts.file_changes import FileChangesPort, TakenBack
 from agent_cli.contracts.goals import GoalsPort
 from agent_cli.contracts.jobs import JobInfo
@@ -208,6 +209,11 @@ class Application(InteractiveApplication, Protocol):
     @property
     def hooks(self) -> HooksPort:
         """The lifecycle hooks."""
+        ...
+
+    @property
+    def remote_answers(self) -> RemoteAnswersPort | None:
+        """Answers given elsewhere; None if no hook of the user may pass any on."""
         ...
 
     @property

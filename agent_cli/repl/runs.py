@@ -90,6 +90,8 @@ class Runs:
         self._before_asking = before_asking
         self._editor = editor
         self._draw = draw
+        if app.remote_answers and questions.can_ask:
+            app.remote_answers.is_awaited = True
 
     async def prompt(self, message: str | UserMessage, *, model: Model | None = None) -> RunResult:
         """Send *message*, to *model* if given, and return the result of the run."""
@@ -135,6 +137,7 @@ class Runs:
             before_asking=self._before_asking,
             editor=self._editor,
             draw=self._draw,
+            elsewhere=self._app.remote_answers,
         )
         try:
             decisions = await approvals.decide(calls)

@@ -159,6 +159,16 @@ def trust_file() -> Path:
     return state_dir() / "trust.json"
 
 
+def answer_key_file() -> Path:
+    """Return the secret with which answers to questions are signed; made with the first one."""
+    return state_dir() / "answer.key"
+
+
+def answers_dir() -> Path:
+    """Return the folder of signed answers on their way to a program."""
+    return state_dir() / "answers"
+
+
 def private_dir(path: Path) -> Path:
     """Create *path* and its parents so that only the user can enter them; return *path*.
 

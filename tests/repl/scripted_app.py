@@ -17,7 +17,12 @@ from agent_cli.app import logs
 from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
+from agent_cli.contracts.dialogs import (
+    CallDialogs,
+    ModelDialogs,
+    RemoteAnswersPort,
+    ServerDialogs,
+)
 from agent_cli.contracts.errors import (
     AgentCliError,
     ModelError,
@@ -354,6 +359,7 @@ class Application:
         self.file_changes = FileChanges(self.agent)
         self.servers = Servers()
         self.status_command = None
+        self.remote_answers: RemoteAnswersPort | None = None
         self.output_styles = Styles()
         self.jobs = Jobs()
         self.agents = Agents()

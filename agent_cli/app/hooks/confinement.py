@@ -54,7 +54,8 @@ class HookConfinement:
             yield PlacedHook((), fault=str(error))
             return
         if confinement is None:
-            yield PlacedHook(command, fault="" if self._may_run_anywhere(hook) else _NO_SANDBOX)
+            fault = "" if self._may_run_anywhere(hook) else _NO_SANDBOX
+            yield PlacedHook(command, fault=fault, is_own=False)
             return
         try:
             if self._shown:
@@ -79,7 +80,9 @@ class HookConfinement:
 
 
 def _placed(confinement: "Confinement", command: Sequence[str]) -> PlacedHook:
-    return PlacedHook(confinement.around(command), confinement.environment, is_confined=True)
+    return PlacedHook(
+        confinement.around(command), confinement.environment, is_confined=True, is_own=False
+    )
 
 
 def runs_outside(hook: Hook, startup: StartupContext) -> bool:

@@ -28,6 +28,7 @@ from agent_cli.settings.sources import WrittenHooks
 from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
+    from agent_cli.app.remote_answers import RemoteAnswers
     from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
     from agent_cli.hooks.answers import HookAnswer
     from agent_cli.hooks.definition import Hook
@@ -84,6 +85,7 @@ class SessionHooks:
         self._lifecycle: Lifecycle | None = None
         self._asking: EventHooks | None = None
         self._runs: HookRuns | None = None
+        self.answers: RemoteAnswers | None = None
         self._permissions = permissions
         self._startup = startup
         self._host = host
@@ -129,17 +131,19 @@ class SessionHooks:
             effort=lambda: _effort_of(self._host.agent()),
         )
         self._asking = EventHooks(
-            self._runs,
-            self._payloads,
-            conversation=conversation,
-            publish=self._publish,
+            self._runs, self._payloads, conversation=conversation, publish=self._publish
         )
         self._asking.late.wake = self._host.wake
+        if any(hook.answers for hook in hooks):
+            from agent_cli.app.remote_answers import RemoteAnswers  # noqa: PLC0415 - rare
+
+            self.answers = RemoteAnswers(startup, self._payloads.session_id, self._permissions)
         self._lifecycle = Lifecycle(
             self._asking,
             end_reason="other" if self._one_shot else "prompt_input_exit",
             idle_after_s=None if self._one_shot else _IDLE_AFTER_S,
             export=self._export,
+            answers=self.answers.signed if self.answers else None,
         )
 
     def _export(self, exports: "Sequence[Exports]") -> None:

@@ -1,5 +1,6 @@
 """Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from agent_cli.contracts.dialogs import Approved, Decision, Rejected
-from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected, RemoteAnswersPort
+from agent_cli.contracts.errors import Aborted, SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
@@ -36,9 +38,19 @@ from agent_cli.terminal.writer import Lines
 # Slash commands typed out of habit are not comments for the model; paths have a second slash.
 _COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 _CHANGES_FILES: Final = "changes files"
+# A person who answers by telephone notices no half second; each look is one failing rename a call.
+_LOOK_S: Final = 0.5
 
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
+
+
+class _AnsweredElsewhere(Exception):
+    """A person decided about a call elsewhere, while it was asked about here."""
+
+    def __init__(self, call_id: str, decision: Decision) -> None:
+        self.call_id = call_id
+        self.decision = decision
 
 
 class Approvals:
@@ -56,12 +68,14 @@ class Approvals:
         editor: Editor | None = None,
         who: str = "",
         draw: Callable[[Sequence[Row]], None] | None = None,
+        elsewhere: RemoteAnswersPort | None = None,
     ) -> None:
         """Ask nothing yet; without an *editor*, inputs cannot be edited.
 
         *before_asking* is called after rows were written that the user must see at once. *who*
         names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
-        a screen; by default they are lines for the writer.
+        a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
+        while a question is open.
         """
         self._questions = questions
         self._writer = writer
@@ -73,6 +87,7 @@ class Approvals:
         self._who = f"{reveal(who)}: " if who else ""
         self._draw = draw or partial(write_rows, writer=writer)
         self._has_written = False
+        self._elsewhere = elsewhere
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
         """Return the decision about each of *calls*; "don't ask again" rules are stored first.
@@ -92,10 +107,54 @@ class Approvals:
         decided: _Decisions = {}
         try:
             while waiting := self._waiting(numbered, decided):
-                decided |= await self._ask(waiting)
+                try:
+                    decided |= await self._ask(waiting)
+                except _AnsweredElsewhere as answer:
+                    decided |= self._of_elsewhere(waiting, answer)
         except KeyboardInterrupt:
             return [Rejected(STOPPED, stop=True)] * len(calls)
         return [decided.get(number, Approved()) for number in numbered]
+
+    def _of_elsewhere(self, calls: _Calls, answer: "_AnsweredElsewhere") -> _Decisions:
+        [number] = [number for number, call in calls.items() if call.id == answer.call_id]
+        said = "allowed" if isinstance(answer.decision, Approved) else "declined"
+        self._writer.notice(f"{calls[number].name}: {said} from elsewhere", "dim")
+        return {number: answer.decision}
+
+    async def _select(
+        self, calls: _Calls, message: str, choices: Sequence[Choice], *, text: str
+    ) -> Choice | str:
+        """Return the person's answer at this terminal.
+
+        Raises:
+            _AnsweredElsewhere: One of *calls* was answered from elsewhere first.
+        """
+        elsewhere = self._elsewhere
+        if elsewhere is None:
+            return await self._questions.select(message, choices, text=text)
+        stop, loop = CancelToken(), asyncio.get_running_loop()
+        found: list[tuple[str, Decision]] = []
+
+        def look() -> None:
+            if stop.cancelled:
+                return
+            if answer := elsewhere.take(list(calls.values())):
+                found.append(answer)
+                stop.cancel()
+            else:
+                loop.call_later(_LOOK_S, look)
+
+        loop.call_later(_LOOK_S, look)
+        try:
+            async with stop.scope():
+                typed = await self._questions.select(message, choices, text=text)
+        except Aborted:
+            assert found, "nothing else stops a question"
+        finally:
+            stop.cancel()  # no further look
+        if found:  # whoever gave it was told that it counts
+            raise _AnsweredElsewhere(*found[0])
+        return typed
 
     def _waiting(self, calls: _Calls, decided: _Decisions) -> _Calls:
         """Return the calls decided neither by the person nor by a rule just stored."""
@@ -116,7 +175,8 @@ class Approvals:
         one = len(calls) == 1
         while True:
             self._before_asking()
-            answer = await self._questions.select(
+            answer = await self._select(
+                calls,
                 "allow? " if one else f"allow all {len(calls)}? ",
                 list(offered),
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",

@@ -96,6 +96,7 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
             editor=partial(edit_text, screen.painter),
             who=who,
             draw=display.question,
+            elsewhere=app.remote_answers,
         )
 
     servers = Dialogs(

@@ -139,6 +139,7 @@ class Shell:
             tools=self._app.tools,
             workspace=self._app.workspace,
             who=who,
+            elsewhere=self._app.remote_answers,
         )
 
     async def handle(self, line: str) -> bool:

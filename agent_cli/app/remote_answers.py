@@ -1,0 +1,106 @@
+"""Sign the answers to questions for the user's hooks, and take those that arrive meanwhile."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.dialogs import Approved, Rejected
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.permissions import PermissionsPort
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.declining import UNWANTED
+from agent_cli.session_store.signed_answers import AnswerBox, AnswerKey, OpenCall, digest
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.load import load_settings
+from agent_cli.system import paths
+from agent_cli.system.logger import logger
+from agent_cli.trust.store import TrustStore
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.dialogs import Decision
+
+_log = logger(__name__)
+
+
+class RemoteAnswers:
+    """Signs the answers to a session's questions, and takes those that arrive.
+
+    Attributes:
+        parks: Whether this run leaves its questions waiting.
+        is_awaited: Whether the front end takes answers while it asks.
+    """
+
+    def __init__(
+        self, startup: StartupContext, session_id: Callable[[], str], permissions: PermissionsPort
+    ) -> None:
+        """Sign nothing yet; without a session nothing can be answered later."""
+        self._startup = startup
+        self._session_id = session_id
+        self._permissions = permissions
+        self._key = AnswerKey(paths.answer_key_file())
+        self._box = AnswerBox(paths.answers_dir())
+        self.parks = bool(startup.arguments.park)
+        self.is_awaited = False
+
+    def signed(self, call: ToolCall, of_agent: bool) -> Mapping[str, Json]:
+        """Return the fields about *call* for hooks that may answer; none if nothing takes them."""
+        if not (self.is_awaited or (self.parks and not of_agent)):
+            return {}
+        if call.is_question or not self._session_id():
+            return {}
+        try:
+            asked = self._open(call)
+            allow, deny = self._key.sign(asked, "allow"), self._key.sign(asked, "deny")
+            until = datetime.fromtimestamp(self._key.read(allow).expires_at_s, UTC)
+        except (AgentCliError, OSError) as error:
+            _log.warning("no answers signed", reason=str(error))
+            return {}
+        is_danger = self._permissions.asked_about(call).is_danger
+        expires = until.isoformat().replace("+00:00", "Z")
+        answers: Json = {"allow": allow, "deny": deny, "expires_at": expires}
+        return {"answers": answers, "is_danger": is_danger}
+
+    def take(self, calls: Sequence[ToolCall]) -> "tuple[str, Decision] | None":
+        """Return the id of one of *calls* that was answered from elsewhere, and the decision."""
+        for call in calls:
+            claimed = self._box.claim(self._session_id(), call.id)
+            if claimed is None:
+                continue
+            file, token = claimed
+            try:
+                answer = self._key.read(token)
+                answer.require_about(self._open(call))
+            except AgentCliError as error:
+                self._box.close(file, str(error))
+                continue
+            self._box.close(file)
+            allowed = answer.verdict == "allow"
+            return call.id, Approved() if allowed else Rejected(UNWANTED)
+        return None
+
+    def _open(self, call: ToolCall) -> OpenCall:
+        terms = terms_of(self._startup)
+        return OpenCall(self._session_id(), call.id, call.name, call.input, terms)
+
+
+def terms_of(startup: StartupContext) -> str:
+    """Identify the permission rules in the files of *startup*, and the trust of its workspace.
+
+    Read anew, because another program may have changed them. The command line is left out: who
+    answers need not know with which options the question was asked.
+
+    Raises:
+        SettingsError: They cannot be read.
+    """
+    standing = TrustStore.of_user().standing(startup.workspace)
+    loaded = load_settings(
+        Environment({}),
+        workspace=startup.workspace,
+        trusted=standing.is_trusted,
+        guarded=standing.is_guarded and not standing.is_trusted,
+    )
+    rules: Json = [[each.kind, each.text] for each in loaded.rules]
+    settings = loaded.settings
+    return digest([standing.is_trusted, repr(settings.permissions), repr(settings.sandbox), rules])

@@ -1,0 +1,159 @@
+"""`agent-cli answer TOKEN`: hand a signed answer to the program that asks, or to the session."""
+
+import os
+import sys
+import time
+from typing import Final, Literal
+
+from agent_cli.app.remote_answers import terms_of
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import ConversationError, SessionError, SessionNotFound, UsageError
+from agent_cli.contracts.timeline import ToolOutput
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.declining import UNWANTED
+from agent_cli.session_store import SessionStore
+from agent_cli.session_store.log_file import held
+from agent_cli.session_store.signed_answers import AnswerBox, AnswerKey, OpenCall, SignedAnswer
+from agent_cli.system import paths
+
+# A program that asks looks twice a second; one that ends at its question may take a few.
+_TAKEN_WITHIN_S: Final = 15.0
+_LOOK_S: Final = 0.1
+
+
+class RemoteAnswer:
+    """A valid token, and the session that it is about."""
+
+    def __init__(self, answer: SignedAnswer, token: str, store: SessionStore) -> None:
+        """Decide nothing yet."""
+        self._answer = answer
+        self._token = token
+        self._store = store
+        self._terms = ""
+
+    @classmethod
+    def of(cls, token: str) -> "RemoteAnswer":
+        """Read *token*; `-` takes it from stdin, so that no list of processes shows it.
+
+        Raises:
+            UsageError: It is not valid.
+        """
+        if token == "-":
+            token = sys.stdin.readline()
+        answer = AnswerKey(paths.answer_key_file()).read(token)
+        return cls(answer, token.strip(), SessionStore(paths.sessions_dir()))
+
+    @property
+    def session_id(self) -> str:
+        """The session of the call."""
+        return self._answer.session_id
+
+    @property
+    def call_id(self) -> str:
+        """The call."""
+        return self._answer.call_id
+
+    @property
+    def verdict(self) -> Literal["approve", "reject"]:
+        """The decision."""
+        return "approve" if self._answer.verdict == "allow" else "reject"
+
+    @property
+    def reason(self) -> str | None:
+        """What the model reads of a refusal."""
+        return UNWANTED if self._answer.verdict == "deny" else None
+
+    @property
+    def sentence(self) -> str:
+        """The decision in words."""
+        said = "allowed" if self._answer.verdict == "allow" else "declined"
+        return f"{self.call_id} is {said}"
+
+    def is_taken(self) -> bool:
+        """Hand the token to the program that has the session open; False if none has.
+
+        Raises:
+            UsageError: The call does not wait any more, or the program does not take the answer.
+        """
+        box = AnswerBox(paths.answers_dir())
+        self._require_undecided()
+        if not self._is_open():
+            return False
+        posted, until_s = box.post(self._answer, self._token), time.monotonic() + _TAKEN_WITHIN_S
+        while (said := box.result(posted)) is None:
+            is_late = time.monotonic() > until_s
+            if (is_late or not self._is_open()) and box.withdraw(posted):
+                self._require_undecided()
+                if not is_late:
+                    return False
+                raise UsageError(
+                    f"session {self.session_id} is open in a program that does not wait for this"
+                    " answer: decide there, or once it has ended"
+                )
+            if time.monotonic() > until_s + _TAKEN_WITHIN_S or not self._is_open():
+                self._require_undecided()  # the program claimed it, and ended before it decided
+                return False
+            time.sleep(_LOOK_S)
+        if said:
+            raise UsageError(said)
+        return True
+
+    def enter_workspace(self) -> None:
+        """Go to the directory in which the call is to run.
+
+        Raises:
+            UsageError: It is gone.
+        """
+        header = self._store.read(self.session_id).header
+        workspace = header.workspace if header else ""
+        try:
+            os.chdir(workspace)
+        except OSError as error:
+            raise UsageError(f"{workspace}, where the call is to run: {error.strerror}") from error
+
+    def require_terms(self, startup: StartupContext) -> None:
+        """Check that the rules and the trust are those under which the call was asked about.
+
+        Raises:
+            UsageError: They have changed.
+        """
+        self._terms = terms_of(startup)
+        history = self._store.read(self.session_id)
+        self.require_waiting(Conversation(history.prompts, id=self.session_id))
+
+    def require_waiting(self, conversation: Conversation) -> None:
+        """Check that the call waits in *conversation*, as it was asked about.
+
+        Raises:
+            UsageError: It does not.
+        """
+        call = self._undecided(conversation)
+        self._answer.require_about(
+            OpenCall(self.session_id, call.tool_call_id, call.name, call.input, self._terms)
+        )
+
+    def _require_undecided(self) -> None:
+        try:
+            history = self._store.read(self.session_id)
+        except SessionNotFound:
+            raise UsageError(
+                f"session {self.session_id}, whose question this answers, does not exist any more"
+            ) from None
+        self._undecided(Conversation(history.prompts, id=self.session_id))
+
+    def _undecided(self, conversation: Conversation) -> ToolOutput:
+        try:
+            call = conversation.call(self.call_id)
+        except ConversationError:
+            raise UsageError(f"session {self.session_id} has no call {self.call_id}") from None
+        if call not in conversation.questions():
+            became = f"it was {call.decision}" if call.decision else "it was withdrawn"
+            raise UsageError(f"{call.name} does not wait for an answer any more: {became}")
+        return call
+
+    def _is_open(self) -> bool:
+        try:
+            with held(self._store.find(self.session_id)):
+                return False
+        except SessionError:
+            return True

@@ -1,0 +1,539 @@
+"""`agent-cli answer TOKEN`: questions answered from elsewhere with what a hook of the user got."""
+
+import base64
+import json
+import os
+import shutil
+import signal
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.session_store.signed_answers import VALID_S, AnswerKey, OpenCall
+from agent_cli.system.paths import answer_key_file, answers_dir, sessions_dir, user_settings_file
+from tests.e2e.program import Finished, agent_cli, finished, in_terminal, results_in, started
+from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
+from tests.waiting import wait_until
+
+WRITE = tool_use("write", {"path": "made.txt", "content": "by the tool\n"}, id="toolu_write")
+OTHER = tool_use("write", {"path": "other.txt", "content": "too\n"}, id="toolu_other")
+UNWANTED = "The user does not want this call to run"
+
+
+@pytest.fixture(name="told")
+def _told() -> Path:
+    """Define a hook that appends each notification to a file, and return the file."""
+    file = user_settings_file().with_name("told.jsonl")
+    define(file, "answers = true, ")
+    return file
+
+
+def define(file: Path, extra: str) -> None:
+    user_settings_file().parent.mkdir(parents=True, exist_ok=True)
+    user_settings_file().write_text(
+        "[[hooks.Notification]]\n"
+        'matcher = "permission_prompt"\n'
+        f'hooks = [{{ type = "command", {extra}sandbox = false, command = \'cat >> {file}; echo'
+        f" >> {file}' }}]\n"
+    )
+
+
+def notes(file: Path) -> list[Any]:  # Any: JSON
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines if line]
+
+
+def tokens(file: Path, call: str = "toolu_write") -> dict[str, str]:
+    """Return the answers to the question about *call*, once the hook was told."""
+
+    def told() -> list[dict[str, str]]:
+        return [note["answers"] for note in notes(file) if note["tool_use_id"] == call]
+
+    wait_until(told, "the notification")
+    return told()[0]
+
+
+def parked(api: FakeMessagesApi, *arguments: str) -> Finished:
+    run = agent_cli("-p", "make a file", "--park", *arguments, api=api)
+    assert run.code == 3, run.stderr
+    return run
+
+
+def refusal(run: Finished) -> str:
+    """Return the one sentence of a refused answer."""
+    assert (run.code, run.stdout) == (2, "")
+    return " ".join(run.stderr.split())
+
+
+def test_parked_question_is_allowed_once_by_the_token_of_a_hook(told: Path) -> None:
+    """Threat 27: the run goes on where the token is given; a replay is refused and runs nothing."""
+    with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
+        waiting = parked(api)
+        assert not Path("made.txt").exists()
+        run = agent_cli("answer", tokens(told)["allow"], api=api)
+        Path("made.txt").unlink()
+        again = agent_cli("answer", tokens(told)["allow"], api=api)
+        other = agent_cli("answer", tokens(told)["deny"], api=api)
+
+    assert "write waits for a decision" in waiting.stderr
+    assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
+    assert "write does not wait for an answer any more: it was approved" in refusal(again)
+    assert "it was approved" in refusal(other)
+    assert not Path("made.txt").exists()
+    assert len(api.requests) == 2
+    note = notes(told)[0]
+    assert note["tool_name"] == "Write"
+    assert note["tool_input"]["content"] == "by the tool\n"
+    assert note["is_danger"] is False
+
+
+def test_denied_call_does_not_run_and_the_model_reads_why(told: Path) -> None:
+    """As the person's no at the terminal; the token comes on stdin, out of the process list."""
+    with serve_in_thread(reply("I write.", WRITE), reply("I leave it.")) as api:
+        parked(api)
+        run = agent_cli("answer", "-", api=api, stdin=tokens(told)["deny"] + "\n")
+
+    assert (run.code, run.stdout) == (0, "I leave it.\n"), run.stderr
+    assert UNWANTED in str(results_in(api.requests[1].body))
+    assert not Path("made.txt").exists()
+
+
+def test_next_question_of_an_answered_run_waits_and_is_told_too(told: Path) -> None:
+    """One answer after the other, until the run has ended."""
+    with serve_in_thread(
+        reply("I write.", WRITE), reply("And more.", OTHER), reply("Both.")
+    ) as api:
+        parked(api)
+        first = agent_cli("answer", tokens(told)["allow"], api=api)
+        second = agent_cli("answer", tokens(told, "toolu_other")["allow"], api=api)
+
+    assert first.code == 3
+    assert (second.code, second.stdout) == (0, "Both.\n")
+    assert Path("other.txt").exists()
+
+
+def test_several_calls_of_a_reply_are_answered_each_by_its_own_token(
+    told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on when the last of them is decided."""
+    monkeypatch.setenv("AGENT_CLI_APPROVAL", "batch")
+    with serve_in_thread(reply("I write.", WRITE, OTHER), reply("One of them.")) as api:
+        parked(api)
+        assert len(notes(told)) == 2
+        first = agent_cli("answer", tokens(told)["allow"], api=api)
+        made = Path("made.txt").exists()
+        second = agent_cli("answer", tokens(told, "toolu_other")["deny"], api=api)
+
+    assert (first.code, made) == (3, False)
+    assert (second.code, second.stdout) == (0, "One of them.\n")
+    assert Path("made.txt").exists()
+    assert not Path("other.txt").exists()
+
+
+def test_answer_goes_to_the_workspace_of_the_session(told: Path, tmp_path: Path) -> None:
+    """Who answers is anywhere."""
+    here, elsewhere = Path.cwd(), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
+        parked(api)
+        os.chdir(elsewhere)
+        run = agent_cli("answer", tokens(told)["allow"], api=api)
+
+    assert run.code == 0, run.stderr
+    assert (here / "made.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda token: token[:-2] + ("AA" if token[-2:] != "AA" else "BB"),
+        lambda token: token.partition(".")[0],
+        lambda token: token + "=",
+        lambda token: f"{token}.",
+        lambda token: token.replace(".", ".\n"),
+        lambda token: "A" * 10_000,
+        lambda token: "",
+        lambda token: "é.ü",
+        lambda token: token.swapcase(),
+    ],
+)
+def test_forged_tokens_are_refused_with_one_sentence(told: Path, forge: Any) -> None:
+    """Threat 27: nothing else than the whole token of this machine counts."""
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        run = agent_cli("answer", forge(tokens(told)["allow"]), api=api)
+
+    assert "this is no answer that this machine signed" in refusal(run)
+    assert not Path("made.txt").exists()
+
+
+def test_deny_cannot_be_turned_into_allow(told: Path) -> None:
+    """The answer is signed: a body with another verdict does not fit the signature."""
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        body, _, mac = tokens(told)["deny"].partition(".")
+        said = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).replace(b"deny", b"allow")
+        forged = base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+        run = agent_cli("answer", f"{forged}.{mac}", api=api)
+
+    assert "no answer that this machine signed" in refusal(run)
+
+
+def waiting_call(told: Path) -> tuple[AnswerKey, OpenCall]:
+    """Return the key and the call of the notification, to sign about it at another time."""
+    answer = AnswerKey(answer_key_file()).read(tokens(told)["allow"])
+    input_: Json = {"path": "made.txt", "content": "by the tool\n"}
+    call = OpenCall(answer.session_id, answer.call_id, "write", input_, answer.terms)
+    answer.require_about(call)
+    return AnswerKey(answer_key_file()), call
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "sentence"),
+    [(VALID_S + 1, "came too late"), (-3_600, "from the future"), (-VALID_S * 9, "the future")],
+)
+def test_expired_and_future_tokens_are_refused(told: Path, ago_s: int, sentence: str) -> None:
+    """A clock that was set back does not make a token of tomorrow valid."""
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        key, call = waiting_call(told)
+        token = key.sign(call, "allow", now_s=time.time() - ago_s)
+        run = agent_cli("answer", token, api=api)
+
+    assert sentence in refusal(run)
+    assert not Path("made.txt").exists()
+
+
+def test_another_machine_s_key_signs_nothing_here(told: Path, tmp_path: Path) -> None:
+    """Nor does an earlier key of this machine: to remove the file takes all answers back."""
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        _key, call = waiting_call(told)
+        run = agent_cli("answer", AnswerKey(tmp_path / "other").sign(call, "allow"), api=api)
+        answer_key_file().unlink()
+        gone = agent_cli("answer", tokens(told)["allow"], api=api)
+
+    assert "no answer that this machine signed" in refusal(run)
+    assert "no answer that this machine signed" in refusal(gone)
+
+
+def test_changed_rules_take_the_answer_back(told: Path) -> None:
+    """Threat 27: the person allowed it under other rules; a rule of another program counts too."""
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        with user_settings_file().open("a") as file:
+            file.write('[permissions]\ndeny = ["bash(rm *)"]\n')
+        run = agent_cli("answer", tokens(told)["allow"], api=api)
+
+    assert "the permission rules or the trust of the workspace changed" in refusal(run)
+    assert not Path("made.txt").exists()
+
+
+def test_changed_trust_takes_the_answer_back(told: Path) -> None:
+    """A workspace that was trusted meanwhile, or no longer is, brings other rules and hooks."""
+    Path("appsettings.toml").write_text("max_rounds = 7\n")
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        assert agent_cli("trust", "--yes").code == 0
+        run = agent_cli("answer", tokens(told)["allow"], api=api)
+
+    assert "the permission rules or the trust of the workspace changed" in refusal(run)
+
+
+def test_changed_call_takes_the_answer_back(told: Path) -> None:
+    """The token is about what the person saw."""
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+        key, call = waiting_call(told)
+        seen = OpenCall(call.session_id, call.call_id, "write", {"path": "a"}, call.terms)
+        run = agent_cli("answer", key.sign(seen, "allow"), api=api)
+
+    assert "write changed after this answer was made" in refusal(run)
+    assert not Path("made.txt").exists()
+
+
+def test_deny_rule_added_on_the_command_line_still_holds(told: Path) -> None:
+    """A person's yes never beats a rule that denies."""
+    with serve_in_thread(reply("I write.", WRITE), reply("No file.")) as api:
+        parked(api)
+        run = agent_cli("--deny", "write", "answer", tokens(told)["allow"], api=api)
+
+    assert run.code == 0, run.stderr
+    assert not Path("made.txt").exists()
+
+
+def test_a_fork_is_not_answered_by_the_original_s_token(told: Path) -> None:
+    """The token names its session; once that one is gone, nothing is left to answer."""
+    with serve_in_thread(
+        reply("I write.", WRITE), reply("Made."), reply("Forked."), reply("x")
+    ) as api:
+        parked(api)
+        answer = AnswerKey(answer_key_file()).read(tokens(told)["allow"])
+        agent_cli("-p", "go on", "--fork", answer.session_id, api=api)
+        assert agent_cli("sessions", "delete", answer.session_id, "--yes").code == 0
+        Path("made.txt").unlink(missing_ok=True)
+        run = agent_cli("answer", tokens(told)["allow"], api=api)
+
+    assert "does not exist any more" in refusal(run)
+    assert not Path("made.txt").exists()
+
+
+def test_tokens_are_nowhere_but_in_the_hook_that_asks_for_them(told: Path) -> None:
+    """Threat 27: not in the session, the logs or the stream; what the hook prints is dropped."""
+    with user_settings_file().open("a") as file:
+        plain = told.with_name("plain.jsonl")
+        file.write(
+            f"[[hooks.Notification]]\nhooks = [{{ type = \"command\", command = 'cat > {plain}' }}]"
+            '\n[[hooks.Notification]]\nhooks = [{ type = "command", answers = true, sandbox ='
+            " false, command = 'cat; cat >&2; exit 1' }]\n"
+        )
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        run = agent_cli(
+            *("-p", "make a file", "--park", "--output-format", "stream-json", "--verbose"),
+            api=api,
+        )
+    answers = tokens(told)
+    places = [path for path in sessions_dir().parent.rglob("*") if path.is_file()]
+    texts = [path.read_bytes().decode(errors="replace") for path in places]
+    texts += [run.stdout, run.stderr, plain.read_text(), *(str(r.body) for r in api.requests)]
+
+    assert run.code == 3
+    for token in (answers["allow"], answers["deny"]):
+        assert [text for text in texts if token in text or token[-40:] in text] == []
+    assert "answers" not in json.loads(plain.read_text())
+    assert (answer_key_file().stat().st_mode & 0o777) == 0o600
+
+
+def test_hook_of_a_project_gets_no_tokens_even_if_it_is_trusted() -> None:
+    """Threat 27: the repository that the call comes from must not answer it."""
+    file = Path("told.jsonl").resolve()
+    define(file, "answers = true, ")
+    shutil.move(user_settings_file(), "appsettings.toml")
+    assert agent_cli("trust", "--yes").code == 0
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        parked(api)
+
+    assert "answers" not in json.dumps(notes(file))
+
+
+def test_hook_of_the_user_that_runs_a_file_of_the_project_gets_none() -> None:
+    """Threat 27: what it starts in the workspace is the repository's: that gets no token."""
+    Path("tell.sh").write_text("#!/bin/sh\ncat > told.json\n")
+    Path("tell.sh").chmod(0o755)
+    user_settings_file().parent.mkdir(parents=True, exist_ok=True)
+    user_settings_file().write_text(
+        '[[hooks.Notification]]\nhooks = [{ type = "command", command = "./tell.sh", answers ='
+        " true }]\n"
+    )
+    with serve_in_thread(reply("I write.", WRITE)) as api:
+        run = agent_cli("-p", "make a file", "--park", "--trust", api=api)
+
+    assert run.code == 3
+    note = Path("told.json").read_text()
+    assert "permission_prompt" in note
+    assert '"answers"' not in note
+
+
+def test_run_that_declines_its_questions_signs_nothing(told: Path) -> None:
+    """Without --park, -p skips the call: there is nothing to answer."""
+    with serve_in_thread(reply("I write.", WRITE), reply("Left out.")) as api:
+        run = agent_cli("-p", "make a file", api=api)
+
+    assert run.code == 3
+    assert [note.get("answers") for note in notes(told)] == [None]
+    assert not answer_key_file().exists()
+
+
+def test_park_needs_a_session(told: Path) -> None:
+    """Nothing else can wait."""
+    run = agent_cli("-p", "x", "--park", "--no-session")
+
+    assert "--park needs a session that can wait" in refusal(run)
+
+
+def test_open_question_of_the_terminal_is_answered_from_elsewhere(told: Path) -> None:
+    """The session goes on there; a half-typed sentence stays in the input, and is sent nowhere."""
+    with (
+        serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("make a file\r")
+        terminal.until("allow?")
+        token = tokens(told)["allow"]
+        terminal.send("rather not, bec")
+        terminal.until("rather not, bec")
+        run = agent_cli("answer", token, api=api)
+        terminal.until("allowed from elsewhere")
+        terminal.until("It is made.")
+        terminal.until("you> rather not, bec")
+        again = agent_cli("answer", token, api=api)
+
+    assert run.code == 0, run.stderr
+    assert "the open session goes on" in run.stderr
+    assert "it was approved" in refusal(again)
+    assert Path("made.txt").read_text() == "by the tool\n"
+    assert "rather not" not in str(api.requests[1].body)
+    assert list(answers_dir().iterdir()) == []
+
+
+def test_one_of_several_calls_is_answered_from_elsewhere_the_rest_here(
+    told: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question is put again about those that are left."""
+    monkeypatch.setenv("AGENT_CLI_APPROVAL", "batch")
+    with (
+        serve_in_thread(reply("I write.", WRITE, OTHER), reply("One.")) as api,
+        in_terminal(api, TERM="dumb") as terminal,
+    ):
+        terminal.until("you>")
+        terminal.send("make two files\n")
+        terminal.until("allow all 2?")
+        run = agent_cli("answer", tokens(told, "toolu_other")["deny"], api=api)
+        terminal.until("declined from elsewhere")
+        terminal.until("allow?")
+        terminal.until_silent()
+        terminal.send("y\n")
+        terminal.until("One.")
+
+    assert run.code == 0, run.stderr
+    assert Path("made.txt").exists()
+    assert not Path("other.txt").exists()
+
+
+def test_answer_after_esc_is_refused(told: Path) -> None:
+    """The person at the terminal was first."""
+    with (
+        serve_in_thread(reply("I write.", WRITE), reply("x")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("make a file\r")
+        terminal.until("allow?")
+        token = tokens(told)["allow"]
+        terminal.send("\x03")
+        terminal.until_prompt()
+        run = agent_cli("answer", token, api=api)
+
+    assert "write does not wait for an answer any more" in refusal(run)
+    assert not Path("made.txt").exists()
+
+
+def test_two_answers_at_once_decide_once(told: Path) -> None:
+    """Allow and deny race for an open question: exactly one of them counts."""
+    with (
+        serve_in_thread(reply("I write.", WRITE), reply("Decided.")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("make a file\r")
+        terminal.until("allow?")
+        both = tokens(told)
+        with (
+            started("answer", both["allow"], api=api) as one,
+            started("answer", both["deny"], api=api) as two,
+        ):
+            ended = [finished(one), finished(two)]
+        terminal.until("Decided.")
+
+    assert sorted(run.code for run in ended) == [0, 2], ended
+    assert Path("made.txt").exists() is (ended[0].code == 0)
+
+
+def test_question_of_a_killed_terminal_is_answered_on_disk_once(told: Path) -> None:
+    """The window is gone, the question is not; afterwards the session goes on with -c."""
+    with serve_in_thread(reply("I write.", WRITE), reply("It is made."), reply("Yes.")) as api:
+        with in_terminal(api) as terminal:
+            terminal.until_prompt()
+            terminal.send("make a file\r")
+            terminal.until("allow?")
+            token = tokens(told)["allow"]
+            terminal.child.kill(signal.SIGKILL)
+            terminal.exit_code()
+        run = agent_cli("answer", token, api=api)
+        more = agent_cli("-p", "is it?", "-c", api=api)
+
+    assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
+    assert (more.code, more.stdout) == (0, "Yes.\n")
+
+
+def test_kill_between_the_answer_and_the_next_reply_runs_the_call_once(told: Path) -> None:
+    """The decision is on the disk before the call runs: the token is used up."""
+    gate = Gate()
+    append = tool_use("bash", {"command": "echo once >> log.txt; mktemp x.XXXX"}, id="toolu_bash")
+    with serve_in_thread(
+        reply("I append.", append), reply("Done.", gate=gate), reply("Done again.")
+    ) as api:
+        parked(api)
+        token = tokens(told, "toolu_bash")["allow"]
+        with started("answer", token, api=api) as running:
+            wait_until(lambda: len(api.requests) == 2, "the call has run")
+            running.kill()
+            running.communicate()
+            running.wait()
+        gate.open()
+        again = agent_cli("answer", token, api=api)
+
+    assert "it was approved" in refusal(again)
+    assert Path("log.txt").read_text() == "once\n"
+
+
+def test_session_open_in_a_program_that_does_not_ask_is_left_alone(told: Path) -> None:
+    """The call runs already: the second answer is refused at once."""
+    gate = Gate()
+    with serve_in_thread(reply("I write.", WRITE), reply("Done.", gate=gate)) as api:
+        parked(api)
+        with started("answer", tokens(told)["allow"], api=api) as running:
+            wait_until(lambda: len(api.requests) == 2, "the call has run")
+            run = agent_cli("answer", tokens(told)["deny"], api=api)
+            gate.open()
+            assert finished(running).code == 0
+
+    assert "it was approved" in refusal(run)
+
+
+def test_script_in_the_docs_posts_two_buttons_that_answer() -> None:
+    """The page's way to a telephone, with a server of the test in the place of ntfy."""
+    posted: list[Any] = []  # Any: JSON
+
+    class Topic(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text()
+    script = page.partition("```python\n")[2].partition("```")[0]
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), Topic) as server,
+        serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api,
+    ):
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        program = user_settings_file().with_name("ask-phone")
+        program.parent.mkdir(parents=True, exist_ok=True)
+        here = f"http://127.0.0.1:{server.server_port}"
+        program.write_text(script.replace("https://ntfy.sh", here))
+        program.chmod(0o755)
+        user_settings_file().write_text(
+            "[[hooks.Notification]]\n"
+            f'hooks = [{{ type = "command", command = "{program}", answers = true }}]\n'
+        )
+        parked(api)
+        server.shutdown()
+        thread.join()
+        [message] = posted
+        [allow, deny] = message["actions"]
+        run = agent_cli("answer", "-", api=api, stdin=allow["body"])
+
+    assert (allow["label"], deny["label"]) == ("allow", "deny")
+    assert "by the tool" in message["message"]
+    assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
