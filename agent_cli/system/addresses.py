@@ -13,9 +13,12 @@ from typing import Final, TypeAlias
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 
-# RFC 6052, and RFC 4291 section 2.5.5.1.
+# RFC 4291 section 2.4, RFC 9637, RFC 6052, and RFC 4291 section 2.5.5.1.
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+_DOCUMENTATION: Final = ipaddress.IPv6Network("3fff::/20")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64: Final = ipaddress.IPv6Network("64:ff9b:1::/48")
+# RFC 5214 section 6.1: the middle of an address that ends in one of IPv4.
+_ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 # Names that no public server has: RFC 2606, 6761, 6762, 8375, and what routers and clouds use.
@@ -62,8 +65,11 @@ def are_of_this_machine(addresses: Sequence[str]) -> bool:
 
 
 def _is_global(address: _Address) -> bool:
-    # Python 3.11 counts the prefix for local NAT64 as public.
-    return address.is_global and address not in _LOCAL_NAT64
+    # Python 3.11 counts multicast, site-local and unassigned addresses as public.
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast
+    is_public = address in _UNICAST and address not in _DOCUMENTATION and address.is_global
+    return is_public or address in _NAT64
 
 
 def _reached(address: _Address) -> Iterator[_Address]:
@@ -72,7 +78,8 @@ def _reached(address: _Address) -> Iterator[_Address]:
         yield address
         return
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64 or address in _COMPATIBLE:
+    is_isatap = int(address) >> 32 & 0xFFFF_FFFF in _ISATAP
+    if address in _NAT64 or address in _COMPATIBLE or is_isatap:
         inner.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
     found = [each for each in inner if each is not None]
     yield from found

@@ -69,12 +69,7 @@ class SessionHooks:
     """The hooks of this session; `async with` runs SessionStart and SessionEnd hooks."""
 
     def __init__(
-        self,
-        startup: StartupContext,
-        permissions: Permissions,
-        host: HookHost,
-        *,
-        one_shot: bool,
+        self, startup: StartupContext, permissions: Permissions, host: HookHost, *, one_shot: bool
     ) -> None:
         """Read the definitions; the modules that run hooks are imported only if there are any.
 
