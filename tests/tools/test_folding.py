@@ -220,6 +220,120 @@ def test_no_line_about_a_failure_is_lost_in_any_mixture(lines: list[str]) -> Non
     assert [each for each in troubles if each not in text] == []
 
 
+NPM = [
+    f"npm http fetch GET 200 https://registry.npmjs.org/p{n} {n}ms (cache miss)" for n in range(9)
+]
+MAKE = [f"    CC module{n}.o" for n in range(40)]
+WGET = [f"{n * 50:6}K .......... .......... {n}% 120M 0s" for n in range(20)]
+DOCKER = [f"#4 sha256:147e02c24f40 {n}.40MB / 100.15MB {n}.6s" for n in range(30)]
+
+
+@pytest.mark.parametrize("steps", [NPM, MAKE, WGET, DOCKER], ids=["npm", "make", "wget", "docker"])
+def test_steps_that_succeeded_are_their_first_and_last(steps: list[str]) -> None:
+    """What stopped them stands where it stood, with the step before it."""
+    trouble = "make: *** [Makefile:12: all] Error 2"
+
+    found = folded("\n".join(["begin", *steps, trouble, "end"]))
+
+    note = f"[{len(steps) - 2} lines like these]"
+    assert found.text.split("\n") == ["begin", steps[0], note, steps[-1], trouble, "end"]
+    assert found.said == f"{len(steps) - 3} lines about steps that succeeded"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "npm http fetch GET 404 https://registry.npmjs.org/nothing 9ms",
+        "npm verbose stack Error: connect ECONNREFUSED",
+        "npm warn deprecated request@2.88.2: it is deprecated",
+        "src/a.c:12:3: warning: unused variable",
+        "> Task :compileJava FAILED",
+        "fatal: [host1]: UNREACHABLE!",
+        "   Compiling broken v0.1.0 failed",
+        "[3/9] Building failed",
+    ],
+)
+def test_a_step_that_went_wrong_is_never_folded(line: str) -> None:
+    assert line in folded("\n".join([*NPM, line, *NPM, *MAKE, line, *MAKE])).text.split("\n")
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [f"src/module{n}.c" for n in range(90)],
+        [f"src/module{n % 3}.c:{n}: serverLog(LL_NOTICE, n);" for n in range(90)],
+        [f"{n}% {n * 3} {n * 5}" for n in range(90)],
+        [f"src/a.py:{n}:1: E501 line too long (88 > 79 characters)" for n in range(90)],
+        ["def f():", *(f"    line_of_code({n})" for n in range(20)), ""] * 2,
+    ],
+    ids=["names", "matches", "a table", "findings", "a text with repeats"],
+)
+def test_what_was_asked_for_is_never_folded(listed: list[str]) -> None:
+    assert folded("\n".join(listed)) == Folded("\n".join(listed))
+
+
+def test_a_block_that_stands_above_is_named_but_its_failures_stay() -> None:
+    """The source that every traceback of a test run shows again."""
+    source = [f"        value_{n} = compute_the_next_value({n})" for n in range(12)]
+    failures = [
+        line
+        for n in range(3)
+        for line in (
+            f"____ test_{n} ____",
+            *source,
+            "E   ValueError: no value",
+            "a.py:3: ValueError",
+        )
+    ]
+    run = [*(f"tests/test_a{n}.py ....... [ 9%]" for n in range(20)), *failures]
+
+    found = folded("\n".join([*run, "=== 3 failed, 140 passed in 0.31s ==="])).text.split("\n")
+
+    note = "[12 lines as above, from: value_0 = compute_the_next_value(0)]"
+    ends = ["E   ValueError: no value", "a.py:3: ValueError"]
+    assert found == [
+        *("____ test_0 ____", *source, *ends),
+        *("____ test_1 ____", note, *ends),
+        *("____ test_2 ____", note, *ends),
+        "=== 3 failed, 140 passed in 0.31s ===",
+    ]
+
+
+MOCHA = """\
+
+  app
+    .render
+      ✔ uses the view
+      ✔ passes options
+    .listen
+      1) fails without a port
+      ✔ takes a port
+
+  req
+    ✔ is a request
+
+
+  4 passing (20ms)
+  1 failing
+
+  1) app
+       .listen
+         fails without a port:
+     AssertionError: expected 0 to equal 1
+"""
+
+
+def test_mocha_is_its_counts_and_its_failures() -> None:
+    padded = MOCHA.replace("      ✔ uses the view", "      ✔ uses the view\n" * 30)
+
+    found = folded(padded).text
+
+    assert "✔" not in found
+    for line in MOCHA[MOCHA.index("  4 passing") :].splitlines():
+        assert line in found.split("\n")
+    assert "      1) fails without a port" in found.split("\n")
+
+
 def test_all_of_a_folded_output_is_in_the_file_that_the_last_line_names(tmp_path: Path) -> None:
     """Also where the whole is longer than an excerpt, which would have cut the failure out."""
     green = "".join(f"tests/test_{n}.py {'.' * 60} [ 50%]\n" for n in range(2_000))

@@ -1,16 +1,18 @@
 """Fold the parts of a command's output that cost much and say little; pure.
 
-Progress drawn over itself becomes its last state, runs of equal lines one with a count, and of a
-test run what passed is left out: the counts that the runner prints stay, and every other line does,
-failures above all. Only lines known to report success are ever left out.
+Progress drawn over itself becomes its last state, runs of equal lines one with a count, the steps
+of an installation or a build their first and last, and of a test run what passed is left out
+(passed_tests.py). A block that stands above already is named. Only lines known to report success
+are ever left out, and what was listed because somebody asked for it (files, matches, findings) is
+never folded.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.wording import counted
-from agent_cli.system.records import dataclass
+from agent_cli_tools.passed_tests import without_passed
 
 # Less is not worth the note that says it, nor a file.
 SAVED_CHARS_MIN: Final = 300
@@ -18,7 +20,14 @@ _EQUAL_MIN: Final = 3
 _GROUP_MAX: Final = 16
 # A state of a progress line that somebody wants to read although it was drawn over.
 _TROUBLE: Final = re.compile(r"error|fail|fatal|warn|denied|abort|panic|except", re.IGNORECASE)
-_FAILURE: Final = re.compile(r"FAIL|ERROR|panicked|failed|^E   |\bassert")
+# Lines that stay wherever they stand again.
+_FAILURE: Final = re.compile(
+    r"FAIL|ERROR|panic|failed|^E   |^>  |\bassert|[Ee]rror\b|warning:|\bexit\b|Exception|Traceback"
+)
+_STEPS_MIN: Final = 4
+_BLOCK_MIN: Final = 6
+_BLOCK_CHARS_MIN: Final = 240
+_NAME_CHARS_MAX: Final = 60
 
 
 class Folded(NamedTuple):
@@ -28,32 +37,26 @@ class Folded(NamedTuple):
     said: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    """A test runner: a line by which its output is known, and the lines that report success."""
-
-    known_by: re.Pattern[str]
-    passed: re.Pattern[str]
-    without: Callable[[list[str], re.Pattern[str]], Iterator[str]]
-
-
 def folded(text: str) -> Folded:
     """Return *text*, without escape sequences, folded; unchanged where that saves little."""
     last_states, states = _last_states(text)
     lines = last_states.split("\n")
-    kept = lines
-    for runner in _RUNNERS:
-        if any(map(runner.known_by.match, kept)):
-            kept = list(runner.without(kept, runner.passed))
+    kept = without_passed(lines)
     passed = len(lines) - len(kept)
-    merged = list(_merged(kept))
-    result = "\n".join(merged)
+    quiet = list(_without_steps(kept))
+    merged = list(_merged(quiet))
+    # Elsewhere a text may be read: what it repeats belongs to it.
+    is_log = len(quiet) < len(lines)
+    told_once = list(_without_repeats(merged)) if is_log else merged
+    result = "\n".join(told_once)
     if len(text) - len(result) < SAVED_CHARS_MIN:
         return Folded(text)
     counts = (
         (states, "state", "states", "of progress lines"),
         (passed, "line", "lines", "about passed tests"),
-        (len(kept) - len(merged), "equal line", "equal lines", ""),
+        (len(kept) - len(quiet), "line", "lines", "about steps that succeeded"),
+        (len(quiet) - len(merged), "equal line", "equal lines", ""),
+        (len(merged) - len(told_once), "line", "lines", "that stand above already"),
     )
     parts = [f"{counted(n, one, many)} {of}".rstrip() for n, one, many, of in counts if n]
     return Folded(result, ", ".join(parts))
@@ -105,138 +108,105 @@ def _repeats(keys: list[int], at: int) -> tuple[int, int]:
     return 1, 1
 
 
-def _without(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
-    return (line for line in lines if not passed.match(line))
+def _without_steps(lines: list[str]) -> Iterator[str]:
+    """Yield *lines* with the first and the last of each run of steps, and the number between."""
+    at = 0
+    while at < len(lines):
+        end = at
+        while end < len(lines) and _is_step(lines[end]):
+            end += 1
+        if end == at:
+            end = at + _counting(lines, at)
+        if end - at < _STEPS_MIN:
+            end = max(end, at + 1)
+            yield from lines[at:end]
+        else:
+            yield lines[at]
+            yield f"[{end - at - 2:,} lines like these]"
+            yield lines[end - 1]
+        at = end
 
 
-def _without_output(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
-    """Leave out Vitest's blocks with the output of a test, unless that test or its file failed."""
-    failed = [found[1] for line in lines if (found := _VITEST_FAILED.match(line))]
-    in_passed = False
-    for line in lines:
-        if block := _VITEST_OUTPUT.match(line):
-            in_passed = not any(block[1].startswith(each) for each in failed)
-        elif in_passed and not line.strip():
-            in_passed = False
-        if not in_passed and not passed.match(line):
-            yield line
+def _is_step(line: str) -> bool:
+    return bool(_STEP.match(line)) and not _TROUBLE.search(line)
 
 
-def _without_warnings(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
-    """Leave out pytest's summary of warnings too; its last line counts them."""
-    in_warnings = False
-    for line in lines:
-        if _PYTEST_RULE.match(line):
-            in_warnings = " warnings summary " in line
-        # Another program's failure may stand there, since both write to one output.
-        if (not in_warnings or _FAILURE.search(line)) and not passed.match(line):
-            yield line
+def _counting(lines: list[str], at: int) -> int:
+    """Return for how many lines from *at* only the numbers of a progress change; 0 for none."""
+    if not _PROGRESS.search(lines[at]) or _TROUBLE.search(lines[at]):
+        return 0
+    shape = _NUMBERS.sub("", lines[at])
+    end = at + 1
+    while end < len(lines) and _NUMBERS.sub("", lines[end]) == shape:
+        end += 1
+    return end - at
 
 
-def _without_ended(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
-    """Leave out Go's line that begins a test only if a later one says that it passed."""
-    ended = {found[1] for line in lines if (found := _GO_PASSED.match(line))}
-    for line in lines:
-        began = _GO_BEGAN.match(line)
-        if began and began[1] in ended:
-            continue
-        if not passed.match(line):
-            yield line
+def _without_repeats(lines: list[str]) -> Iterator[str]:
+    """Yield *lines* with a note in place of each block that stands above already, word for word.
+
+    A line about a failure is never part of such a block.
+    """
+    begins: dict[tuple[str, ...], int] = {}
+    at = 0
+    while at < len(lines):
+        key = tuple(lines[at : at + _BLOCK_MIN])
+        size = _repeated(lines, begins[key], at) if key in begins else 0
+        if size:
+            named = next(filter(None, map(str.strip, lines[at : at + size])), "")
+            yield f"[{size} lines as above, from: {named[:_NAME_CHARS_MAX]}]"
+        else:
+            begins.setdefault(key, at)
+            yield lines[at]
+        at += size or 1
 
 
-def _without_headings(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
-    """Leave out the console and the names of groups of suites that Jest marks as passed."""
-    in_passed = in_console = False
-    for index, line in enumerate(lines):
-        if _JEST_SUITE.match(line):
-            in_passed, in_console = line.lstrip().startswith("PASS"), False
-        elif in_passed and line.strip() == "● Console":
-            in_console = True
-        elif in_console and line[:1].strip():
-            in_console = False
-        if in_console or passed.match(line):
-            continue
-        if in_passed and _JEST_GROUP.match(line) and _leads_to_test(lines, index, passed):
-            continue
-        yield line
+def _repeated(lines: list[str], above: int, at: int) -> int:
+    """Return how many lines at *at* are those at *above*; 0 if too few for a note."""
+    size = chars = 0
+    while above + size < at and at + size < len(lines):
+        line = lines[at + size]
+        if line != lines[above + size] or _FAILURE.search(line):
+            break
+        size += 1
+        chars += len(line)
+    return size if size >= _BLOCK_MIN and chars >= _BLOCK_CHARS_MIN else 0
 
 
-def _leads_to_test(lines: list[str], index: int, passed: re.Pattern[str]) -> bool:
-    """Return whether only names of groups stand between this line and a passed test."""
-    for line in lines[index + 1 :]:
-        if passed.match(line) and line.startswith(" "):
-            return True
-        if not _JEST_GROUP.match(line):
-            return False
-    return False
-
-
-_TIME = r"\(?[\d.,]+ ?m?s\)?"
-_PYTEST_RULE: Final = re.compile(r"=+ .* =+$|[\d,]+ (?:passed|failed|error)")
-_GO_PASSED: Final = re.compile(r"\s*--- (?:PASS|SKIP): (\S+)")
-_GO_BEGAN: Final = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)")
-_VITEST_FAILED: Final = re.compile(
-    r"\s*(?:FAIL|×|✗) +(?:\|[^|]*\| +)?(\S+\.[cm]?[jt]sx?(?: > [^\[]*\S)?)"
+# What installers, builds and downloads say of each step that succeeded, behind a time or a stage.
+_STAGE: Final = r"(?:\[\d\d:[\d:.]+\] |\d{4}-\d\d-\d\dT[\d:.]+Z |\[INFO\] |#\d+ (?:[\d.]+ )?)?"
+_STEPS: Final = (
+    r"npm (?:http (?:fetch [A-Z]+ [23]\d\d|cache)|silly|verbose|timing|info)\b",
+    # pip, uv, cargo, bundler, composer, dpkg, unzip, configure
+    r" *(?:Collecting|Downloading|Downloaded|Fetching|Fetched|Using(?: cached)?|Obtaining"
+    r"|Installing|Installed|Unpacking|Extracting|Uninstalling|Attempting uninstall"
+    r"|Found existing installation|Successfully uninstalled|Requirement already satisfied"
+    r"|Preparing metadata|Building wheel|Created wheel|Stored in|Found link|Skipping link"
+    r"|Link requires|Adding|Locking|Fresh|Compiling|Checking|Building|Linking|Copying"
+    r"|Setting up|Selecting previously|Preparing to unpack|Processing triggers"
+    r"|inflating|creating|extracting|checking (?:for|whether|how))\b:? +\S",
+    r" *[━╸╺]+ [\d.]+/[\d.]+ .B\b",
+    r"(?:Get|Hit|Ign):\d+ |(?:Inst|Conf) \S+ |\(Reading database",
+    r"(?:Downloading|Downloaded) from \S+:|Progress \(",
+    r"Tests run: \d+, Failures: 0, Errors: 0,|Running [\w.]+$",
+    r"> Task :\S+(?: (?:UP-TO-DATE|NO-SOURCE|FROM-CACHE|SKIPPED))?$",
+    # docker
+    r"(?: =>)+ (?:extracting )?sha256:|(?:extracting )?sha256:[0-9a-f]{12}",
+    r"[0-9a-f]{12}:? (?:Pull|Wait|Download|Verify|Extract|Already|Push)",
+    # make, cmake, ninja, compilers
+    r" {2,}(?:CC|CXX|LD|AR|LINK|MAKE|CHK|GEN|AS|HOSTCC|UPD|INSTALL) +\S+(?: \S+)?$",
+    r"\[ *\d+%\] (?:Building|Built|Linking|Generating|Performing|Creating)|\[\d+/\d+\] \S",
+    r"(?:\S*[-/])?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+|ar|ranlib|libtool) -?\S.*\.(?:o|a|lo|so)\b",
+    r"make(?:\[\d+\])?: (?:Entering|Leaving) directory",
+    # ansible, terraform, go, yarn
+    r"(?:ok|skipping|included): \[",
+    r"\S+: (?:Refreshing state|Still \w+ing|Creating|Modifying|Destroying|Reading)\.\.\.",
+    r"\S+: (?:Creation|Modifications|Destruction|Read) complete\b",
+    r"go: (?:downloading|extracting|finding) |➤ YN0013",
 )
-_VITEST_OUTPUT: Final = re.compile(r"std(?:out|err) \| (\S+\.[cm]?[jt]sx?(?: > .*)?)$")
-_JEST_SUITE: Final = re.compile(r"\s*(?:PASS|FAIL)\s+\S")
-_JEST_GROUP: Final = re.compile(r"  +[^\s●✕✗×✖○]\S*(?: \S+)*$")
-
-_RUNNERS: Final = (
-    _Runner(  # pytest, with pytest-xdist
-        re.compile(
-            r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:passed|failed|skipped|errors?|deselected|xfailed"
-            r"|xpassed|warnings?)(?:, )?)+ in [\d.]+s"
-        ),
-        re.compile(
-            r"\S+\.(?:py|md|rst|txt|pyx|ipynb)(?:::\S+)? [.sxX]+ *(?:\[ *\d+%\])?$"
-            r"|[.sxX]+ *(?:\[ *\d+%\])?$"
-            r"|\S+\.\w+::.* (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))? *(?:\[ *\d+%\])?$"
-            r"|\[gw\d+\] +\[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) "
-            r"|\S+\.\w+::\S+ $"
-            r"|(?:platform|cachedir|rootdir|configfile|plugins|testpaths|asyncio|benchmark"
-            r"|hypothesis profile|django|Using --randomly-seed|collecting|collected|created"
-            r"|scheduling|bringing up|Test session starts|run-last-failure|metadata|timeout)\b"
-            r"|\d+ workers? \[|gw\d+ |=+ test session starts =+$"
-        ),
-        _without_warnings,
-    ),
-    _Runner(  # unittest
-        re.compile(r"Ran \d+ tests? in "),
-        re.compile(
-            r"[.sxu]+$|\S+ \(\S+\)(?: \[.*\])? \.\.\. (?:ok|skipped .*|expected failure)$"
-            r"|(?!ERROR|FAIL).{0,200} \.\.\. (?:ok|skipped .*|expected failure)$"
-        ),
-        _without,
-    ),
-    _Runner(  # jest
-        re.compile(r"Test(?: Suites|s): +.*\btotal$"),
-        re.compile(
-            rf"\s*PASS\s+\S.*$|\s+[✓√] .*$|\s+[○✎] .*$|\s*RUNS\s.*$|\s*at .*node_modules/jest"
-            rf"|Time: +{_TIME}.*$|Ran all test suites.*$"
-        ),
-        _without_headings,
-    ),
-    _Runner(  # vitest
-        re.compile(r"\s*Test Files +.*\(\d+\)$"),
-        re.compile(r"\s*[✓√✔↓] |\s*RUN +v\d|\s*Start at +|\s*Duration +|\s*[❯·] .*\(\d+ tests?\)$"),
-        _without_output,
-    ),
-    _Runner(  # go test
-        re.compile(r"(?:ok  |FAIL|\?   )\t\S+|\s*--- (?:PASS|FAIL|SKIP): |=== RUN "),
-        re.compile(
-            r"\s*--- (?:PASS|SKIP): |PASS$|\?   \t\S+\t\[no test files\]|ok  \t\S+\t\(cached\)"
-        ),
-        _without_ended,
-    ),
-    _Runner(  # cargo test
-        re.compile(r"test result: "),
-        re.compile(
-            r"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?$"
-            r"| +(?:Compiling|Downloaded|Downloading|Running|Doc-tests|Finished|Blocking|Locking"
-            r"|Updating|Adding|Fresh|Checking) "
-            r"|test result: ok\. 0 passed; 0 failed; 0 ignored"
-        ),
-        _without,
-    ),
+_STEP: Final = re.compile(f"{_STAGE}(?:{'|'.join(_STEPS)})")
+# A bar or an amount of a whole: a table of mere percentages is what was asked for.
+_PROGRESS: Final = re.compile(
+    r"\d ?%.*[=#>━.]{4}|[=#>━.]{4}.*\d ?%|\d ?[kKMG]i?B ?/ ?\d", re.DOTALL
 )
+_NUMBERS: Final = re.compile(r"[\d.,:]+|[=#>━╸╺.-]{2,}|[ \t]+|\b[kKMG]i?B\b|\b[kKMG]\b")

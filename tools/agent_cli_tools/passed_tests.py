@@ -1,0 +1,192 @@
+"""What a test run says about tests that passed: the lines that are left out of a command's output.
+
+A runner is known by a line that only it prints. The counts stay, and so does every other line:
+failures above all. Pure.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from agent_cli.system.records import dataclass
+
+_FAILURE: Final = re.compile(r"FAIL|ERROR|panicked|failed|^E   |\bassert")
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """A test runner: a line by which its output is known, and the lines that report success."""
+
+    known_by: re.Pattern[str]
+    passed: re.Pattern[str]
+    without: Callable[[list[str], re.Pattern[str]], Iterator[str]]
+
+
+def without_passed(lines: list[str]) -> list[str]:
+    """Return *lines* without those about passed tests."""
+    for runner in _RUNNERS:
+        if any(map(runner.known_by.match, lines)):
+            lines = list(runner.without(lines, runner.passed))
+    return lines
+
+
+def _without(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    return (line for line in lines if not passed.match(line))
+
+
+def _without_output(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    """Leave out Vitest's blocks with the output of a test, unless that test or its file failed."""
+    failed = [found[1] for line in lines if (found := _VITEST_FAILED.match(line))]
+    in_passed = False
+    for line in lines:
+        if block := _VITEST_OUTPUT.match(line):
+            in_passed = not any(block[1].startswith(each) for each in failed)
+        elif in_passed and not line.strip():
+            in_passed = False
+        if not in_passed and not passed.match(line):
+            yield line
+
+
+def _without_warnings(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    """Leave out pytest's summary of warnings too; its last line counts them."""
+    in_warnings = False
+    for line in lines:
+        if _PYTEST_RULE.match(line):
+            in_warnings = " warnings summary " in line
+        # Another program's failure may stand there, since both write to one output.
+        if (not in_warnings or _FAILURE.search(line)) and not passed.match(line):
+            yield line
+
+
+def _without_ended(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    """Leave out Go's line that begins a test only if a later one says that it passed."""
+    ended = {found[1] for line in lines if (found := _GO_PASSED.match(line))}
+    for line in lines:
+        began = _GO_BEGAN.match(line)
+        if began and began[1] in ended:
+            continue
+        if not passed.match(line):
+            yield line
+
+
+def _without_headings(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    """Leave out the console and the names of groups of suites that Jest marks as passed."""
+    in_passed = in_console = False
+    for index, line in enumerate(lines):
+        if _JEST_SUITE.match(line):
+            in_passed, in_console = line.lstrip().startswith("PASS"), False
+        elif in_passed and line.strip() == "● Console":
+            in_console = True
+        elif in_console and line[:1].strip():
+            in_console = False
+        if in_console or passed.match(line):
+            continue
+        if in_passed and _JEST_GROUP.match(line) and _leads_to_test(lines, index, passed):
+            continue
+        yield line
+
+
+def _without_groups(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    """Leave out the names of Mocha's groups in which tests passed; its end names what failed."""
+    for index, line in enumerate(lines):
+        if passed.match(line):
+            continue
+        if not line.strip() and _leads_on(lines, index, passed):
+            continue
+        if not (_JEST_GROUP.match(line) and _leads_to_test(lines, index, passed)):
+            yield line
+
+
+def _leads_on(lines: list[str], index: int, passed: re.Pattern[str]) -> bool:
+    """Return whether a blank line only parts passed tests and groups of them."""
+    at = index + 1
+    return at < len(lines) and (
+        bool(passed.match(lines[at]))
+        or (bool(_JEST_GROUP.match(lines[at])) and _leads_to_test(lines, at, passed))
+    )
+
+
+def _leads_to_test(lines: list[str], index: int, passed: re.Pattern[str]) -> bool:
+    """Return whether only names of groups stand between this line and a passed test."""
+    for line in lines[index + 1 :]:
+        if passed.match(line) and line.startswith(" "):
+            return True
+        if not _JEST_GROUP.match(line):
+            return False
+    return False
+
+
+_TIME = r"\(?[\d.,]+ ?m?s\)?"
+_PYTEST_RULE: Final = re.compile(r"=+ .* =+$|[\d,]+ (?:passed|failed|error)")
+_GO_PASSED: Final = re.compile(r"\s*--- (?:PASS|SKIP): (\S+)")
+_GO_BEGAN: Final = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)")
+_VITEST_FAILED: Final = re.compile(
+    r"\s*(?:FAIL|×|✗) +(?:\|[^|]*\| +)?(\S+\.[cm]?[jt]sx?(?: > [^\[]*\S)?)"
+)
+_VITEST_OUTPUT: Final = re.compile(r"std(?:out|err) \| (\S+\.[cm]?[jt]sx?(?: > .*)?)$")
+_JEST_SUITE: Final = re.compile(r"\s*(?:PASS|FAIL)\s+\S")
+_JEST_GROUP: Final = re.compile(r"  +(?!\d+\) )[^\s●✕✗×✖○]\S*(?: \S+)*$")
+
+_RUNNERS: Final = (
+    _Runner(  # pytest, with pytest-xdist
+        re.compile(
+            r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:passed|failed|skipped|errors?|deselected|xfailed"
+            r"|xpassed|warnings?)(?:, )?)+ in [\d.]+s"
+        ),
+        re.compile(
+            r"\S+\.(?:py|md|rst|txt|pyx|ipynb)(?:::\S+)? [.sxX]+ *(?:\[ *\d+%\])?$"
+            r"|[.sxX]+ *(?:\[ *\d+%\])?$"
+            r"|\S+\.\w+::.* (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))? *(?:\[ *\d+%\])?$"
+            r"|\[gw\d+\] +\[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) "
+            r"|\S+\.\w+::\S+ $"
+            r"|(?:platform|cachedir|rootdir|configfile|plugins|testpaths|asyncio|benchmark"
+            r"|hypothesis profile|django|Using --randomly-seed|collecting|collected|created"
+            r"|scheduling|bringing up|Test session starts|run-last-failure|metadata|timeout)\b"
+            r"|\d+ workers? \[|gw\d+ |=+ test session starts =+$"
+        ),
+        _without_warnings,
+    ),
+    _Runner(  # unittest
+        re.compile(r"Ran \d+ tests? in "),
+        re.compile(
+            r"[.sxu]+$|\S+ \(\S+\)(?: \[.*\])? \.\.\. (?:ok|skipped .*|expected failure)$"
+            r"|(?!ERROR|FAIL).{0,200} \.\.\. (?:ok|skipped .*|expected failure)$"
+        ),
+        _without,
+    ),
+    _Runner(  # jest
+        re.compile(r"Test(?: Suites|s): +.*\btotal$"),
+        re.compile(
+            rf"\s*PASS\s+\S.*$|\s+[✓√] .*$|\s+[○✎] .*$|\s*RUNS\s.*$|\s*at .*node_modules/jest"
+            rf"|Time: +{_TIME}.*$|Ran all test suites.*$"
+        ),
+        _without_headings,
+    ),
+    _Runner(  # mocha
+        re.compile(r" +\d+ passing \("),
+        re.compile(r" +[✓✔√] .*$"),
+        _without_groups,
+    ),
+    _Runner(  # vitest
+        re.compile(r"\s*Test Files +.*\(\d+\)$"),
+        re.compile(r"\s*[✓√✔↓] |\s*RUN +v\d|\s*Start at +|\s*Duration +|\s*[❯·] .*\(\d+ tests?\)$"),
+        _without_output,
+    ),
+    _Runner(  # go test
+        re.compile(r"(?:ok  |FAIL|\?   )\t\S+|\s*--- (?:PASS|FAIL|SKIP): |=== RUN "),
+        re.compile(
+            r"\s*--- (?:PASS|SKIP): |PASS$|\?   \t\S+\t\[no test files\]|ok  \t\S+\t\(cached\)"
+        ),
+        _without_ended,
+    ),
+    _Runner(  # cargo test
+        re.compile(r"test result: "),
+        re.compile(
+            r"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?$"
+            r"| +(?:Compiling|Downloaded|Downloading|Running|Doc-tests|Finished|Blocking|Locking"
+            r"|Updating|Adding|Fresh|Checking) "
+            r"|test result: ok\. 0 passed; 0 failed; 0 ignored"
+        ),
+        _without,
+    ),
+)
