@@ -70,7 +70,18 @@ _BY_NAME: dict[str, list[Kind]] = {}
 for _kind in KINDS:
     for _name in _kind.names.split():
         _BY_NAME.setdefault(_name, []).append(_kind)
+_CACHES = {
+    name for kind in KINDS if not (kind.beside or kind.inside) for name in kind.names.split()
+}
 _IGNORE_BYTES_MAX = 4096
+
+
+def is_cache(path: str) -> bool:
+    """Return whether *path* is in a cache of a tool for tests or the like, known by its name alone.
+
+    Whoever runs tests changes it, and nobody thinks of that as a change.
+    """
+    return not _CACHES.isdisjoint(path.split("/"))
 
 
 class GeneratedFolders:

@@ -168,6 +168,30 @@ async def test_model_reads_which_files_it_knows_a_command_changed(session: Sessi
     assert "[this" not in quiet
 
 
+TESTS = "mkdir -p __pycache__ .tox; echo $RANDOM$$ > __pycache__/a.pyc; date +%N > .tox/x"
+"""What a run of tests does to the workspace."""
+
+
+async def test_caches_of_tests_are_no_changes(session: Session) -> None:
+    """A run that only tested is not the one to undo, and who tested since changed nothing."""
+    before = tree(session.root)
+    session.run()
+    changed = await session.tools("bash", command=f"echo new > src/a1.py; {TESTS}")
+    session.run()
+    looked = await session.tools("bash", command=TESTS)
+    subprocess.run(["bash", "-c", TESTS], cwd=session.root, check=True)  # noqa: ASYNC221
+
+    found = session.undo()
+
+    assert isinstance(changed.details, dict)
+    assert isinstance(looked.details, dict)
+    assert changed.details["changed_files"] == [f"{session.root}/src/a1.py"]
+    assert "changed_files" not in looked.details
+    assert (found.restored, found.deleted) == ([session.root / "src/a1.py"], [])
+    after = tree(session.root)
+    assert after["src/a1.py"] == before["src/a1.py"]
+
+
 async def test_undo_says_which_session_changed_a_file_since(session: Session) -> None:
     """Two sessions in one folder: the person reads whose command stands in the way."""
     session.run()

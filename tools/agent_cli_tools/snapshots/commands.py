@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from agent_cli.system.records import dataclass
+from agent_cli.undo.generated import is_cache
 from agent_cli.undo.logs import CommandLog, Signature
 from agent_cli.undo.records import ChangeRecord, State, is_git_object, signature_at
 from agent_cli.undo.reversal import CONTENT, Step
@@ -75,7 +76,10 @@ def steps_of(
 
 
 def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str]:
-    """Return the files that others changed between the changes of the run, or since."""
+    """Return the files that others changed between the changes of the run, or since.
+
+    Not caches of tools: the user may have run the tests since.
+    """
     broken = {str(edit.path) for edit in edits if not edit.unbroken}
     expected: dict[str, tuple[int, str | Signature]] = {}
     for edit in edits:
@@ -93,7 +97,7 @@ def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str
             if log.ended_ns > expected.get(path, (0,))[0]:
                 expected[path] = (log.ended_ns, left)
     for path, (_at, left) in expected.items():
-        if not is_git_object(path) and not _is_now(path, left):
+        if not (is_git_object(path) or is_cache(path) or _is_now(path, left)):
             broken.add(path)
     return sorted(broken)
 
@@ -118,7 +122,7 @@ class OriginalFile:
 def origins(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> dict[str, OriginalFile]:
     """Return the files that differ since the run, as they were before, in order of first changes.
 
-    Without folders, and without the files of git's own that only it reads.
+    Without folders, the files of git's own that only it reads, and the caches of tools.
     """
     found: dict[str, OriginalFile] = {}
     events: list[tuple[int, int, int, ToolEdit | ChangeRecord]] = [*_records(logs)]
@@ -220,7 +224,7 @@ def _end(log: CommandLog) -> int:
 
 def _differs(path: str, origin: OriginalFile, now: Mapping[str, Signature]) -> bool:
     """Return whether the file *path* is to be named."""
-    if is_git_object(path) or (origin.state and origin.state.is_folder):
+    if is_git_object(path) or is_cache(path) or (origin.state and origin.state.is_folder):
         return False
     if path not in now:
         return True

@@ -23,6 +23,7 @@ from agent_cli.system.descriptors import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import try_lock
 from agent_cli.system.records import dataclass, field
+from agent_cli.undo.generated import is_cache
 from agent_cli.undo.logs import CommandLog, read_log
 from agent_cli.undo.records import LOG
 from agent_cli_tools.snapshots.contents import ContentStore
@@ -164,8 +165,13 @@ class Journal:
         return [log for log in found if log and any(each.kind != "times" for each in log.records)]
 
     def stands(self, run: RunChanges) -> bool:
-        """Return whether a run changed files, and is not undone."""
-        return not run.taken_back and bool(run.changes or self.logs_of(run))
+        """Return whether a run changed files, caches of tools aside, and is not undone."""
+        if run.taken_back:
+            return False
+        records = (each for log in self.logs_of(run) for each in log.records)
+        return bool(run.changes) or any(
+            each.kind != "times" and not is_cache(each.path) for each in records
+        )
 
     def _log(self, name: str) -> CommandLog | None:
         if name not in self._logs:
