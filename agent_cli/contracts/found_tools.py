@@ -27,6 +27,19 @@ def reference_to(spec: ToolSpec) -> Block:
     return {"type": REFERENCE, "tool_name": spec.name, "definition": definition}
 
 
+def reference_to_hosted(name: str) -> Block:
+    """Return a block that makes the server's own tool *name* known; the server has its definition.
+
+    See `tooling.Hosted`.
+    """
+    return {"type": REFERENCE, "tool_name": name}
+
+
+def names_hosted(block: Mapping[str, Json]) -> bool:
+    """Return whether *block* refers to a tool of the server's own."""
+    return block["type"] == REFERENCE and "definition" not in block
+
+
 def definition_in(block: Mapping[str, Json]) -> Block | None:
     """Return the definition that a reference holds, as the API takes it; None for another block."""
     match block:

@@ -27,7 +27,8 @@ class Usage:
     `input_tokens` counts only tokens neither read from nor written to the cache; the prompt's size
     is `prompt_tokens`. `cost_microdollars` is None when any part has no known price.
     `held_microdollars` is the possible cost of calls whose usage is unknown, because they broke off
-    or are still running. It is counted only where a cost limit is set.
+    or are still running. It is counted only where a cost limit is set. `web_searches` are those
+    that the server made; it charges for each.
     """
 
     input_tokens: int = 0
@@ -37,6 +38,7 @@ class Usage:
     cache_write_1h_tokens: int = 0
     cost_microdollars: int | None = 0
     held_microdollars: int = 0
+    web_searches: int = 0
 
     @property
     def prompt_tokens(self) -> int:
@@ -54,6 +56,7 @@ class Usage:
             self.cache_write_1h_tokens + other.cache_write_1h_tokens,
             (self.cost_microdollars or 0) + (other.cost_microdollars or 0) if known else None,
             self.held_microdollars + other.held_microdollars,
+            self.web_searches + other.web_searches,
         )
 
 

@@ -125,11 +125,33 @@ class Ask:
 Verdict: TypeAlias = Allow | Deny | Ask
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """How the model's server runs a tool itself, where it has one of that name.
+
+    Nothing here sees such a call before it is made: rules, hooks and questions cannot hold one.
+
+    Attributes:
+        is_open: The server may run it from the first request. Otherwise the model calls the tool
+            here first, and its result refers to the server's (`found_tools.reference_to_hosted`).
+        falls_back: The tool here does the same, where the server has none.
+        uses_max: Calls in one request.
+        domains: The only ones it may reach; empty for all.
+        blocked: Domains that it may not reach.
+    """
+
+    is_open: bool = False
+    falls_back: bool = False
+    uses_max: int = 5
+    domains: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """The definition of a tool as sent to the model: name, description and JSON schema.
 
-    `finds_tools` and `is_deferred` are those of the `Tool`.
+    `finds_tools`, `is_deferred` and `hosted` are those of the `Tool`.
     """
 
     name: str
@@ -137,6 +159,7 @@ class ToolSpec:
     input_schema: dict[str, Json]
     finds_tools: bool = False
     is_deferred: bool = False
+    hosted: Hosted | None = None
 
 
 def _no_update(_partial: "ToolResult") -> None:
@@ -248,6 +271,7 @@ class Tool:
         writes: Returns the paths it writes, absolute; it runs after earlier calls that use them.
         finds_tools: True for a tool whose results refer to others (`found_tools.reference_to`).
         is_deferred: The model knows it from such a result only; it stands in no request's tools.
+        hosted: The server's own tool of this name, which may take its place.
         subject: Returns the part of a call, "GROUP:DETAIL", that the text of a permission rule is
             compared with, for a tool without paths; "" for none.
         remembered: Returns the text of the rule that "always" adds for a call with a subject.
@@ -270,6 +294,7 @@ class Tool:
     asks_person: bool = False
     finds_tools: bool = False
     is_deferred: bool = False
+    hosted: Hosted | None = None
     timeout_s: float | None = None
     require_approval: RequireApproval | None = None
     foresee: Foresee | None = None
@@ -291,7 +316,9 @@ class Tool:
     def spec(self) -> ToolSpec:
         """The part of the tool that the model sees."""
         schema = input_schema(self.parameters)
-        return ToolSpec(self.name, self.description, schema, self.finds_tools, self.is_deferred)
+        return ToolSpec(
+            self.name, self.description, schema, self.finds_tools, self.is_deferred, self.hosted
+        )
 
 
 def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.parameters

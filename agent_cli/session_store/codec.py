@@ -146,10 +146,11 @@ def usage_from_json(data: JsonObject) -> Usage:
 
 
 def usage_to_json(usage: Usage) -> JsonObject:
-    """Return *usage* as a JSON object that versions without a cost limit can read, too."""
+    """Return *usage* as a JSON object that earlier versions can read, if it has nothing new."""
     named = _named(usage)
-    if not usage.held_microdollars:
-        del named["held_microdollars"]
+    for name in ("held_microdollars", "web_searches"):
+        if not named[name]:
+            del named[name]
     return named
 
 

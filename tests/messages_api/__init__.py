@@ -36,6 +36,7 @@ the prompt cache (bytes / 4) unless the reply specifies them.
 """
 
 from tests.messages_api.gate import Gate
+from tests.messages_api.hosted_rules import cited, fetched, search
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.script import (
     FAULTS,
@@ -61,10 +62,13 @@ __all__ = [
     "ReceivedRequest",
     "Reply",
     "broken",
+    "cited",
     "error",
+    "fetched",
     "raw",
     "redacted_thinking",
     "reply",
+    "search",
     "serve_in_thread",
     "text",
     "thinking",

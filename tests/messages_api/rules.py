@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 
 from tests.messages_api.compaction_rules import compaction
+from tests.messages_api.hosted_rules import continues, hosted
 from tests.messages_api.prompt_cache import blocks_of, segments_of
 from tests.messages_api.refusals import Refusal, Refusals, bad, is_older, merged_messages
 from tests.messages_api.script import Payload
@@ -82,6 +83,7 @@ def _all(body: Payload, betas: set[str]) -> Refusals:
         lambda: _content(body),
         lambda: tool_pairs(merged),
         lambda: tools(body),
+        lambda: hosted(body),
         lambda: system_messages(body, betas),
         lambda: compaction(body, betas),
         lambda: _thinking_config(body, betas),
@@ -174,7 +176,7 @@ def _roles(body: Payload) -> Refusals:
         yield bad("R3", "messages: first message must use the user role")
     last = messages[-1]
     if last["role"] == "assistant" and "compaction" not in body:
-        if not is_older(body["model"]):
+        if not (is_older(body["model"]) or continues(last)):
             yield bad(
                 "R4",
                 "This model does not support assistant message prefill. "

@@ -16,6 +16,7 @@ from tests.messages_api.batches import PATH as BATCHES_PATH
 from tests.messages_api.batches import FakeBatches
 from tests.messages_api.compaction_rules import signed
 from tests.messages_api.gate import Gate
+from tests.messages_api.hosted_rules import runs
 from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.refusals import Refusal
@@ -188,6 +189,9 @@ class FakeMessagesApi:
 
     def _speak(self, request: ReceivedRequest, answer: Reply) -> RawAnswer:
         number = next(self._next)
+        for block in answer.blocks:
+            if block["type"] == "server_tool_use":
+                assert runs(request.body, block["name"]), f"no {block['name']} was asked for"
         blocks = tuple(
             {**block, "id": block["id"] or f"toolu_{number:06}{at:02}"}
             if block["type"] == "tool_use"

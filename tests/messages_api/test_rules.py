@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.messages_api import FakeMessagesApi, Reply, reply, thinking, tool_use
+from tests.messages_api import FakeMessagesApi, Reply, cited, reply, search, thinking, tool_use
 from tests.messages_api.script import Payload
 
 HEADERS = {"authorization": "Bearer k", "anthropic-version": "2026-10-21"}
@@ -78,7 +78,56 @@ async def post(
     return int(answer.split(b" ", 2)[1]), answer.decode()
 
 
+SEARCH: Payload = {"type": "web_search_20250305", "name": "web_search"}
+CALLED, FOUND = search("q", ("Title", "https://a.org"))
+SEALED: Payload = FOUND["content"][0]
+CITED = cited("so", ("Title", "https://a.org"))
+
+
+def searched(*blocks: Payload, then: str = "more", **tool: Any) -> Payload:
+    """Return a request whose history holds *blocks* of a reply; *tool* changes the definition."""
+    messages = [user("hi"), assistant(*(blocks or (CITED,))), user(then)]
+    return request(messages=messages, tools=[{**SEARCH, **tool}, TOOL])
+
+
 BROKEN: list[tuple[str, str, Payload, str]] = [
+    ("R16", "a search without its result", searched(CALLED), "without a corresponding"),
+    ("R16", "a result without its search", searched(FOUND), "unexpected `tool_use_id`"),
+    (
+        "R16",
+        "a pause whose tool is gone",
+        request(messages=[user("hi"), assistant(CALLED)], tools=[TOOL]),
+        "no `web_search` tool was provided",
+    ),
+    (
+        "seal",
+        "a changed find",
+        searched(CALLED, {**FOUND, "content": [{**SEALED, "title": "Other"}]}),
+        "Invalid encrypted_content",
+    ),
+    (
+        "seal",
+        "a changed citation",
+        searched(text("so", citations=[{**CITED["citations"][0], "cited_text": "x"}])),
+        "Invalid encrypted_index",
+    ),
+    ("R1", "an unknown version", searched(type="web_search_20990101"), "does not match"),
+    ("hosted", "another name", searched(name="search"), "should be 'web_search'"),
+    ("hosted", "no domain", searched(allowed_domains=["https://a.org"]), "is not a domain"),
+    (
+        "hosted",
+        "both kinds of domains",
+        searched(allowed_domains=["a.org"], blocked_domains=["b.org"]),
+        "only one of",
+    ),
+    ("hosted", "a field of another tool", searched(url_sources={}), "Extra inputs"),
+    ("hosted", "no use at all", searched(max_uses=0), "greater than 0"),
+    (
+        "citations",
+        "a format beside them",
+        {**searched(), "output_config": {"format": {"type": "json_schema", "schema": {}}}},
+        "cannot be used with a format",
+    ),
     ("R1", "no model", request(model=None), "model: Field required"),
     ("R1", "no limit", request(max_tokens=None), "max_tokens: Field required"),
     ("R1", "limit is text", request(max_tokens="9"), "max_tokens: Input should be"),

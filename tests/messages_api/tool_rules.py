@@ -83,6 +83,8 @@ def tools(body: Payload) -> Refusals:
         if tool["name"] in names:
             yield bad("R18", "tools: Tool names must be unique.")
         names.add(tool["name"])
+        if "type" in tool:
+            continue  # the API's own: `hosted_rules`
         if (tool.get("input_schema") or {}).get("type") != "object":
             yield bad("R18", f"tools.{index}.custom.input_schema.type: Input should be 'object'")
     yield from _deferred(body)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from tests.messages_api.gate import Gate
+from tests.messages_api.hosted_rules import usage_of
 from tests.messages_api.script import Fault, Payload, Reply, Step
 
 
@@ -31,6 +32,7 @@ def _events(answer: Reply, message: Payload) -> Iterator[Payload]:
     last: Payload = {"type": "message_delta", "delta": delta}
     if message.get("usage"):
         last["usage"] = {"output_tokens": message["usage"].get("_output_tokens", 1)}
+        last["usage"] |= usage_of(answer.blocks)
     yield last
     yield {"type": "message_stop"}
 
@@ -47,13 +49,17 @@ def _start_and_deltas(block: Payload, chunk_chars: int) -> tuple[Payload, list[P
     match block["type"]:
         case "text":
             parts = _parts(block["text"], chunk_chars)
-            return {**block, "text": ""}, [{"type": "text_delta", "text": part} for part in parts]
+            deltas = [{"type": "text_delta", "text": part} for part in parts]
+            cited = block.get("citations") or []
+            deltas += [{"type": "citations_delta", "citation": each} for each in cited]
+            start = {**block, "citations": []} if cited else block
+            return {**start, "text": ""}, deltas
         case "thinking":
             parts = _parts(block["thinking"], chunk_chars)
             deltas = [{"type": "thinking_delta", "thinking": part} for part in parts]
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
-        case "tool_use":
+        case "tool_use" | "server_tool_use":
             written = block.get("_raw", json.dumps(block["input"], ensure_ascii=False))
             deltas = [
                 {"type": "input_json_delta", "partial_json": part}

@@ -111,6 +111,23 @@ OUTPUT_FORMAT: Final = Beta(
     r"|[Ss]tructured outputs?\b|\bcompile.*\bschema\b",
     models=lambda model: bool(model.thinking),  # all that are known, from 4.5 on
 )
+WEB_SEARCH: Final = Beta(
+    name="web searches by the API",
+    header="",
+    fields=("web_search", "web_search_20250305", "web_search_tool_result"),
+    platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
+    # "The use of the web search tool is not supported", "web search is not enabled for this ..."
+    refusals=r"[Ww]eb search|encrypted_(content|index)|web_search_(tool_)?result",
+    models=lambda model: bool(model.thinking),  # all that are known
+)
+WEB_FETCH: Final = Beta(
+    name="pages read by the API",
+    header="",
+    fields=("web_fetch", "web_fetch_20250910", "url_sources"),
+    platforms=frozenset({"anthropic", "aws", "foundry"}),
+    refusals=r"[Ww]eb fetch|web_fetch_(tool_)?result",
+    models=lambda model: bool(model.thinking),  # all that are known
+)
 BETAS: Final = (
     THINKING_BINDING,
     TASK_BUDGETS,
@@ -121,6 +138,8 @@ BETAS: Final = (
     MESSAGE_EFFORT,
     COMPACTION,
     OUTPUT_FORMAT,
+    WEB_SEARCH,
+    WEB_FETCH,
 )
 
 

@@ -59,6 +59,7 @@ class ModelTable(_Strict):
 
     prices_as_of: str
     output_tokens_per_s: int
+    web_searches: Decimal
     cache: CacheMultiples
     models: dict[str, ModelFacts]
 
@@ -136,8 +137,9 @@ def with_known_facts(model: Model) -> Model:
 def cost_microdollars(model_id: str, usage: Usage) -> int | None:
     """Return the cost of *usage* in millionths of a dollar, or None if no price is known.
 
-    It counts the tokens of one reply at list price. Fast mode (`usage.speed`), the inner rounds of
-    `usage.iterations` and server tools are not priced, because this program does not request them.
+    It counts the tokens of one reply at list price, and the web searches of the server. Fast mode
+    (`usage.speed`) and the inner rounds of `usage.iterations` are not priced, because this program
+    does not request them.
     """
     facts = _facts(model_id)
     return _cost(facts.prices, facts.cache, usage) if facts and facts.prices else None
@@ -189,8 +191,9 @@ def _cost(tiers: tuple[PriceTier, ...], own: CacheMultiples, usage: Usage) -> in
         + usage.cache_write_5m_tokens * _multiple(own.write_5m, usual.write_5m)
         + usage.cache_write_1h_tokens * _multiple(own.write_1h, usual.write_1h)
     )
-    # Dollars per million tokens are micro-dollars per token.
-    return round(in_input_tokens * tier.input + usage.output_tokens * tier.output)
+    # Dollars per million tokens are micro-dollars per token; searches have dollars per thousand.
+    searches = usage.web_searches * model_table().web_searches * 1_000
+    return round(in_input_tokens * tier.input + usage.output_tokens * tier.output + searches)
 
 
 def _facts(model_id: str) -> ModelFacts | None:

@@ -16,6 +16,7 @@ from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.accepted_history import without_thinking
 from agent_cli.providers.anthropic.betas import Beta, usable
 from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.hosted_tools import hosted_by
 from agent_cli.providers.anthropic.sent_images import (
     is_document,
     media,
@@ -108,6 +109,9 @@ class RefusedParts:
         if betas := self._refused_betas(request, failed):
             _log.warning("beta off", reason=failed.reason, betas=[beta.name for beta in betas])
             self._betas.update(betas)
+            for beta in betas:
+                if name := hosted_by(beta):
+                    self._connection.on_refused_tool(name, failed.reason)
             return request
         if tool := _refused_tool(failed, sent):
             _log.info("tool left out", reason=failed.reason, tool=tool["name"])
@@ -188,4 +192,4 @@ def _refused_tool(failed: CallFailed, sent: dict[str, Json]) -> Block | None:
 
 
 def _definition(tool: Block) -> str:
-    return json.dumps([tool["name"], tool["description"], tool["input_schema"]])
+    return json.dumps([tool["name"], tool.get("description"), tool.get("input_schema")])

@@ -6,8 +6,10 @@ the SDK's accumulation copies the reply for every delta.
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from uuid import uuid4
 
+from agent_cli.contracts.hosted_blocks import is_use
 from agent_cli.contracts.provider import (
     BlockEnd,
     Price,
@@ -21,6 +23,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.anthropic.accepted_history import FALLBACK
+from agent_cli.providers.anthropic.hosted_tools import own_name
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
@@ -122,7 +125,7 @@ class ReplyBuilder:
         if block["type"] == "tool_use":
             # Some servers leave the id empty, but the tool result has to refer to one.
             block["id"] = str(block.get("id") or f"toolu_{uuid4().hex}")
-            block["name"] = str(block.get("name") or "")
+            block["name"] = own_name(str(block.get("name") or ""))
             yield ToolCallStart(index, str(block["id"]), str(block["name"]))
         self._open[index] = _OpenBlock(block)
 
@@ -140,7 +143,8 @@ class ReplyBuilder:
                 yield ThinkingDelta(index, text)
             case {"type": "input_json_delta", "partial_json": str(text)}:
                 growing.pieces.append(text)
-                yield ToolCallDelta(index, text)
+                if not is_use(growing.block):  # the server's own call is told whole, at its end
+                    yield ToolCallDelta(index, text)
             case {"type": "signature_delta", "signature": str(signature)}:
                 growing.block["signature"] = signature
             case {"type": "citations_delta", "citation": citation}:
@@ -181,13 +185,18 @@ class ReplyBuilder:
             ]
             tokens = sum(made, _tokens(self._usage))
             return tokens + Usage(cost_microdollars=self._price(model, tokens))
+        searches = Usage(web_searches=_tokens(self._usage).web_searches)
         costs = [
-            self._price(str(each.get("model") or self._model_id), _tokens(each))
+            self._price(
+                str(each.get("model") or self._model_id), replace(_tokens(each), web_searches=0)
+            )
             for each in self._iterations()
         ]
+        costs.append(self._price(model, searches))
         known = [cost for cost in costs if cost is not None]
         cost = sum(known) if len(known) == len(costs) else None
-        return _tokens(serving) + Usage(cost_microdollars=cost)
+        tokens = replace(_tokens(serving), web_searches=searches.web_searches)
+        return tokens + Usage(cost_microdollars=cost)
 
     def _iterations(self) -> list[Mapping[str, Json]]:
         given = self._usage.get("iterations")
@@ -203,6 +212,8 @@ def _tokens(given: Mapping[str, Json]) -> Usage:
     written = _count(given, "cache_creation_input_tokens")
     parts = given.get("cache_creation")
     split = parts if isinstance(parts, dict) else {}
+    requests = given.get("server_tool_use")
+    by_server = requests if isinstance(requests, dict) else {}
     hour = _count(split, "ephemeral_1h_input_tokens")
     # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
     short = max(written - hour, _count(split, "ephemeral_5m_input_tokens"))
@@ -212,6 +223,7 @@ def _tokens(given: Mapping[str, Json]) -> Usage:
         cache_read_tokens=_count(given, "cache_read_input_tokens"),
         cache_write_5m_tokens=short,
         cache_write_1h_tokens=hour,
+        web_searches=_count(by_server, "web_search_requests"),
     )
 
 

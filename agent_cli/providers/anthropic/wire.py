@@ -29,6 +29,7 @@ from agent_cli.providers.anthropic.betas import (
     Beta,
     usable,
 )
+from agent_cli.providers.anthropic.hosted_tools import hosted_request
 from agent_cli.providers.anthropic.message_effort import (
     states_effort,
     with_effort_marks,
@@ -137,7 +138,8 @@ def _conversation(
     request: ModelRequest, betas: Collection[Beta], *, compat: bool, effort_in_messages: bool
 ) -> tuple[list[Block], list[Block]]:
     """Return the messages of the API, and the definitions of the tools."""
-    history = accepted(request.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)
+    hosted = hosted_request(request.messages, request.tools, betas)
+    history = accepted(hosted.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)
     if COMPACTION in betas:
         history = with_signed_summary(history, model_id=request.model.id)
     if effort_in_messages:
@@ -145,11 +147,11 @@ def _conversation(
         history = with_effort_marks(history, model=model, level=request.thinking_level)
     messages, tools = with_found(
         to_api(history),
-        request.tools,
+        hosted.tools,
         by_reference=TOOL_REFERENCES in betas,
         by_addition=INLINE_TOOLS in betas,
     )
-    return with_effort_messages(messages), tools
+    return with_effort_messages(messages), hosted.with_definitions(tools)
 
 
 def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: bool) -> list[Block]:
@@ -245,7 +247,7 @@ def _has_budget(sent: dict[str, Json], total: int | None) -> bool:
 
 def _has_format(sent: dict[str, Json], request: ModelRequest) -> bool:
     """Hold the reply's text to a schema; return False without one that the API generates by."""
-    if request.output_schema is None or "compaction" in sent:
+    if request.output_schema is None or "compaction" in sent or _may_cite(sent):
         return False
     form = output_format(request.output_schema)
     if form is None:
@@ -253,6 +255,12 @@ def _has_format(sent: dict[str, Json], request: ModelRequest) -> bool:
     configured = sent.get("output_config")
     sent["output_config"] = {**(configured if isinstance(configured, dict) else {}), "format": form}
     return True
+
+
+def _may_cite(sent: dict[str, Json]) -> bool:
+    """Return whether the reply may cite what the API found, which it does not in a given form."""
+    tools = sent.get("tools")
+    return isinstance(tools, list) and any(isinstance(e, dict) and "type" in e for e in tools)
 
 
 def _has_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Platform) -> bool:

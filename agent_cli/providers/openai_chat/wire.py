@@ -14,6 +14,7 @@ from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.found_tools import with_found
+from agent_cli.providers.hosted_history import as_text, own_tools
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _NO_DOCUMENTS: Final = "this API takes no PDF"
@@ -22,7 +23,9 @@ _LEFT_OUT: Final = "[an image, which a tool's answer cannot hold in this API; it
 
 def body(request: ModelRequest, *, is_openai: bool) -> dict[str, Json]:
     """Return the body for *request*; *is_openai* is False for servers that only copy the API."""
-    messages, tools = with_found(to_api(request.messages), request.tools, by_reference=False)
+    messages, tools = with_found(
+        to_api(as_text(request.messages)), own_tools(request.tools), by_reference=False
+    )
     limit = "max_completion_tokens" if is_openai else "max_tokens"
     sent: dict[str, Json] = {
         "model": request.model.id,
