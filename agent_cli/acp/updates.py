@@ -18,6 +18,7 @@ from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.recorded_calls import new_id
 from agent_cli.system.paths import expanded
+from agent_cli.terminal.hosted_view import HostedView
 from agent_cli.terminal.narration import describe_call, narrate, side_output
 from agent_cli.terminal.planned_change import planned_change, written_by
 from agent_cli.terminal.sanitize import Filter, clean, reveal
@@ -38,6 +39,7 @@ class Updates:
         self._app = app
         self._send = send
         self._calls = CallView(lambda: app.tools, app.workspace)
+        self._hosted = HostedView()
         self._message_id = ""
         self._texts = Filter()
         self._open: set[str] = set()
@@ -48,6 +50,10 @@ class Updates:
 
     def __call__(self, event: events.Event) -> None:
         """Show *event*."""
+        for each in self._hosted(event):
+            self._show(each)
+
+    def _show(self, event: events.Event) -> None:
         match event:
             case events.MessageStart(message=AssistantMessage()):
                 self._message_id = new_id()

@@ -12,6 +12,7 @@ from agent_cli.app.kept_back import reason_to_keep_back
 from agent_cli.app.losses import unkept
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
+from agent_cli.app.web_tools import web_tools
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.provider import Model, Price, StreamFn
 from agent_cli.contracts.tooling import Tool
@@ -34,7 +35,6 @@ from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.temporary_names import remove_noted
-from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
@@ -207,9 +207,7 @@ def tools(
         folds_output=settings.tools.fold_output,
         documents=settings.provider.takes_documents,
     )
-    if settings.tools.web_fetch and is_web_installed():
-        built_in = (*built_in, web_fetch_tool(settings.history.max_tool_result_chars))
-    return (*built_in, *startup.tools)
+    return (*built_in, *web_tools(startup, permission_rules), *startup.tools)
 
 
 def sandbox(

@@ -43,6 +43,7 @@ from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
+from agent_cli.app.web_tools import PAGES, SEARCH, is_there
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
@@ -166,6 +167,9 @@ class Workbench:
         self.ask_beside = self.fallback.beside(self.calls.stream)
 
     def _leave_out(self, tool: str, reason: str) -> None:
+        if tool in (SEARCH, PAGES):
+            self.announce.warn(f"the API refuses {tool}; this session goes on without: {reason}")
+            return  # what is read anew is told afterwards
         self.servers.leave_out(tool, reason)
         for watch in self._prefix_watches:
             watch.forget_tool(tool)
@@ -272,7 +276,7 @@ class Workbench:
             lambda: self.sessions,
             self.announce,
             self.telemetry.command_variables,
-            self._tool_names,
+            self._hooked_tools,
             self.place.sandbox,
             lambda: self.model.id,
             self.place.workspace.shared.exports,
@@ -337,8 +341,16 @@ class Workbench:
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""
-        known = CLAUDE_NAMES.keys() - {"web_fetch"}  # it may not be installed
+        known = CLAUDE_NAMES.keys() - {PAGES}  # it may not be installed
+        known -= set() if is_there(self._startup, SEARCH) else {SEARCH}
         return {*known, *(tool.name for tool in self.own_tools())}
+
+    def _hooked_tools(self) -> Collection[str]:
+        """Return the names of tools whose calls hooks see: none sees those that the API runs."""
+        own = self.own_tools()
+        open = {tool.name for tool in own if tool.hosted and tool.hosted.is_open}
+        is_asked = SEARCH in {tool.name for tool in own} - open
+        return {*self._tool_names()} - open - (set() if is_asked else {SEARCH})
 
     @property
     def model(self) -> Model:

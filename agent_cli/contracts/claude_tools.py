@@ -26,6 +26,7 @@ CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "list_mcp_resources": ("ListMcpResourcesTool",),
     "read_mcp_resource": ("ReadMcpResourceTool",),
     "web_fetch": ("WebFetch",),
+    "web_search": ("WebSearch",),
 }
 """Our name → Claude Code's names, today's first; older and closely related ones follow."""
 

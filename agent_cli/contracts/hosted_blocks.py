@@ -5,10 +5,11 @@ or of a later one. They go back to that server as they came.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.tooling import ToolResult, ToolSpec
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.records import dataclass
 
@@ -31,11 +32,20 @@ _ERRORS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class WebPage:
     """What a server's call found: a page, with its title."""
 
     title: str
     url: str
+
+
+def own_tools(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Return *specs* for a server that runs none itself: those that work without it."""
+    return tuple(
+        replace(spec, hosted=None)
+        for spec in specs
+        if spec.hosted is None or spec.hosted.falls_back
+    )
 
 
 def is_use(block: Block) -> bool:
@@ -54,17 +64,17 @@ def has_hosted(content: Iterable[Block]) -> bool:
     return any(is_use(block) or is_result(block) for block in content)
 
 
-def sources(result: Block) -> list[Source]:
+def sources(result: Block) -> list[WebPage]:
     """Return the pages that *result* found or read."""
     match result.get("content"):
         case list(found):
-            return [Source(_text(e, "title"), _text(e, "url")) for e in found if _is_page(e)]
+            return [WebPage(_text(e, "title"), _text(e, "url")) for e in found if _is_page(e)]
         case {"type": "web_fetch_result", "url": str(url), **more}:
             match more.get("content"):
                 case {"title": str(title)}:
-                    return [Source(title, url)]
+                    return [WebPage(title, url)]
                 case _:
-                    return [Source("", url)]
+                    return [WebPage("", url)]
         case _:
             return []
 
@@ -83,21 +93,27 @@ def shown_result(result: Block) -> ToolResult:
     if error := error_of(result):
         return ToolResult.error(error)
     found = sources(result)
+    if not isinstance(result.get("content"), list):
+        return ToolResult.of(found[0].url if found else "")
     lines = [" ".join(filter(None, (one_line(each.title), each.url))) for each in found]
     return ToolResult.of("\n".join(lines), {"kind": "web", "results": len(found)})
 
 
-def outcome(results: int) -> str:
-    """Return how much was found, in words."""
-    return counted(results, "result")
+def found_at_server(result: ToolResult) -> str:
+    """Return how much a server's call found, in words; "" for another result."""
+    match result.details:
+        case {"kind": "web", "results": int(results)}:
+            return counted(results, "result")
+        case _:
+            return ""
 
 
-def cited(block: Block) -> list[Source]:
+def cited(block: Block) -> list[WebPage]:
     """Return the pages that a block of text cites, each once."""
-    found: dict[str, Source] = {}
+    found: dict[str, WebPage] = {}
     for each in _citations(block):
         if url := _text(each, "url"):
-            found.setdefault(url, Source(_text(each, "title"), url))
+            found.setdefault(url, WebPage(_text(each, "title"), url))
     return [*found.values()]
 
 

@@ -48,18 +48,12 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         known = self.cost_microdollars is not None and other.cost_microdollars is not None
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_5m_tokens + other.cache_write_5m_tokens,
-            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
-            (self.cost_microdollars or 0) + (other.cost_microdollars or 0) if known else None,
-            self.held_microdollars + other.held_microdollars,
-            self.web_searches + other.web_searches,
-        )
+        cost = (self.cost_microdollars or 0) + (other.cost_microdollars or 0) if known else None
+        counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return Usage(cost_microdollars=cost, **counts)
 
 
+_COUNTS: Final = tuple(name for name in Usage.__slots__ if name != "cost_microdollars")
 NO_USAGE = Usage()
 
 UNANSWERED_QUESTION: Final = "It has no answer yet."

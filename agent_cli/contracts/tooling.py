@@ -127,13 +127,11 @@ Verdict: TypeAlias = Allow | Deny | Ask
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """How the model's server runs a tool itself, where it has one of that name.
-
-    Nothing here sees such a call before it is made: rules, hooks and questions cannot hold one.
+    """The server's own tool of a name; no rule, hook or question holds one call of it.
 
     Attributes:
-        is_open: The server may run it from the first request. Otherwise the model calls the tool
-            here first, and its result refers to the server's (`found_tools.reference_to_hosted`).
+        is_open: It is there from the first request. Otherwise the model calls the tool here first,
+            and its result refers to the server's (`found_tools.reference_to_hosted`).
         falls_back: The tool here does the same, where the server has none.
         uses_max: Calls in one request.
         domains: The only ones it may reach; empty for all.
@@ -315,10 +313,8 @@ class Tool:
     @property
     def spec(self) -> ToolSpec:
         """The part of the tool that the model sees."""
-        schema = input_schema(self.parameters)
-        return ToolSpec(
-            self.name, self.description, schema, self.finds_tools, self.is_deferred, self.hosted
-        )
+        shown = (self.name, self.description, input_schema(self.parameters))
+        return ToolSpec(*shown, self.finds_tools, self.is_deferred, self.hosted)
 
 
 def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.parameters

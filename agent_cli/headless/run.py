@@ -24,7 +24,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput, text_block
+from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
@@ -35,6 +35,7 @@ from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line
 from agent_cli.system import stop_signals
 from agent_cli.system.background import in_background
 from agent_cli.system.logger import logger
+from agent_cli.terminal.hosted_view import cited_text
 from agent_cli.terminal.narration import narrate, narrate_end, side_output
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
@@ -82,6 +83,7 @@ class _HeadlessRun:
         self._failed_to_write = False
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
         self._outcome = RunReport()
+        self._final: tuple[Block, ...] = ()
         self._signal: signal.Signals | None = None
         self._has_ended = False  # once True, the result is complete: only parts are being closed
         self._loading = CancelToken()
@@ -239,6 +241,7 @@ class _HeadlessRun:
             self._tell(ErrorShown(ended.text) if failed else Notice("warning", ended.text))
         final = result.final_message
         self._outcome.text = final.text if final and final.error is None else ""
+        self._final = final.content if final and final.error is None else ()
         self._outcome.stop_reason = at_limit or result.stop_reason
         self._outcome.rounds += result.iterations
         self._outcome.error, self._outcome.trouble = error, result.trouble
@@ -316,10 +319,15 @@ class _HeadlessRun:
 
     def _print_result(self) -> None:
         if self._format == "text":
-            self._writer.answer(self._outcome.text)
+            self._writer.answer(self._printed())
             self._writer.end_answer()
         else:
             self._print(self._outcome.to_json())
+
+    def _printed(self) -> str:
+        """Return the answer for a person; a later check may have replaced what the model wrote."""
+        text = self._outcome.text
+        return cited_text(self._final) if text == text_of(self._final) else text
 
     def _print(self, shown: dict[str, Json]) -> None:
         try:

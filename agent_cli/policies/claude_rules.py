@@ -22,7 +22,7 @@ _RULE: Final = re.compile(r"(?P<tool>\*|[\w-]+\*?)(?:\((?P<text>.*)\))?", re.DOT
 _PARAMETER: Final = re.compile(r"[a-z_]+:(?!\*$)\S+")
 _OF_FILES: Final = frozenset({"read", "edit", "write", "grep", "glob"})
 _SERVERS: Final = "mcp__"
-_WEB: Final = "web_fetch"
+_WEB: Final = frozenset({"web_fetch", "web_search"})
 
 
 class Translation(NamedTuple):
@@ -60,7 +60,7 @@ def translated(kind: str, written: str) -> Translation:
         return _command(kind, text)
     if tool in _OF_FILES:
         return _checked(kind, ((kind, f"{tool}({_path(text)})"),))
-    if tool == _WEB and text.startswith("domain:"):
+    if tool in _WEB and text.startswith("domain:"):
         return _checked(kind, ((kind, f"{tool}({text})"),))
     if kind == "allow":
         return _none(kind, f"a rule about some calls of {name} cannot be said here: each one asks")

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Iterable, Sequence
 
+from agent_cli.contracts.hosted_blocks import is_result, is_use
 from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage, UserMessage
 from agent_cli.contracts.pdf_files import DOCUMENT_PAGES_MAX, USUAL_PAGE_TOKENS, pages_of
 from agent_cli.contracts.timeline import (
     Block,
+    BlockOutput,
     CompactionOutput,
     CustomOutput,
+    Output,
     ReplyOutput,
     TrimOutput,
 )
@@ -76,7 +79,7 @@ def measured_tokens(conversation: Conversation) -> int | None:
             case CompactionOutput() | TrimOutput() | CustomOutput(name="left out"):
                 return None
             case ReplyOutput(usage=usage):
-                if not usage.prompt_tokens:
+                if not usage.prompt_tokens or _ran_at_server(outputs[:index]):
                     return None
                 after = [*last_reply(outputs)[1], *messages(outputs[index + 1 :])]
                 return usage.prompt_tokens + usage.output_tokens + estimate_tokens(after)
@@ -85,13 +88,31 @@ def measured_tokens(conversation: Conversation) -> int | None:
     return None
 
 
+def _ran_at_server(before: Sequence[Output]) -> bool:
+    """Return whether the server ran calls for the reply that ends behind *before*.
+
+    Its count is then the sum of all rounds, and no size of a prompt.
+    """
+    for output in reversed(before):
+        match output:
+            case ReplyOutput():
+                return False
+            case BlockOutput(block=block) if is_use(block) or is_result(block):
+                return True
+            case _:
+                pass
+    return False
+
+
 def _characters(block: Block) -> int:
     match block:
         case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
             return len(text)
         case {"type": "tool_reference", "definition": definition}:
             return len(_json(definition))
-        case {"type": "tool_use"}:
+        case {"tool_use_id": _} if is_result(block):
+            return len(_json(block))
+        case {"type": "tool_use" | "server_tool_use"}:
             return len(str(block["name"])) + len(_json(block.get("input")))
         case _:
             return 0

@@ -19,6 +19,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.hosted_blocks import has_hosted, own_tools
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     CountFn,
@@ -43,6 +44,7 @@ from agent_cli.policies.reservations import (
     Reservation,
     is_credible,
     most_tokens,
+    with_hosted,
     with_reply,
 )
 
@@ -209,7 +211,8 @@ class Ledger:
         """Return *request*, its reply shortened to the rest, and its worst-case cost.
 
         For a reply of fewer tokens than *easy* the API counts the prompt, and then it waits until
-        no other call runs.
+        no other call runs. If the calls that the server may make itself are what is too dear, they
+        are left out.
         """
         account, prompt = self.account, self._bound.usage(request)
         is_counted = self._count is None or account.root.miscounted
@@ -217,16 +220,21 @@ class Ledger:
         least = min(wanted, LEAST_REPLY_TOKENS)
 
         def cost(reply_tokens: int) -> int:
-            return self._priced(request, with_reply(prompt, reply_tokens))
+            most = with_hosted(prompt, request)
+            return self._priced(request, with_reply(most, reply_tokens))
 
         while (tokens := most_tokens(cost, account.left(), wanted)) < easy:
             if not is_counted:
                 is_counted, prompt = True, await self._counted(request, prompt)
                 continue
             if most_tokens(cost, account.left(at_best=True), wanted) <= tokens:
-                if tokens < least:
+                if tokens >= least:
+                    break
+                bare = replace(request, tools=own_tools(request.tools))
+                if bare == request:
                     raise account.too_little(cost(least))
-                break
+                request, prompt = bare, self._bound.usage(bare)
+                continue
             # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()
         shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
@@ -273,6 +281,7 @@ class Ledger:
         """
         reported = replace(known, cost_microdollars=0)
         prompt = reported if known.prompt_tokens else self._bound.usage(request)
+        prompt = with_hosted(prompt, request)
         tokens = max(generated, known.output_tokens)
         certain = self._price(request.model.id, reported)
         costs = [self._price(each.id, with_reply(prompt, tokens)) for each in _models(request)]
@@ -307,8 +316,10 @@ class Ledger:
             if self._estimate and reply.usage.prompt_tokens > self._estimate:
                 self.account.root.miscounted = True
             self._estimate = 0
-            # Another model's count is no bound for the one that declined.
-            tokens = 0 if reply.declined else reply.usage.prompt_tokens
+            # Another model's count is no bound for the one that declined; and where the server ran
+            # calls, its figures are the sum of all rounds.
+            is_sum = reply.declined or has_hosted(reply.content)
+            tokens = 0 if is_sum else reply.usage.prompt_tokens
             self._bound.note(reserved.request, tokens)
             self._unrecorded.append(reserved)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
+from agent_cli.contracts.found_tools import names_hosted
+from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message, ToolResultMessage
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.provider import Model, ModelRequest
@@ -147,6 +148,9 @@ COUNT_MARGIN: Final = 0.05
 COUNT_MARGIN_TOKENS: Final = 100
 # Text of more bytes a token is rare; a lower count is one of another tokenizer, or of nothing.
 COUNTED_BYTES_MAX: Final = 8
+# Tokens of what one search finds, or of one page that the server reads.
+RESULT_TOKENS: Final = 15_000
+_SEARCH: Final = "web_search"
 # A server notices within this time that nobody reads its reply any more, and generates no more.
 NOTICED_WITHIN_S: Final = 5.0
 
@@ -176,6 +180,31 @@ class PromptBound:
         # Tools and system are cached for an hour, the rest for five minutes.
         for_an_hour = min(fixed, tokens)
         return Usage(cache_write_1h_tokens=for_an_hour, cache_write_5m_tokens=tokens - for_an_hour)
+
+
+def with_hosted(prompt: Usage, request: ModelRequest) -> Usage:
+    """Return *prompt* with what the calls that the server may make for *request* can cost.
+
+    Each search has its price. What it finds is read as input, and the prompt again from the
+    server's cache. The API has no limit for what a search finds, so this is no upper bound: it is
+    what `RESULT_TOKENS` allows for.
+    """
+    calls = {spec.name: spec.hosted.uses_max for spec in request.tools if spec.hosted}
+    closed = {spec.name for spec in request.tools if spec.hosted and not spec.hosted.is_open}
+    if closed:
+        closed -= {str(b.get("tool_name")) for b in _references(request.messages)}
+    uses = {name: count for name, count in calls.items() if name not in closed}
+    total = sum(uses.values())
+    return prompt + Usage(
+        input_tokens=total * RESULT_TOKENS,
+        cache_read_tokens=total * prompt.prompt_tokens,
+        web_searches=uses.get(_SEARCH, 0),
+    )
+
+
+def _references(messages: Sequence[LlmMessage]) -> list[Block]:
+    results = (each for each in messages if isinstance(each, ToolResultMessage))
+    return [block for each in results for block in each.content if names_hosted(block)]
 
 
 def most_tokens(price: Callable[[int], int], affordable: int, limit: int) -> int:

@@ -19,20 +19,10 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.contracts.wording import one_line
 
 _SOURCES_MAX: Final = 10
 _GO_ON: Final = "(go on)"
-
-
-def own_tools(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Return *specs* for a server that runs none itself: those that work without it."""
-    return tuple(
-        replace(spec, hosted=None)
-        for spec in specs
-        if spec.hosted is None or spec.hosted.falls_back
-    )
 
 
 def is_hosted(history: Iterable[LlmMessage]) -> bool:

@@ -173,7 +173,8 @@ class ToolSettings(NamedTuple):
     timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.TOOL_TIMEOUT_S
     concurrency: Annotated[int, whole(1, 64, "calls")] = options.CONCURRENCY
     fold_output: Annotated[bool, flag()] = True
-    web_fetch: Annotated[bool, flag()._replace(stricter=off)] = True
+    web_fetch: Annotated[options.WebFetch, flag_or("api")._replace(stricter=off)] = True
+    web_search: Annotated[options.WebSearch, flag_or("rule")._replace(stricter=off)] = "rule"
 
 
 class JobSettings(NamedTuple):

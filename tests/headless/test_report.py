@@ -29,6 +29,7 @@ USAGE = {
     "cache_write_1h_tokens": 0,
     "cost_microdollars": 0,
     "held_microdollars": 0,
+    "web_searches": 0,
 }
 SHOWN_REPLY = {
     "role": "assistant",

@@ -114,6 +114,7 @@ def test_fields_of_list_entries_translate_too() -> None:
         *(("AskUserQuestion", "ask_user"), ("ExitPlanMode", "present_plan"), ("Skill", "skill")),
         *(("Bash|WebFetch", "bash"), ("bash", "bash"), ("write, edit", "edit")),
         ("BashOutput", "job_output"),
+        ("WebSearch", "web_search"),
     ],
 )
 def test_matcher_of_either_program_matches_the_tool(matcher: str, tool: str) -> None:
@@ -130,7 +131,7 @@ def test_matcher_of_either_program_matches_the_tool(matcher: str, tool: str) -> 
     [
         *(
             ("PreToolUse", each, False)
-            for each in ("WebSearch", "NotebookEdit|WebSearch", "^bash$")
+            for each in ("KillShell", "NotebookEdit|KillShell", "^bash$")
         ),
         *(
             ("PreToolUse", each, True)

@@ -831,6 +831,12 @@ ROWS = (
         lambda: any(tool["name"] == "web_fetch" for tool in printed()[1][0]["tools"]),
         False,
     ),
+    Row(
+        "tools.web_search",
+        "tools.web_search = true",
+        lambda: any("web_search" in tool["name"] for tool in printed()[1][0]["tools"]),
+        True,
+    ),
     Row("tools.concurrency", "tools.concurrency = 1", side_by_side, False),
     Row("jobs.max", "jobs.max = 0", in_background(), "jobs.max"),
     Row("jobs.timeout_s", "jobs.timeout_s = 1", in_background(READ_JOB), "jobs.timeout_s"),

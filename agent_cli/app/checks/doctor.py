@@ -25,6 +25,7 @@ from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.providers import Providers, is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import telemetry_checks
+from agent_cli.app.web_tools import web_facts
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage
@@ -148,6 +149,7 @@ def _local(startup: StartupContext, model: Model) -> Iterator[Check]:
     yield Check("shell", shell is not None, str(shell) if shell else "bash is missing: install it")
     yield _writable("sessions", paths.sessions_dir())
     yield _writable("logs", paths.log_file().parent)
+    yield Check("web", None, web_facts(startup, parts.permission_rules))
     price = parts.price(startup)
     doubt = doubt_about(model.id, price) if is_listed(model) else ""
     yield Check("model", None, doubt or _facts(model, price))

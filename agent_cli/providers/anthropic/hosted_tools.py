@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.found_tools import names_hosted
+from agent_cli.contracts.hosted_blocks import own_tools
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, ToolResultMessage
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Hosted, ToolSpec
@@ -19,7 +20,6 @@ from agent_cli.providers.hosted_history import (
     hosted_names,
     is_hosted,
     mended,
-    own_tools,
     without_references,
 )
 from agent_cli.system.records import dataclass, field

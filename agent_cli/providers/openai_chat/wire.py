@@ -9,12 +9,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from agent_cli.contracts.hosted_blocks import own_tools
 from agent_cli.contracts.pdf_files import without_document
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.found_tools import with_found
-from agent_cli.providers.hosted_history import as_text, own_tools
+from agent_cli.providers.hosted_history import as_text
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _NO_DOCUMENTS: Final = "this API takes no PDF"

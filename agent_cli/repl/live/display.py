@@ -21,6 +21,7 @@ from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.system.logger import logger
+from agent_cli.terminal.hosted_view import HostedView, cited_text
 from agent_cli.terminal.narration import narrate, words
 from agent_cli.terminal.writer import Style
 
@@ -58,7 +59,7 @@ class Sequence:
         if held is None or not isinstance(message := held.message, AssistantMessage):
             return
         if in_words and not message.broke_off:
-            for word in words(message.text):
+            for word in words(cited_text(message.content)):
                 yield MessageUpdate(lambda: message, TextDelta(0, word))
         yield held
 
@@ -93,6 +94,7 @@ class Display:
         self._backlog = backlog
         self._thinking = thinking
         self._sequence = sequence
+        self._hosted = HostedView()
         self._paint = paint
         self._columns = columns
         self._refresh = refresh
@@ -100,7 +102,8 @@ class Display:
 
     def __call__(self, event: Event) -> None:
         """Queue *event* for the next frame."""
-        self._put(*self._thinking(event))
+        for each in self._hosted(event):
+            self._put(*self._thinking(each))
         if (sentence := narrate(event)) and sentence.style in ("warning", "error"):
             copy_to_file(sentence.text)
 

@@ -167,6 +167,8 @@ def outcome_of(details: Json) -> str:
             cost = more.get("cost_microdollars")
             spent = dollars(cost, decimals=4) if isinstance(cost, int) else ""
             return " · ".join(filter(None, (counted(rounds, "round"), spent)))
+        case {"kind": "web", "results": int(results)}:
+            return counted(results, "result")
         case {"kind": "directory", "entries": int(entries)}:
             return counted(entries, "entry", "entries")
         case _:

@@ -13,6 +13,7 @@ from agent_cli.contracts.events import (
     PromptOutput,
     UsageChanged,
 )
+from agent_cli.contracts.hosted_blocks import has_hosted
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import CompactionOutput, Usage
@@ -41,7 +42,9 @@ class Status:
     def __call__(self, event: Event) -> None:
         """Update from *event*."""
         match event:
-            case MessageEnd(message=AssistantMessage(usage=used)) if used.prompt_tokens:
+            case MessageEnd(message=AssistantMessage(usage=used, content=content)) if (
+                used.prompt_tokens and not has_hosted(content)  # the sum of the server's rounds
+            ):
                 self._context_tokens = used.prompt_tokens + used.output_tokens
             case Compacted(tokens_after=tokens):
                 self._context_tokens = tokens

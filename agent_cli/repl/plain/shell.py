@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import Event
+from agent_cli.contracts.hosted_blocks import found_at_server
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.options import STREAMING, Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
@@ -29,6 +30,7 @@ from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.runs import LeftWaiting, Runs, reported
+from agent_cli.terminal.hosted_view import HostedView, cited_text
 from agent_cli.terminal.narration import describe_call, narrate, side_output, words
 from agent_cli.terminal.writer import Writer
 
@@ -191,6 +193,7 @@ class Renderer:
         self._show_thinking = show_thinking
         self._spoken = _spoken_answer() if spoken else None
         self._clock = clock
+        self._hosted = HostedView()
         self._next: dict[str, str] = {}  # the calls that begin or are refused, in words
         self._started_s: dict[str, float] = {}
         self._handed_over: dict[str, list[str]] = {}
@@ -198,6 +201,10 @@ class Renderer:
 
     def __call__(self, event: events.Event) -> None:
         """Show *event*, if there is something to show."""
+        for each in self._hosted(event):
+            self._show(each)
+
+    def _show(self, event: events.Event) -> None:
         match event:
             case events.MessageUpdate(event=TextDelta(delta=delta)) if self._live:
                 self._say(delta)
@@ -227,7 +234,7 @@ class Renderer:
             if message.tool_calls:
                 self._writer.aside(message.text, "dim")
             else:
-                for word in words(message.text):
+                for word in words(cited_text(message.content)):
                     self._say(word)
         if self._spoken:
             self._writer.answer(self._spoken.finish())
@@ -259,7 +266,9 @@ class Renderer:
             outcome, reason = failure(event.result.text, elapsed_s)
             self._writer.aside(f"  {outcome}: {call}: {reason}", "warning")
         else:
-            self._writer.aside(f"  done in {seconds(elapsed_s or 0)}: {call}", "dim")
+            found = found_at_server(event.result)
+            outcome = found or f"done in {seconds(elapsed_s or 0)}"
+            self._writer.aside(f"  {outcome}: {call}", "dim")
         for text in self._handed_over.pop(event.tool_call_id, ()):
             self._writer.aside(text)
 

@@ -1,0 +1,120 @@
+"""The tools that read the web: ours, and those that the model's server runs itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.tooling import Tool
+from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
+from agent_cli.settings.platform import chosen_platform
+from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
+
+if TYPE_CHECKING:
+    from agent_cli.policies.hosted_rules import Outlook
+    from agent_cli.policies.permission_rules import RuleSet
+
+Rules = Callable[[StartupContext], "RuleSet"]
+SEARCH: Final = "web_search"
+PAGES: Final = "web_fetch"
+_SEARCH_NAMES: Final = (SEARCH, "WebSearch")
+_PLATFORMS: Final = {SEARCH: WEB_SEARCH.platforms, PAGES: WEB_FETCH.platforms}
+
+
+def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
+    """Return the tools that read the web, without those that a Python program replaces.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
+    settings, own = startup.loaded.settings, {tool.name for tool in startup.tools}
+    found: list[Tool] = []
+    if settings.tools.web_fetch and is_web_installed():
+        found.append(web_fetch_tool(settings.history.max_tool_result_chars))
+    hosted = hosted_tools(startup, rules)
+    if (pages := hosted.get(PAGES)) and pages.hosted and pages.hosted.is_open:
+        ours = found.pop() if found else web_fetch_tool()
+        found.append(replace(ours, hosted=pages.hosted))
+    if (search := hosted.get(SEARCH)) and search.hosted:
+        from agent_cli.web.search_tool import web_search_tool  # noqa: PLC0415 - few have it
+
+        found.append(web_search_tool(search.hosted))
+    return [tool for tool in found if tool.name not in own]
+
+
+def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook"]:
+    """Return what rules and settings let the model's server run, by the tool's name.
+
+    Most sessions have none, and then nothing reads the rules for it.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
+    chosen = startup.loaded.settings.tools
+    searches = chosen.web_search is True or (chosen.web_search == "rule" and _is_named(startup))
+    wanted = {SEARCH: searches, PAGES: chosen.web_fetch == "api"}
+    names = [name for name, is_wanted in wanted.items() if is_wanted and is_there(startup, name)]
+    if not names:
+        return {}
+    from agent_cli.policies.hosted_rules import hosted_outlook  # noqa: PLC0415 - few have them
+
+    active = rules(startup)
+    return {
+        name: hosted_outlook(active, name, falls_back=name == PAGES and is_web_installed())
+        for name in names
+    }
+
+
+def is_there(startup: StartupContext, name: str) -> bool:
+    """Return whether the platform of *startup* has the tool *name* of its own, as far as known."""
+    provider = startup.loaded.settings.provider
+    if provider.is_chat or provider.compat:
+        return False
+    return chosen_platform(startup.loaded.settings, startup.environment) in _PLATFORMS[name]
+
+
+def web_facts(startup: StartupContext, rules: Rules) -> str:
+    """Return who searches the web and reads pages, if anyone, as one line for a person.
+
+    Raises:
+        SettingsError: A permission rule cannot be read.
+    """
+    hosted, chosen = hosted_tools(startup, rules), startup.loaded.settings.tools
+    pages = hosted.get(PAGES)
+    if pages and pages.hosted and pages.hosted.is_open:
+        read = f"pages read by the API ({_reach(pages)})"
+    elif not (chosen.web_fetch and is_web_installed()):
+        read = "pages not read (tools.web_fetch, and the extra web)"
+    else:
+        why = f", not by the API: {_why_not(startup, PAGES, pages)}"
+        read = f"pages read here, asked once a server{why if chosen.web_fetch == 'api' else ''}"
+    search = hosted.get(SEARCH)
+    if search and search.hosted:
+        asks = "" if search.hosted.is_open else ", asked before the first"
+        return f"searches by the API ({_reach(search)}{asks}); {read}"
+    return f"no searches: {_why_not(startup, SEARCH, search)}; {read}"
+
+
+def _reach(outlook: "Outlook") -> str:
+    hosted = outlook.hosted
+    assert hosted is not None
+    where = f"only {', '.join(hosted.domains)}" if hosted.domains else ""
+    without = f"without {', '.join(hosted.blocked)}" if hosted.blocked and not where else ""
+    return f"at most {hosted.uses_max} a request" + "".join(f", {e}" for e in (where, without) if e)
+
+
+def _why_not(startup: StartupContext, name: str, outlook: "Outlook | None") -> str:
+    if outlook:
+        return outlook.reason
+    if not is_there(startup, name):
+        return "the model's server has none of its own"
+    by_rule = startup.loaded.settings.tools.web_search == "rule"
+    return "no rule allows web_search" if by_rule else "tools.web_search is false"
+
+
+def _is_named(startup: StartupContext) -> bool:
+    """Return whether a rule allows searches by their own name, and not only all tools."""
+    return any(
+        rule.kind == "allow" and rule.text.strip().partition("(")[0] in _SEARCH_NAMES
+        for rule in startup.loaded.rules
+    )
