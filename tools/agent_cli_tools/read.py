@@ -43,18 +43,16 @@ _BINARY_HINTS = (
     (b"\xfe\xff", "UTF-16 text; convert a copy with iconv in bash"),
 )
 
-_DESCRIPTION = (
-    "Read a text file (numbered lines, 2000 at once), image, PDF or a directory's entries."
-)
+_DESCRIPTION = "Read a text file (2000 numbered lines), image, PDF or directory."
 
 
 class ReadParameters(Parameters):
     """Parameters of read."""
 
     path: str
-    offset: int = Field(1, description="first line; negative: from the end")
+    offset: int = Field(1, description="negative: from the end")
     limit: int = Field(LINES_MAX, ge=1)
-    pages: str = Field("", description="of a PDF: 3-7")
+    pages: str = ""
 
 
 def read_tool(workspace: "Workspace", *, documents: bool = False) -> Tool:
