@@ -7,7 +7,6 @@ details of the call, so it is recorded, resumed and forked with the conversation
 """
 
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -89,7 +88,7 @@ async def with_receipt(
 
     Args:
         tree: Returns a digest of the files; "" if it is unknown, or if one was changed since that
-            time, in nanoseconds since the epoch, where one is given.
+            time of `file_time_ns`, where one is given.
     """
     details = result.details
     code = details.get("exit_code") if isinstance(details, dict) else None
@@ -99,10 +98,10 @@ async def with_receipt(
     receipt = receipt_of(command, result.text, code)
     if receipt is None:
         return result
-    since_ns, taken_s = None, details.get("duration_s")
-    if _programs(command) != 1 and isinstance(taken_s, int | float):
+    since_ns, began_ns = None, details.get("began_ns")
+    if isinstance(began_ns, int) and (_programs(command) != 1 or _writes_files(command)):
         # One of several programs may have changed what another had checked before.
-        since_ns = time.time_ns() - int(taken_s * 1e9)
+        since_ns = began_ns
     receipt = replace(receipt, tree=await tree(since_ns))
     return replace(
         result, details={**details, RECEIPT: {**receipt.to_json(), "tree": receipt.tree}}
@@ -226,6 +225,15 @@ def _shows_others_words(name: str, rest: Sequence[str]) -> bool:
     return _INTERPRETER.fullmatch(name) is not None and runs_text
 
 
+def _writes_files(script: str) -> bool:
+    """Return whether output of *script* goes to files; `echo` is silent, but `echo > a.py` is not.
+
+    Nothing is written by `> /dev/null` and `2>&1`.
+    """
+    redirects = (each for each in descendants(syntax_tree(script)) if each.type == "file_redirect")
+    return any(_REDIRECT.fullmatch(source(each)) is None for each in redirects)
+
+
 def _is_fed(node: "Node") -> bool:
     """Return whether a pipe leads to *node*."""
     while (parent := node.parent) is not None:
@@ -306,6 +314,8 @@ _INTERPRETER: Final = re.compile(
     r"(?:python|node|perl|ruby|php|lua|deno|bun)[\d.]*|(?:ba|da|z|k)?sh|fish"
 )
 _FILTERS: Final = frozenset({"tail", "head", "grep", "egrep", "rg", "tee", "cat", "ts"})
+_REDIRECT: Final = re.compile(r"\d*(<.*|>&\s*[\d-]+|(&>|>)>?\s*/dev/null)", re.DOTALL)
+"""A redirection that writes no file."""
 _SILENT: Final = frozenset(
     {
         *("cd", "echo", "printf", "pwd", "export", "set", "source", ".", "true", ":", "test", "["),

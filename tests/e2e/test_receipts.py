@@ -55,6 +55,20 @@ def test_run_that_changed_files_ends_with_what_its_checks_found(
     ]
 
 
+def test_change_behind_a_check_in_the_same_command_is_not_called_the_final_state() -> None:
+    """It may come at once, and the report of the command a while later."""
+    Path("lint").write_text("#!/bin/sh\necho 'All checks passed!'\n")
+    Path("lint").chmod(0o700)
+    call = tool_use("bash", {"command": "./lint; echo > late"})
+    with serve_in_thread(reply(write("a.py")), reply(call), reply("Done.")) as api:
+        run = agent_cli(
+            *("-p", "x", "--permission-mode", "yolo", "--output-format", "json"), api=api
+        )
+
+    [check] = run.result["checks"]
+    assert (check["tools"], check["is_final"]) == (["ruff"], None)
+
+
 def test_later_run_says_how_old_the_check_of_an_earlier_one_is() -> None:
     """Also after a resume; a run that changed nothing says nothing."""
     Path("test_a.py").write_text(TEST)

@@ -1,7 +1,6 @@
 """Receipts say what checks printed, on which files, and nothing where that is not sure."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -101,13 +100,13 @@ def test_nothing_is_said_without_something_sure(command: str, output: str) -> No
     assert receipt_of(command, output, 0) is None
 
 
-async def added(command: str, root: Path, *, duration_s: float) -> object:
+async def added(command: str, root: Path, *, began_ns: int) -> object:
     """Return the digest that a check's receipt gets."""
 
     async def tree(since_ns: int | None) -> str:
         return tree_state(root, since_ns=since_ns)
 
-    details: dict[str, Json] = {"exit_code": 0, "duration_s": duration_s}
+    details: dict[str, Json] = {"exit_code": 0, "duration_s": 0.0, "began_ns": began_ns}
     call = ToolCall("1", "bash", {"command": command})
     result = await with_receipt(call, ToolResult.of(PASSED, details), tree)
     assert isinstance(result.details, dict)
@@ -121,16 +120,22 @@ async def test_files_are_unknown_where_another_program_may_have_changed_them_beh
 ) -> None:
     """`pytest && ruff format`: the tests did not see what stands there now."""
     file = tmp_path / "a.py"
+    began_ns = 1_000_000
     file.write_text("1")
+    os.utime(file, ns=(began_ns, began_ns))
 
-    changed = await added("pytest -q && ruff format", tmp_path, duration_s=60)
-    alone = await added("pytest -q", tmp_path, duration_s=60)
-    an_hour_ago_ns = time.time_ns() - 3_600 * 10**9
-    os.utime(file, ns=(an_hour_ago_ns, an_hour_ago_ns))
-    unchanged = await added("pytest -q && ruff format", tmp_path, duration_s=60)
+    changed = await added("pytest -q && ruff format", tmp_path, began_ns=began_ns)
+    alone = await added("pytest -q", tmp_path, began_ns=began_ns)
+    unchanged = await added("pytest -q && ruff format", tmp_path, began_ns=began_ns + 1)
+    written = [
+        await added(f"pytest -q{more}", tmp_path, began_ns=began_ns)
+        for more in ("; echo > late", " 2> errors", "; printf x >> a.py")
+    ]
+    thrown_away = await added("pytest -q 2>&1; echo >/dev/null", tmp_path, began_ns=began_ns)
 
     assert changed == ""
-    assert alone and unchanged
+    assert alone == unchanged == thrown_away != ""
+    assert written == [""] * 3
 
 
 def test_caches_are_no_change_of_the_files(tmp_path: Path) -> None:

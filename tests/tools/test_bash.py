@@ -33,13 +33,28 @@ async def test_bash_output_is_merged_and_ends_with_exit_code_and_time(tools: Too
     assert result.text.startswith("one\ntwo\nthree\n[exit 3 · ")
     assert outcome(result.text)[0] == "3"
     assert isinstance(result.details, dict)
-    assert result.details | {"duration_s": 0} == {
+    assert result.details | {"duration_s": 0, "began_ns": 0} == {
         "kind": "command",
         "exit_code": 3,
         "duration_s": 0,
+        "began_ns": 0,
         "spill": None,
         "status": result.text.splitlines()[-1],
     }
+
+
+async def test_start_of_a_command_is_not_after_its_first_change(tools: Tools) -> None:
+    """By the clock of files: whether a check saw a file as it is now is read off their times."""
+    before = tools.workspace.root / "before"
+    before.write_text("")
+
+    result = await tools("bash", command="echo > changed")
+
+    assert isinstance(result.details, dict)
+    changed = tools.workspace.root / "changed"
+    began_ns = result.details["began_ns"]
+    assert isinstance(began_ns, int)
+    assert before.stat().st_mtime_ns <= began_ns <= changed.stat().st_mtime_ns
 
 
 async def test_exit_line_starts_on_a_new_line_after_unterminated_output(tools: Tools) -> None:

@@ -36,6 +36,7 @@ class Ended:
         left: Processes it left running.
         notes: Lines about accesses the sandbox refused and files it restored.
         ended_with_it: Names of processes it left running that the sandbox ended.
+        began_ns: Before its start, by the clock of files; 0 if nobody asks.
     """
 
     code: int | None
@@ -44,6 +45,7 @@ class Ended:
     left: Sequence[Member] = ()
     notes: Sequence[str] = ()
     ended_with_it: Sequence[str] = ()
+    began_ns: int = 0
 
 
 def refused(loss: Loss) -> str:
@@ -162,6 +164,7 @@ def finished(output: OutputBuffer, ended: Ended) -> ToolResult:
         "kind": "command",
         "exit_code": ended.code,
         "duration_s": round(ended.duration_s, 3),
+        **({"began_ns": ended.began_ns} if ended.began_ns else {}),
         "spill": str(output.spill_path) if output.spill_path else None,
     }
     if output.spill_path:

@@ -14,6 +14,7 @@ from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.batches import first_of
 from agent_cli.system.launching import Watched
 from agent_cli.system.records import dataclass
+from agent_cli.system.tree_state import file_time_ns
 from agent_cli.undo.rights import may_gain_rights
 from agent_cli_tools.command_answers import (
     Ended,
@@ -120,6 +121,7 @@ class CommandRun:
         """
         confinement = await self._confinement()
         updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
+        began_ns = file_time_ns()
         command = await self._started(confinement or Confinement(), updates)
         command.decide = partial(self._workspace.decides, self._request.text)
         command.limits = self._limits
@@ -160,8 +162,15 @@ class CommandRun:
             notes.append(refused(command.refused))
         if confinement is not None and code and self._sandbox is not None:
             notes += filter(None, [self._sandbox.denial(self._output.text(), confinement)])
-        limit_s = self._request.timeout_s
-        ended = Ended(code, time.monotonic() - began, limit_s, left, notes, command.ended_with_it)
+        ended = Ended(
+            code=code,
+            duration_s=time.monotonic() - began,
+            limit_s=self._request.timeout_s,
+            left=left,
+            notes=notes,
+            ended_with_it=command.ended_with_it,
+            began_ns=began_ns,
+        )
         return finished(self._output, ended)
 
     async def _started(self, confinement: Confinement, updates: PacedUpdates) -> RunningCommand:
