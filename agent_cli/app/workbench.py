@@ -282,6 +282,7 @@ class Workbench:
             self.place.workspace.shared.exports,
             self.jobs.wake,
             self._hook_services,
+            self.place.file_changes.running,
         )
         return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)
 

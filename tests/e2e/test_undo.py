@@ -10,6 +10,7 @@ from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user
+from tests.hooks.test_scripts import command, hooks, script
 from tests.messages_api import reply, serve_in_thread, text, tool_use
 from tests.repl.terminal import Terminal
 
@@ -56,6 +57,22 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
     assert sorted(path.name for path in Path().iterdir()) == ["a.txt", "mine.txt"]
     assert [each.count("The user took back changes") for each in told] == [1, 1]
     assert f"These files, which you had made, are gone: {Path('src/new.txt').absolute()}" in told[0]
+
+
+def test_undo_takes_back_what_a_formatter_of_a_hook_made_of_an_edit() -> None:
+    """It is no change of somebody else, with a watched command beside it, too."""
+    formatter = script("format.sh", "#!/bin/sh\nsed -i s/two/2/ *.txt\n")
+    hooks(PostToolUse=command(formatter, matcher="Edit"))
+    Path("a.txt").write_text("one\n")
+    edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
+    run = tool_use("bash", {"command": "touch built"})
+    with serve_in_thread(reply(edit), reply(run), reply(text("Done."))) as api:
+        first = agent_cli("--permission-mode", "yolo", script="go\n/diff\n/undo\n", api=api)
+
+    assert "-one\n+2\n" in first.stderr
+    assert "undone: go" in first.stderr, first.stderr
+    assert Path("a.txt").read_text() == "one\n"
+    assert not Path("built").exists()
 
 
 def test_fork_at_an_entry_continues_from_that_entry() -> None:

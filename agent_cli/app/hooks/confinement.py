@@ -5,7 +5,7 @@ status` of a user's hook runs what the configuration of a new repository names.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,13 +29,19 @@ class HookConfinement:
     """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`."""
 
     def __init__(
-        self, startup: StartupContext, sandbox: Sandbox, shown: Callable[[], Path] | None = None
+        self,
+        startup: StartupContext,
+        sandbox: Sandbox,
+        shown: Callable[[], Path] | None = None,
+        followed: Callable[[str], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
         """Judge nothing yet: the parser is loaded with the first hook that runs.
 
-        *shown* returns a folder that hooks in the sandbox may read as well.
+        *shown* returns a folder that hooks in the sandbox may read as well; *followed* surrounds
+        each hook, to record what it makes of files that the agent changed.
         """
         self._shown = shown
+        self._followed = followed
         self._startup = startup
         self._sandbox = sandbox
         self._outside: dict[Hook, bool] = {}
@@ -43,6 +49,11 @@ class HookConfinement:
     @asynccontextmanager
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
         """Yield the way to start *hook*, whose command is *command*; free its resources after."""
+        async with self._followed(""), self._place(hook, command) as placed:
+            yield placed
+
+    @asynccontextmanager
+    async def _place(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
         if hook not in self._outside:
             self._outside[hook] = runs_outside(hook, self._startup)
         if self._outside[hook] and not self._sandbox.undecided_files:

@@ -1,7 +1,7 @@
 """Lifecycle hooks: read their definitions, run them and list them. Free of cost without any."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,6 +63,7 @@ class HookHost(NamedTuple):
     exports: CommandExports
     wake: Callable[[Callable[[], bool]], None]
     services: "Callable[[], HookServices]"
+    followed: Callable[[str], AbstractAsyncContextManager[object]]
 
 
 class SessionHooks:
@@ -106,7 +107,9 @@ class SessionHooks:
             startup.workspace,
             environment_of_hooks(startup),
             self._host.command_variables,
-            HookConfinement(startup, self._host.sandbox, shown=lambda: copies.folder),
+            HookConfinement(
+                startup, self._host.sandbox, lambda: copies.folder, self._host.followed
+            ),
             self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))

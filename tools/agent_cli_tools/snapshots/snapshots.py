@@ -142,7 +142,7 @@ class Snapshots:
 
     @asynccontextmanager
     async def running(self, command: str) -> "AsyncGenerator[Watched | None]":
-        """Record that *command* runs during the body, and its changes to known files.
+        """Record that *command* runs in the body, "" for a hook, and its changes to known files.
 
         Yields:
             How its keeper is to record all that it changes; None if it cannot, or need not.
@@ -150,10 +150,10 @@ class Snapshots:
         Raises:
             ToolError: The command is not to run; the message says why.
         """
-        if self._only_reads(command):
+        if self._only_reads(command) if command else self._journal is None:
             yield None
             return
-        if self.before is not None:
+        if command and self.before is not None:
             await self.before(command)
         watch = Watch()
         with self._lock:
@@ -162,7 +162,7 @@ class Snapshots:
         try:
             await asyncio.shield(unstoppable(lambda: self._begin(watch, command)))
             watch.has_run = True
-            yield self._order(watch, command)
+            yield self._order(watch, command) if command else None
         finally:
             await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
 
@@ -238,9 +238,8 @@ class Snapshots:
         """
         with self._lock:
             runs = [run for run in self._read().runs if not run.taken_back]
-            return [
-                command for run in (runs[-1:] if last_run else runs) for command in run.commands
-            ]
+            runs = runs[-1:] if last_run else runs
+            return [command for run in runs for command in run.commands]
 
     def copy(self, from_session: str, to_session: str) -> None:
         """Copy the journal for a copy of the session, so that it can undo changes too; blocks."""
@@ -317,7 +316,8 @@ class Snapshots:
         from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
 
         if before.digest != now.digest:
-            self._add(Change(path, before.digest, now.digest, before.mode))
+            at_ns = time.time_ns()  # among the changes that commands' keepers record
+            self._add(Change(path, before.digest, now.digest, before.mode, at_ns=at_ns))
 
     def _begin(self, watch: Watch, command: str) -> None:
         """Keep what all known files hold before a command."""
@@ -330,10 +330,8 @@ class Snapshots:
             for path in paths:
                 keep_content(path, self._digests, journal.contents)
             with self._lock:
-                for path in paths:
-                    watch.seen.setdefault(
-                        path, seen_now(path, self._digests)
-                    )  # a tool may have changed it
+                for path in paths:  # a tool may have changed it
+                    watch.seen.setdefault(path, seen_now(path, self._digests))
 
     def _end(self, watch: Watch, command: str) -> None:
         """Record a command that has ended, and its changes to known files."""
@@ -345,7 +343,9 @@ class Snapshots:
                 if watch.has_run and not watch.is_recorded:
                     for path, before in watch.seen.items():
                         self._catch_up(path, before, seen_now(path, self._digests))
-                    self._open().add_command(self._run_id, one_line(command, _COMMAND_CHARS_MAX))
+                    if command:
+                        shown = one_line(command, _COMMAND_CHARS_MAX)
+                        self._open().add_command(self._run_id, shown)
 
     def _has_changed(self, path: Path) -> bool:
         """Return whether this run has changed *path* before."""
