@@ -127,7 +127,7 @@ class Hook:
         if self.event == "SessionEnd":
             return _END_S if self.timeout_s is None else min(self.timeout_s, _END_MAX_S)
         if self.timeout_s is not None:
-            return self.timeout_s
+            return min(self.timeout_s, TIMEOUT_MAX_S)  # many published ones mean milliseconds
         if self.event == "UserPromptSubmit" or (self.prompt and not self.is_agent):
             return _PROMPT_S
         return _COMMAND_S if self.command or self.server else _ANSWER_S
@@ -200,7 +200,7 @@ class _Written(BaseModel):
     input: dict[str, Any] = Field(default_factory=dict)
     allowedenvvars: list[str] = Field(default_factory=list)
     condition: str = Field("", alias="if")
-    timeout: float | None = Field(None, gt=0, le=TIMEOUT_MAX_S)
+    timeout: float | None = Field(None, gt=0)
     once: bool = False
     background: bool = Field(default=False, alias="async")
     asyncrewake: bool = False

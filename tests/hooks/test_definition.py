@@ -55,6 +55,7 @@ def test_a_hook_of_claude_code_is_read_with_all_its_fields() -> None:
         ("Stop", {"type": "prompt", "prompt": "Is it done?"}, 30),
         ("UserPromptSubmit", {"command": "x"}, 30),
         ("UserPromptSubmit", {"command": "x", "timeout": 90}, 90),
+        ("PreToolUse", {"command": "x", "timeout": 60_000}, 3_600),
         ("SessionEnd", {"command": "x"}, 5),
         ("SessionEnd", {"command": "x", "timeout": 30}, 30),
         ("SessionEnd", {"command": "x", "timeout": 600}, 60),
