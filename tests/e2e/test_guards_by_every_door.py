@@ -20,7 +20,7 @@ from tests.acp.editor import editor
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.hooks.test_scripts import bash, hooks, script
 from tests.mcp_server.test_server import serving
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.trust.test_guards import (
     CALL,
@@ -43,6 +43,10 @@ QUESTION = "until they change? [y/N]"
 
 def _print(api: FakeMessagesApi) -> object:
     return agent_cli("-p", "go", api=api).code
+
+
+def _new_worktree(api: FakeMessagesApi) -> object:
+    return agent_cli("-p", "go", "--worktree", api=api).code
 
 
 def _batch(api: FakeMessagesApi) -> object:
@@ -86,6 +90,8 @@ def _serve(api: FakeMessagesApi) -> object:
 
 DOORS: dict[str, Callable[[FakeMessagesApi], object]] = {
     "-p": _print,
+    "-p --worktree": _new_worktree,
+    "agent": _print,
     "REPL": _terminal,
     "batch": _batch,
     "ACP": _acp,
@@ -166,7 +172,61 @@ def by_clone(change: Form) -> Path:
     return Path("clone")
 
 
-EVENTS = (by_hand, by_pull, by_checkout, by_merge, by_worktree, by_clone)
+def by_stash(change: Form) -> Path:
+    change(REPOSITORY)
+    git(REPOSITORY, "stash", "push", "--include-untracked")
+    git(REPOSITORY, "stash", "pop")
+    return REPOSITORY
+
+
+def by_sparse_checkout(change: Form) -> Path:
+    """The folder of the guard goes from the working tree, and comes back changed."""
+    change(REPOSITORY)
+    _commit(REPOSITORY)
+    git(REPOSITORY, "sparse-checkout", "set", "--no-cone", "/*", "!/.claude/")
+    git(REPOSITORY, "sparse-checkout", "disable")
+    return REPOSITORY
+
+
+def by_sparse_checkout_without_it(change: Form) -> Path:
+    """No file of the guard is left in the working tree."""
+    change(REPOSITORY)
+    _commit(REPOSITORY)
+    git(REPOSITORY, "sparse-checkout", "set", "--no-cone", "/keep")
+    return REPOSITORY
+
+
+def by_link(change: Form) -> Path:
+    """The folder of the guard becomes a link to another one, which holds the changed files."""
+    change(REPOSITORY)
+    (REPOSITORY / ".claude").rename(REPOSITORY / "config")
+    (REPOSITORY / ".claude").symlink_to("config")
+    _commit(REPOSITORY)
+    return REPOSITORY
+
+
+def by_submodule(change: Form) -> Path:
+    """The folder of the guard becomes a submodule, updated to the changed files."""
+    change(REPOSITORY)
+    inner = Path("inner").resolve()
+    (REPOSITORY / ".claude").rename(inner)
+    git(inner, "init")
+    _commit(inner)
+    git(REPOSITORY, "rm", "-r", "-q", "--cached", ".claude")
+    git(
+        REPOSITORY,
+        *("-c", "protocol.file.allow=always"),
+        *("submodule", "add", str(inner), ".claude"),
+    )
+    _commit(REPOSITORY)
+    git(REPOSITORY, "submodule", "update", "--init")
+    return REPOSITORY
+
+
+EVENTS = (
+    *(by_hand, by_pull, by_checkout, by_merge, by_worktree, by_clone, by_stash),
+    *(by_sparse_checkout, by_sparse_checkout_without_it, by_link, by_submodule),
+)
 
 
 def ran(door: str, event: Event, form: Form) -> bool:
@@ -178,7 +238,10 @@ def ran(door: str, event: Event, form: Form) -> bool:
     _commit(REPOSITORY)
     TrustStore.of_user().trust(REPOSITORY.resolve())
     folder = event(form)
-    answers = (reply(bash("touch ran-anyway")), reply("done then"))
+    answers = [reply(bash("touch ran-anyway")), reply("done then")]
+    if door == "agent":
+        task = {"description": "go", "prompt": "go", "subagent_type": "general"}
+        answers = [reply(tool_use("agent", task)), *answers, reply("done then")]
     with serve_in_thread(*answers) as api, chdir(folder):
         DOORS[door](api)
     return bool([*Path().rglob("ran-anyway")])
@@ -197,7 +260,7 @@ def test_guard_that_a_pull_changed_lets_nothing_through(door: str) -> None:
 def test_nothing_in_a_repositorys_life_switches_a_guard_off(
     door: str, event: Event, form: Form
 ) -> None:
-    """200 ways. Whoever opens a clone at a terminal decides about its guards as in any folder."""
+    """539 ways. Whoever opens a clone at a terminal decides about its guards as in any folder."""
     if (door, event) == ("REPL", by_clone):
         pytest.skip("the person who declined its guards is there")
 

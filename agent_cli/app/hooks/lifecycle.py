@@ -283,7 +283,8 @@ class SessionHooks:
         if self._lifecycle and self._runs:
             for problem in without_matches(self._runs.hooks, self._host.tools()):
                 self._publish(Notice("warning", problem))
-            self._publish(Notice("info", overview(self._runs.hooks)))
+            if self._runs.hooks:
+                self._publish(Notice("info", overview(self._runs.hooks)))
             await self._stack.enter_async_context(self._lifecycle)
         return self
 
