@@ -30,6 +30,7 @@ from agent_cli.system.background import in_background
 from agent_cli.system.child_environment import child_environment
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_group
 
@@ -37,6 +38,8 @@ _REASON_CHARS_MAX = 2_000
 _CONNECT_S = 10.0
 _PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _EFFORT = "CLAUDE_EFFORT"
+_SAFE_PATH, _IMPORT_PATH = "PYTHONSAFEPATH", "PYTHONPATH"
+_SCRIPTS = (".py", ".sh")
 _MAY_EXPORT = frozenset({"SessionStart", "FileChanged"})
 ANSWERS = "answers"
 """The field of a payload that holds signed answers."""
@@ -145,6 +148,8 @@ async def _start(hook: Hook, payload: Mapping[str, Json], around: HookEnvironmen
     about = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
     about = {**about, **dict(hook.variables), _PROJECT_DIR: str(around.workspace)}
+    if around.environment.get(_SAFE_PATH) and (folders := _script_folders(hook, around)):
+        about[_IMPORT_PATH] = os.pathsep.join(folders)
     added = {**named, **around.variables(), **about}
     environment = child_environment(around.environment, added)
     command = _command(hook, around)
@@ -181,6 +186,23 @@ async def _start(hook: Hook, payload: Mapping[str, Json], around: HookEnvironmen
             code, stdout, stderr, f"it ended with exit code {code}{said}; correct it"
         )
     return HookOutcome(code, stdout, stderr, exports=exports)
+
+
+def _script_folders(hook: Hook, around: HookEnvironment) -> list[str]:
+    """Return the folders of the scripts outside the workspace that *hook* names.
+
+    Where Python must not import from the workspace, it looks beside no script either.
+    """
+    try:
+        words = [*shlex.split(hook.command), *(hook.args or ())]
+    except ValueError:
+        return []
+    home = around.environment.get("HOME", "")
+    named = (Path(os.path.expanduser(word.replace("$HOME", home))) for word in words)  # noqa: PTH111
+    found = (path for path in named if path.suffix in _SCRIPTS and path.is_absolute())
+    inside = real_path(around.workspace)
+    folders = (real_path(path).parent for path in found if path.is_file())
+    return [str(folder) for folder in folders if not folder.is_relative_to(inside)]
 
 
 def _command(hook: Hook, around: HookEnvironment) -> list[str]:

@@ -80,6 +80,23 @@ def test_blocking_guard_stops_the_command_and_tells_the_model_why(tmp_path: Path
     assert run.code == 0
 
 
+def test_script_imports_the_modules_beside_it_and_none_of_the_workspace(tmp_path: Path) -> None:
+    """In a workspace that is not trusted Python finds modules only where they are named."""
+    script("words.py", "WORD = 'touch'")
+    (tmp_path / "words.py").write_text("open('imported', 'w')")
+    guard = """
+        import sys, words
+        sys.exit(2 if words.WORD in sys.stdin.read() else 0)
+    """
+    hooks(PreToolUse=command(f"python3 {script('guard.py', guard)}", "Bash"))
+
+    _, requests = printed(reply(bash("touch a")), reply(bash("ls")))
+
+    assert "guard.py says no" in result_of(requests)
+    assert "cannot be used" not in result_of(requests, 2)
+    assert not (tmp_path / "imported").exists()
+
+
 def test_guard_of_protected_files_blocks_a_relative_path(tmp_path: Path) -> None:
     """It compares absolute paths; our tools accept relative ones, too."""
     hooks(
