@@ -62,19 +62,19 @@ async def test_read_shows_cells_with_their_outputs_and_images(tools: Tools) -> N
     result = await tools("read", path="a.ipynb")
 
     assert result.text == (
-        "     1\t[cell 1: markdown]\n     2\t# Café\n     3\ttext\n"
-        "     >\t[image/svg+xml: not shown]\n"
-        "     4\t[cell 2: code]\n     5\tprint(1)\n"
-        "     >\tone\n     >\ttwo\n     >\t[image 1 below: image/png, 24 bytes]\n     >\tE: 1\n"
-        "     >\tF: 2\n"
-        "     6\t[cell 3: code]\n     7\t\n"
+        "1\t[cell 1: markdown]\n2\t# Café\n3\ttext\n"
+        ">\t[image/svg+xml: not shown]\n"
+        "4\t[cell 2: code]\n5\tprint(1)\n"
+        ">\tone\n>\ttwo\n>\t[image 1 below: image/png, 24 bytes]\n>\tE: 1\n"
+        ">\tF: 2\n"
+        "6\t[cell 3: code]\n7\t\n"
         "[lines 1–7 of 7; 3 cells of a notebook, > marks outputs; edit changes sources as they"
         " stand here]"
     )
     assert result.content[1:] == (image_block(PNG, "image/png"),)
     part = await tools.text("read", path="a.ipynb", offset=2, limit=2)
     assert part.splitlines()[2:] == [
-        "     >\t[image/svg+xml: not shown]",
+        ">\t[image/svg+xml: not shown]",
         "[lines 2–3 of 7; go on with offset=4; 3 cells of a notebook, > marks outputs; edit changes"
         " sources as they stand here]",
     ]
@@ -195,7 +195,7 @@ async def test_notebook_read_by_cell_can_be_replaced_and_repaired(tools: Tools) 
     text = await tools.text(
         "edit",
         path="a.ipynb",
-        edits=one("     2\tif x:\n     3\t    y = 1", "     2\tif x:\n     3\t    y = 2"),
+        edits=one("2\tif x:\n3\t    y = 1", "2\tif x:\n3\t    y = 2"),
     )
     assert "repaired" in text
     await tools.text("write", path="a.ipynb", content=notebook(cell("new")))
@@ -223,7 +223,7 @@ async def test_what_is_no_plain_notebook_is_shown_as_it_is(tools: Tools, raw: st
 
     text = await tools.text("read", path="a.ipynb")
 
-    assert text.startswith(f"     1\t{raw[:20].splitlines()[0]}")
+    assert text.startswith(f"1\t{raw[:20].splitlines()[0]}")
     assert "of a notebook" not in text
 
 

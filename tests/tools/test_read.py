@@ -31,20 +31,20 @@ async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
 
     result = await tools("read", path="a.txt")
 
-    assert result.text == "     1\tone\n     2\t\n     3\tthree\n[lines 1–3 of 3]"
+    assert result.text == "1\tone\n2\t\n3\tthree\n[lines 1–3 of 3]"
     assert result.details == {"kind": "read", "path": "a.txt", "lines": 3, "total": 3}
 
 
 @pytest.mark.parametrize(
     ("offset", "limit", "expected"),
     [
-        (2, 2, "     2\t2\n     3\t3\n[lines 2–3 of 5; go on with offset=4]"),
-        (4, 9, "     4\t4\n     5\t5\n[lines 4–5 of 5]"),
-        (0, 1, "     1\t1\n[lines 1–1 of 5; go on with offset=2]"),
-        (-2, 9, "     4\t4\n     5\t5\n[lines 4–5 of 5]"),
-        (-3, 1, "     3\t3\n[lines 3–3 of 5; go on with offset=4]"),
-        (-(10**30), 1, "     1\t1\n[lines 1–1 of 5; go on with offset=2]"),
-        (-9, 9, "     1\t1\n     2\t2\n     3\t3\n     4\t4\n     5\t5\n[lines 1–5 of 5]"),
+        (2, 2, "2\t2\n3\t3\n[lines 2–3 of 5; go on with offset=4]"),
+        (4, 9, "4\t4\n5\t5\n[lines 4–5 of 5]"),
+        (0, 1, "1\t1\n[lines 1–1 of 5; go on with offset=2]"),
+        (-2, 9, "4\t4\n5\t5\n[lines 4–5 of 5]"),
+        (-3, 1, "3\t3\n[lines 3–3 of 5; go on with offset=4]"),
+        (-(10**30), 1, "1\t1\n[lines 1–1 of 5; go on with offset=2]"),
+        (-9, 9, "1\t1\n2\t2\n3\t3\n4\t4\n5\t5\n[lines 1–5 of 5]"),
     ],
 )
 async def test_read_returns_a_part_counted_from_the_start_or_the_end(
@@ -128,7 +128,7 @@ async def test_read_cuts_a_long_line_with_a_note(tools: Tools) -> None:
     text = await tools.text("read", path="a")
 
     assert "é" * 2_000 + " [… line of 6,000 bytes cut]\n" in text
-    assert "     2\tshort" in text
+    assert "2\tshort" in text
 
 
 async def test_read_skips_the_rest_of_a_giant_line(tools: Tools) -> None:
@@ -136,7 +136,7 @@ async def test_read_skips_the_rest_of_a_giant_line(tools: Tools) -> None:
 
     text = await tools.text("read", path="a")
 
-    assert "[… line of 30,000,000 bytes cut]\n     2\tend\n" in text
+    assert "[… line of 30,000,000 bytes cut]\n2\tend\n" in text
 
 
 async def test_read_stops_counting_lines_at_64_mb(tools: Tools) -> None:
@@ -151,7 +151,7 @@ async def test_read_stops_counting_lines_at_64_mb(tools: Tools) -> None:
     end = await tools.text("read", path="a", offset=-2)
 
     assert start.endswith("[lines 1–1 of more than 101 (64 MB looked at); go on with offset=2]")
-    assert end == ("    -2\tlast but one\n    -1\tlast\n[lines -2 to -1, counted from the end]")
+    assert end == ("-2\tlast but one\n-1\tlast\n[lines -2 to -1, counted from the end]")
 
 
 async def test_read_of_a_directory_lists_its_entries(tools: Tools) -> None:

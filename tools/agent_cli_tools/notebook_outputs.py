@@ -38,7 +38,7 @@ class ShownOutputs:
             part.strip("\n") for output in cell.outputs for part in self._parts(output)
         )
         text = _cut(folded(_cut(without_escapes(text), _FOLDED_CHARS_MAX)).text)
-        return "\n".join(f"     >\t{line}" for line in text.splitlines())
+        return "\n".join(f">\t{line}" for line in text.splitlines())
 
     def _parts(self, output: Json) -> Iterator[str]:
         if not isinstance(output, dict):

@@ -134,7 +134,7 @@ def _numbered(part: "Excerpt", outputs: "_Outputs | None") -> list[str]:
     numbered: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
     for number, line in enumerate(part.lines, part.first):
-        text = f"{number:6}\t{line}"
+        text = f"{number}\t{line}"
         room -= len(text.encode()) + 1
         if room < 0:
             break

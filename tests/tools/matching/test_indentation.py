@@ -65,7 +65,7 @@ def test_repair_of_indentation_is_reported_with_its_shift() -> None:
     ],
 )
 def test_ambiguous_indentation_is_refused_with_the_lines_of_the_file(old: str, new: str) -> None:
-    assert re.search(r"(?s)(indented|indentation).*\n +\d+\t", refusal(METHOD, old, new))
+    assert re.search(r"(?s)(indented|indentation).*\n\d+\t", refusal(METHOD, old, new))
 
 
 @pytest.mark.parametrize(

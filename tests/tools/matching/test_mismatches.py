@@ -11,7 +11,7 @@ def test_text_with_one_wrong_word_is_refused_with_the_closest_line() -> None:
     why = refusal(TEXT, '    if z:\n        return "one"\n', "")
 
     assert "The closest is line 2" in why
-    assert '     2\t    if x:\n     3\t        return "one"' in why
+    assert '2\t    if x:\n3\t        return "one"' in why
 
 
 @pytest.mark.parametrize(

@@ -100,5 +100,5 @@ def _most_alike(lines: Sequence[str], line_text: str) -> int:
 def _excerpt(lines: Sequence[str], first: int, count: int) -> str:
     shown = lines[first : first + min(count, _SHOWN_LINES_MAX)]
     return "\n".join(
-        f"{number:6}\t{line[:_SHOWN_CHARS_MAX]}" for number, line in enumerate(shown, first + 1)
+        f"{number}\t{line[:_SHOWN_CHARS_MAX]}" for number, line in enumerate(shown, first + 1)
     )
