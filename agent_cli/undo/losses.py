@@ -6,6 +6,7 @@ and not what changed since the run began. Imports little: see `system/launcher`.
 """
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -79,7 +80,7 @@ class LossLimit:
             return
         if is_overwritten and "/.git/" in path and not why_unkept:
             return
-        if self._alone_since_ns and found.st_mtime_ns >= self._alone_since_ns:
+        if self._alone_since_ns and self._is_of_the_run(found):
             return
         size = size_of(found)
         if self._is_beyond(size, why_unkept):
@@ -93,6 +94,10 @@ class LossLimit:
                 return
         self._lost.append(_Lost(path, size, content_id(path, found) if self._held else b""))
         self._bytes += size
+
+    def _is_of_the_run(self, found: os.stat_result) -> bool:
+        # No later than now: the clock was set back, or an archive's times lie in the future.
+        return self._alone_since_ns <= found.st_mtime_ns <= time.time_ns()
 
     def _is_beyond(self, size: int, why_unkept: str) -> bool:
         return bool(

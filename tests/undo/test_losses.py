@@ -91,6 +91,7 @@ async def test_without_a_person_what_git_holds_does_not_count(
         (f"{EDIT}; done", "rm m?", ["m1", "m2", "m3", "m4"]),
         ("echo new > m5; touch d?", "rm d[12] m5 d3 d4", ["d1", "d2", "m5", "d3"]),
         ("rm -rf .git", "rm m?", ["m1", "m2", "m3", "m4"]),
+        ("touch -d '+2 hours' d?", "rm d?", ["d1", "d2", "d3", "d4"]),
         (":", "touch d?; git add -N d?; rm d?", ["d1", "d2", "d3", "d4"]),
         (":", "echo x > own; for i in 1 2 3 4 5; do mv d$i x; rm x; done", ["x"] * 4),
     ],
