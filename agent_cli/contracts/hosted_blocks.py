@@ -108,6 +108,19 @@ def found_at_server(result: ToolResult) -> str:
             return ""
 
 
+def written(block: Block) -> str:
+    """Return a call that the server ran, or its result, as text for a transcript."""
+    if is_use(block):
+        given = block.get("input")
+        values = given.values() if isinstance(given, dict) else ()
+        words = " ".join(one_line(each) for each in values if isinstance(each, str))
+        return f"* {block.get('name')} {words}, run by the API".strip()
+    result = shown_result(block)
+    told = f"error: {result.text}" if result.is_error else found_at_server(result) or "done"
+    lines = [] if result.is_error else result.text.splitlines()
+    return "\n".join((f"  {told}", *(f"    {line}" for line in lines)))
+
+
 def cited(block: Block) -> list[WebPage]:
     """Return the pages that a block of text cites, each once."""
     found: dict[str, WebPage] = {}

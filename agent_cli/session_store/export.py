@@ -36,6 +36,7 @@ from agent_cli.session_store.transcript import (
     entry_text,
     result_line,
     result_text,
+    with_joined_text,
 )
 from agent_cli.system.shapes import is_object, is_sequence
 from agent_cli.terminal.sanitize import clean
@@ -122,7 +123,7 @@ def _redacted(value: object, redact: Redact) -> object:
 
 
 def _visible(history: History) -> Iterator[Output]:
-    return entries([prompt for prompt in history.prompts if prompt.visible])
+    return with_joined_text(entries([prompt for prompt in history.prompts if prompt.visible]))
 
 
 def _markdown(outputs: Iterator[Output], redact: Redact) -> Iterator[str]:

@@ -5,8 +5,10 @@ Pure: no clock, no terminal, no network. Hidden prompts and control characters a
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
+from agent_cli.contracts.hosted_blocks import is_result, is_use, written
 from agent_cli.contracts.timeline import (
     Block,
     BlockOutput,
@@ -25,6 +27,7 @@ from agent_cli.contracts.timeline import (
     TrimOutput,
     UserOutput,
     WidgetOutput,
+    text_block,
 )
 from agent_cli.terminal.sanitize import clean
 
@@ -77,10 +80,27 @@ def content_text(content: Sequence[Block]) -> str:
 def _parts(prompt: Prompt) -> Iterator[str]:
     if prompt.input is not None:
         yield _user_entry(prompt.input)
-    for output in prompt.output:
+    for output in with_joined_text(prompt.output):
         part = entry_text(output)
         if part:
             yield part
+
+
+def with_joined_text(outputs: Iterable[Output]) -> Iterator[Output]:
+    """Yield *outputs*, with the text of a reply that citations break into blocks as one."""
+    held: TextOutput | None = None
+    for output in outputs:
+        if held and isinstance(output, TextOutput) and output.reply_id == held.reply_id:
+            texts = (str(each.block.get("text", "")) for each in (held, output))
+            held = replace(held, block=text_block("".join(texts)))
+            continue
+        if held:
+            yield held
+        held = output if isinstance(output, TextOutput) else None
+        if held is None:
+            yield output
+    if held:
+        yield held
 
 
 def entry_text(output: Output) -> str:
@@ -95,6 +115,8 @@ def entry_text(output: Output) -> str:
             return _indented("(thinking)", thought) if thought else ""
         case ToolOutput():
             return _indented(f"* {call_line(output)}: {result_line(output)}", result_text(output))
+        case BlockOutput(block=block) if is_use(block) or is_result(block):
+            return written(block)
         case BlockOutput():
             return f"[{output.block['type']}]"
         case FileOutput():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import Finished, agent_cli, in_terminal, results_in
+from tests.e2e.program import Finished, agent_cli, in_terminal, results_in, started
 from tests.messages_api import (
     FakeMessagesApi,
     Gate,
@@ -219,6 +219,32 @@ def test_escape_in_the_middle_of_a_search_leaves_a_valid_conversation() -> None:
     assert api.refusals == []
     told: Any = json.dumps(api.requests[1].body["messages"])
     assert "srvtoolu" not in told and "Looking." in told
+
+
+def test_kill_in_the_middle_of_a_search_leaves_a_session_that_goes_on() -> None:
+    gate = Gate()
+    held = reply("Looking. ", *SEARCH, "Found.", gate=gate, hold_at=12)
+    with serve_in_thread(held, reply("Fine.")) as api:
+        with started("-p", "news?", *ALLOW, api=api) as program:
+            assert gate.reached.wait(60)
+            program.kill()
+            program.wait()
+        gate.open()
+        run = ran("-c", "-p", "go on", *ALLOW, api=api)
+
+    assert run.stdout == "Fine.\n"
+    assert "srvtoolu" not in json.dumps(api.requests[1].body["messages"])
+
+
+def test_transcript_tells_what_was_found() -> None:
+    with serve_in_thread(FOUND) as api:
+        first = ran("-p", "news?", *ALLOW, "--output-format", "json", api=api)
+    shown = agent_cli("sessions", "show", str(first.result["session_id"]))
+
+    assert "* web_search python 3.15, run by the API\n\n  2 results\n" in shown.stdout
+    assert "    Release https://www.python.org/downloads" in shown.stdout
+    assert "It is out since October." in shown.stdout
+    assert "encrypted" not in shown.stdout
 
 
 def test_agent_gets_it_only_if_it_lists_it() -> None:

@@ -11,7 +11,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Usage
-from agent_cli.contracts.wording import one_line, share
+from agent_cli.contracts.wording import counted, one_line, share
 from agent_cli.repl.commands.agents import AGENTS_COMMAND
 from agent_cli.repl.commands.jobs import JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
@@ -98,7 +98,8 @@ class UsageView:
         columns = [Column("model"), *(Column(title, right=True) for title in numbers)]
         rows = [*several.items(), ("total", self.total), *self._of_agents()]
         table = Table(columns, [(name, *_cells(usage)) for name, usage in rows])
-        return Stack([table, *map(Note, self._besides())]).drawn()
+        searches = [_searches(self.total)] if self.total.web_searches else []
+        return Stack([table, *map(Note, (*self._besides(), *searches))]).drawn()
 
     def lines(self) -> Sequence[str]:
         """Return a line with the total, and one for each model if there are several."""
@@ -209,10 +210,15 @@ def describe_usage(usage: Usage) -> str:
     if usage.cache_read_tokens:
         read += f" ({usage.cache_read_tokens / usage.prompt_tokens:.0%})"
     cost = "cost unknown" if usage.cost_microdollars is None else _cost(usage)
+    searches = f" · {_searches(usage)}" if usage.web_searches else ""
     return (
         f"input {usage.input_tokens:,} · {read} · "
-        f"cache write {written:,} · output {usage.output_tokens:,} tokens · {cost}"
+        f"cache write {written:,} · output {usage.output_tokens:,} tokens{searches} · {cost}"
     )
+
+
+def _searches(usage: Usage) -> str:
+    return counted(usage.web_searches, "web search", "web searches")
 
 
 INFORMATION_COMMANDS: Final = (

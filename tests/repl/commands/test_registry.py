@@ -294,6 +294,12 @@ def test_usage_with_an_unknown_price_says_cost_unknown() -> None:
     )
 
 
+def test_usage_names_the_searches_that_the_server_charges_for() -> None:
+    usage = Usage(1, 2, cost_microdollars=10_000, web_searches=1)
+
+    assert "output 2 tokens · 1 web search · $0.0100" in describe_usage(usage)
+
+
 def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
     """S1-18: including the share read from the cache; a summary costs too."""
     small, large = Usage(100, 10, 300, cost_microdollars=1_000), Usage(50, 5)
