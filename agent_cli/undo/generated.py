@@ -7,7 +7,7 @@ is not here, nor one that may hold work of a person. Imports little: see `system
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -76,12 +76,16 @@ _CACHES = {
 _IGNORE_BYTES_MAX = 4096
 
 
-def is_cache(path: str) -> bool:
+def is_cache(path: str, roots: Iterable[str]) -> bool:
     """Return whether *path* is in a cache of a tool for tests or the like, known by its name alone.
 
-    Whoever runs tests changes it, and nobody thinks of that as a change.
+    Whoever runs tests changes it, and nobody thinks of that as a change. *roots* are the folders of
+    the workspace, which may itself lie in a cache.
     """
-    return not _CACHES.isdisjoint(path.split("/"))
+    if _CACHES.isdisjoint(path.split("/")):
+        return False
+    inside = (path[len(root) :] for root in roots if path.startswith(f"{root.rstrip('/')}/"))
+    return any(not _CACHES.isdisjoint(each.split("/")) for each in inside)
 
 
 class GeneratedFolders:

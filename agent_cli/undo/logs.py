@@ -30,6 +30,7 @@ class CommandLog:
         records: In order.
         ended_ns: When all its processes had ended; 0 if its keeper was killed.
         after: The signature that each touched path had then.
+        roots: The folders whose files were recorded.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class CommandLog:
     records: Sequence[ChangeRecord]
     ended_ns: int
     after: Mapping[str, Signature]
+    roots: Sequence[str] = ()
 
     @property
     def lost(self) -> Sequence[ChangeRecord]:
@@ -94,7 +96,7 @@ def read_log(folder: Path) -> CommandLog | None:
     except FileNotFoundError:
         return None
     records: list[ChangeRecord] = []
-    header: dict[str, object] = {}
+    header: dict[str, Any] = {}
     ended_ns, after = 0, dict[str, Signature]()
     for line in lines:
         with contextlib.suppress(ValueError):  # cut off by a crash
@@ -112,7 +114,10 @@ def read_log(folder: Path) -> CommandLog | None:
         records = [_without_kept(each, folder) for each in records]
     if is_incomplete(folder) and not any(each.kind == "lost" for each in records):
         records.append(ChangeRecord("lost", began_ns, "some files", "the disk was full"))
-    return CommandLog(folder, str(header["command"]), began_ns, records, ended_ns, after)
+    return CommandLog(
+        *(folder, str(header["command"]), began_ns, records, ended_ns, after),
+        roots=header.get("roots", ()),
+    )
 
 
 def _without_kept(record: ChangeRecord, folder: Path) -> ChangeRecord:

@@ -202,10 +202,12 @@ class CommandWatch:
                 self._recorder = None
             return
         self.is_on = True
-        header = {"edition": EDITION, "at": time.time_ns(), **self._order["header"]}
+        header = {"edition": EDITION, "at": time.time_ns(), "roots": self._order["roots"]}
         try:
             if self._recorder is not None:
-                self._recorder.write_line(json.dumps(header).encode() + b"\n")
+                self._recorder.write_line(
+                    json.dumps(header | self._order["header"]).encode() + b"\n"
+                )
         except OSError as error:
             self.reason = _why(error)
             self._recorder = None

@@ -10,7 +10,7 @@ from agent_cli.app.losses import LossDecider
 from agent_cli.app.person import ModelsPerson
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Place
-from agent_cli.undo.generated import KINDS, GeneratedFolders
+from agent_cli.undo.generated import KINDS, GeneratedFolders, is_cache
 from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, GeneratedFolder, Loss
 from agent_cli_tools import command_run
@@ -61,6 +61,16 @@ def test_folder_needs_a_name_and_a_proof(
 ) -> None:
     """A tag that its user may have put there does not do, nor what is a repository of its own."""
     assert around(tmp_path, path, there) == folder
+
+
+def test_workspace_may_lie_in_a_cache() -> None:
+    """As one that a test made."""
+    roots = ["/a/.pytest_cache/work", "/b"]
+
+    found = [f"{root}{path}" for root in roots for path in ("/x.py", "/d/__pycache__/x", "/.tox/x")]
+
+    assert [is_cache(path, roots) for path in found] == [False, True, True] * 2
+    assert not is_cache("/c/.tox/x", roots)
 
 
 def test_name_above_the_workspace_proves_nothing(tmp_path: Path) -> None:

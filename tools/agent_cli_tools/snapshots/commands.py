@@ -96,8 +96,9 @@ def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str
         for path, left in log.after.items():
             if log.ended_ns > expected.get(path, (0,))[0]:
                 expected[path] = (log.ended_ns, left)
+    roots = _roots(logs)
     for path, (_at, left) in expected.items():
-        if not (is_git_object(path) or is_cache(path) or _is_now(path, left)):
+        if not (is_git_object(path) or is_cache(path, roots) or _is_now(path, left)):
             broken.add(path)
     return sorted(broken)
 
@@ -133,7 +134,12 @@ def origins(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> dict[str, 
         else:
             _note(found, event, logs[log].folder)
     now = {path: left for log in sorted(logs, key=_end) for path, left in log.after.items()}
-    return {path: each for path, each in found.items() if _differs(path, each, now)}
+    roots = _roots(logs)
+    return {
+        path: each
+        for path, each in found.items()
+        if not is_cache(path, roots) and _differs(path, each, now)
+    }
 
 
 def changed_files(log: CommandLog) -> list[Path]:
@@ -218,13 +224,17 @@ def _is_left(record: ChangeRecord, left: str | Signature, log: CommandLog) -> bo
     return len(left) != 3 or left == [state.mode, state.size, state.changed_ns]
 
 
+def _roots(logs: Sequence[CommandLog]) -> set[str]:
+    return {root for log in logs for root in log.roots}
+
+
 def _end(log: CommandLog) -> int:
     return log.ended_ns
 
 
 def _differs(path: str, origin: OriginalFile, now: Mapping[str, Signature]) -> bool:
     """Return whether the file *path* is to be named."""
-    if is_git_object(path) or is_cache(path) or (origin.state and origin.state.is_folder):
+    if is_git_object(path) or (origin.state and origin.state.is_folder):
         return False
     if path not in now:
         return True

@@ -168,9 +168,10 @@ class Journal:
         """Return whether a run changed files, caches of tools aside, and is not undone."""
         if run.taken_back:
             return False
-        records = (each for log in self.logs_of(run) for each in log.records)
         return bool(run.changes) or any(
-            each.kind != "times" and not is_cache(each.path) for each in records
+            each.kind != "times" and not is_cache(each.path, log.roots)
+            for log in self.logs_of(run)
+            for each in log.records
         )
 
     def _log(self, name: str) -> CommandLog | None:
