@@ -10,9 +10,12 @@ from tests.e2e.program import Finished, agent_cli, in_terminal, results_in, star
 from tests.messages_api import (
     FakeMessagesApi,
     Gate,
+    ReceivedRequest,
+    Reply,
     broken,
     cited,
     error,
+    fetched,
     reply,
     search,
     serve_in_thread,
@@ -245,6 +248,65 @@ def test_transcript_tells_what_was_found() -> None:
     assert "    Release https://www.python.org/downloads" in shown.stdout
     assert "It is out since October." in shown.stdout
     assert "encrypted" not in shown.stdout
+
+
+def test_compaction_leaves_no_half_of_a_search() -> None:
+    turns = iter(range(100))
+
+    def answer(_request: ReceivedRequest) -> Reply:
+        at = next(turns)
+        if at % 2 == 0 and at < 6:
+            return reply(*search(f"q{at}", NEWS), cited(f"x{at}", NEWS), "word " * 3_000)
+        return reply(f"plain {at}")
+
+    with serve_in_thread(answer=answer) as api:
+        run = ran(
+            *ALLOW,
+            api=api,
+            script="".join(f"p{at}\n" for at in range(6)),
+            AGENT_CLI_COMPACTION__THRESHOLD_TOKENS="4000",
+            AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
+        )
+
+    assert run.code == 0
+    assert "compacted" in run.stdout + run.stderr
+
+
+def test_session_that_asked_goes_on_where_a_rule_allows_it_and_back() -> None:
+    with serve_in_thread(ASK, reply("no"), FOUND, reply("ok")) as api:
+        ran("-p", "news?", api=api, AGENT_CLI_TOOLS__WEB_SEARCH="true")
+        allowed = ran("-c", "-p", "again", *ALLOW, api=api)
+        after = ran("-c", "-p", "more", api=api)
+
+    assert (allowed.code, after.code) == (0, 0)
+
+
+def test_other_models_get_what_they_can_read() -> None:
+    """Another model of the API reads the finds as they came; an unknown one as text."""
+    lines = "news?\n/model claude-haiku-4-5\nmore\n/model my-own\nmore\n"
+    with serve_in_thread(FOUND, reply("a"), reply("b")) as api:
+        ran(*ALLOW, api=api, script=lines)
+
+    seals = ["encrypted_content" in json.dumps(each.body) for each in api.requests]
+    assert seals == [False, True, False]
+
+
+def test_pages_are_read_by_the_api_only_where_a_rule_allows_it_and_it_can() -> None:
+    fetch = {"AGENT_CLI_TOOLS__WEB_FETCH": "api"}
+    allow = ("--allow", "web_fetch(domain:a.org)")
+    page = fetched("https://a.org/x", "text", title="A page")
+    with serve_in_thread(reply(*page, "Read."), reply("ok"), reply("ok")) as api:
+        read = ran("-p", "hi", *allow, api=api, **fetch)
+        ran("-p", "hi", api=api, **fetch)
+        ran("-p", "hi", *allow, api=api, **fetch, AGENT_CLI_PROVIDER__COMPAT="true")
+
+    found = [
+        next(tool for tool in each.body["tools"] if tool["name"] == "web_fetch")
+        for each in api.requests
+    ]
+    assert read.stdout == "Read.\n"
+    assert found[0]["allowed_domains"] == ["a.org"]
+    assert ["input_schema" in tool for tool in found] == [False, True, True]
 
 
 def test_agent_gets_it_only_if_it_lists_it() -> None:
