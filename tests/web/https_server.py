@@ -71,6 +71,19 @@ def serve_web(folder: Path, names: Sequence[str]) -> Generator[Web]:
         server.server_close()
 
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 def _certificates(folder: Path, names: Sequence[str]) -> tuple[Path, Path]:
     """Write the authority's certificate, and a chain with its key for *names*."""
     its_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -91,6 +104,10 @@ def _certificates(folder: Path, names: Sequence[str]) -> tuple[Path, Path]:
     authority = (
         begun(issuer, its_key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(its_key.public_key()), critical=False
+        )
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
         .sign(its_key, hashes.SHA256())
     )
     alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
@@ -98,6 +115,10 @@ def _certificates(folder: Path, names: Sequence[str]) -> tuple[Path, Path]:
     leaf = (
         begun(subject, key)
         .add_extension(alternatives, critical=False)
+        # From Python 3.13 on, certificates have to name the key that signed them.
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(its_key.public_key()), critical=False
+        )
         .sign(its_key, hashes.SHA256())
     )
     written = folder / "authority.pem", folder / "chain.pem"
