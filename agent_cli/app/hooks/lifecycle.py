@@ -99,17 +99,15 @@ class SessionHooks:
         from agent_cli.hooks.run import HookEnvironment  # noqa: PLC0415
         from agent_cli.hooks.runs import HookRuns  # noqa: PLC0415
 
-        startup = self._startup
+        startup, host = self._startup, self._host
         hooks, self._problems = defined_hooks(startup)
         self._transcripts = copies = HookTranscripts(startup.workspace)
         self._stack.callback(copies.close)
         around = HookEnvironment(
             startup.workspace,
             environment_of_hooks(startup),
-            self._host.command_variables,
-            HookConfinement(
-                startup, self._host.sandbox, lambda: copies.folder, self._host.followed
-            ),
+            host.command_variables,
+            HookConfinement(startup, host.sandbox, lambda: copies.folder, host.followed),
             self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
