@@ -36,7 +36,8 @@ def test_signal_before_a_run_raises_an_exception(number: signal.Signals) -> None
 stop_signals.raise_stopped()
 try:
     print("ready", flush=True)
-    time.sleep(300)
+    while True:  # a signal right before a long sleep would not end it
+        time.sleep(0.01)
 finally:
     print("closed", flush=True)
 """
@@ -56,7 +57,8 @@ stop_signals.raise_stopped()
 class Dropping:
     def __del__(self):
         print("ready", flush=True)
-        time.sleep(300)
+        while True:  # a signal right before a long sleep would not end it
+            time.sleep(0.01)
 Dropping()
 print(stop_signals.raised(), flush=True)
 """ + TAKEN.format(wanted=1)
@@ -132,7 +134,8 @@ def test_signal_after_the_result_does_not_change_the_exit_code(number: signal.Si
     script = """
 stop_signals.end_with(0)
 print("ready", flush=True)
-time.sleep(300)
+while True:  # a signal right before a long sleep would not end it
+    time.sleep(0.01)
 """
     with started(script) as process:
         ready(process)
