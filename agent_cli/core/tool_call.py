@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from agent_cli.contracts import events
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.timeline import (
     Error,
     FileOutput,
@@ -119,6 +119,8 @@ class ToolCallRun:
             message = f"{call.name} tried to end the program with sys.exit({ending.code!r})."
             return ToolResult.error(message)
         except Exception as error:
+            if isinstance(error, Aborted) and self._turn.cancel.cancelled:  # it has the token
+                return ToolResult.error(_STOPPED_WITH_RUN)
             _log.error(
                 "tool failed",
                 tool=call.name,

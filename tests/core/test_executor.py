@@ -411,6 +411,28 @@ async def test_exception_in_a_tool_becomes_an_error_result_with_its_message(
     assert str(entry["exception"]).endswith("RuntimeError: the disk is full")
 
 
+async def test_tool_that_ends_because_the_run_is_stopped_has_not_failed(
+    logged: list[dict[str, object]],
+) -> None:
+    """A log or a terminal that shows errors has no line about it."""
+    begun = asyncio.Event()
+
+    async def execute(_id: str, _params: object, cancel: CancelToken, _context: ToolContext) -> str:
+        begun.set()
+        async with cancel.scope():
+            await asyncio.Event().wait()
+        return ""
+
+    agent, _, _ = scripted_agent(calls(tool_use("work")), tools=[tool("work", execute)])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    agent.abort()
+    result = await asyncio.wait_for(running, LIMIT_S)
+
+    assert result.stop_reason == "aborted"
+    assert [entry for entry in logged if entry["event"] == "tool failed"] == []
+
+
 async def test_exception_without_a_message_is_reported_by_its_type() -> None:
     """S0-53: an empty result would tell the model nothing."""
     message, _ = await result_of(raises(KeyError()))

@@ -386,8 +386,7 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
     try:
         rule = parse_rule(written)
         if call.name != COMMAND_TOOL or rule.text is None:
-            root = place.root
-            return touches(rule, call.name, called_paths(call, (), root), root)
+            return touches(rule, call.name, called_paths(call, (), place.root), place.root)
         if not rule.names(COMMAND_TOOL):
             return False
         from agent_cli.policies import shell  # noqa: PLC0415 - with the first command
