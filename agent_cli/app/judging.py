@@ -10,10 +10,12 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import Maybe, settled
+from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
 from agent_cli.policies.permissions import Permissions
 
 if TYPE_CHECKING:
     from agent_cli.policies.judge import Judge, JudgedCall
+    from agent_cli.policies.shell import Place
 
 _MODEL: Final = "small"
 _SHOWN_MAX: Final = 200
@@ -42,10 +44,11 @@ class SessionJudge:
         self,
         models: Models,
         permissions: Permissions,
-        *,
+        place: "Place",
         session: Callable[[], Conversation],
     ) -> None:
         """Judge nothing yet; *session* returns the conversation with the user."""
+        self._place = place
         self._models = models
         self._permissions = permissions
         self._session = session
@@ -88,7 +91,13 @@ class SessionJudge:
 
         The permissions know that from the text; no model may overrule it.
         """
-        return any(part.is_danger for part in self._permissions.explain(call))
+        if any(part.is_danger for part in self._permissions.explain(call)):
+            return True
+        if call.name != COMMAND_TOOL:
+            return False
+        from agent_cli.policies.shell.named_paths import leaves_workspace  # noqa: PLC0415 - as above
+
+        return leaves_workspace(command_of(call), self._place)
 
     @cached_property
     def _judge(self) -> "Judge":

@@ -100,9 +100,8 @@ class Workbench:
             of_agents=self._cost_of_agents,
             publish=self.announce,
         )
-        self.judge = SessionJudge(
-            self.calls, self.place.permissions, session=lambda: self.agent.conversation
-        )
+        rules, place = self.place.permissions, parts.place(startup)
+        self.judge = SessionJudge(self.calls, rules, place, lambda: self.agent.conversation)
         self.answer_format = AnswerFormat(self.calls.ledger.stream)
         self._watch_cache()
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)

@@ -7,17 +7,22 @@ languages, here-documents and patterns. Only existing files count.
 import os
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from agent_cli.policies.shell.place import Objection, Place
-from agent_cli.policies.shell.readings import readings
+from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.words import NotLiteral, Word, literal_words
+from agent_cli.sandbox.protected import what_it_starts, why_protected
 
 _QUOTES = re.compile(r"\\\n|[\\'\"]")
 _WORD_ENDS = re.compile(r"[\s;&|<>()`]+")
 _PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
 _GLOB = re.compile(r"[*?\[]")
+_INSIDE_WORD = re.compile(r"[=@:,]")
+_DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_PROGRAMS = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
+_OTHER_RIGHTS = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "agent-cli"})
 _FOLDERS_MAX = 20
 # Represents any file of a folder, so that a rule about all files in the folder matches. No rule
 # about certain files matches it, because it is a private-use character.
@@ -40,6 +45,48 @@ def named_paths(script: str, place: Place) -> Iterator[PurePath]:
         for word in words:
             for name in _expanded(word, folder, place):
                 yield from _as_found(os.path.normpath(os.path.join(folder, name)))  # noqa: PTH118
+
+
+def leaves_workspace(script: str, place: Place) -> bool:
+    """Return whether a command of *script* names a path outside the workspace, or one that is kept.
+
+    Secrets are kept, and files that make programs act. Programs and devices such as /dev/null do
+    not count; nor what another language would open. A command with other rights, or one that starts
+    this program, leaves it too.
+    """
+    for words in readings(_HOME.sub(lambda _found: place.home, script)):
+        if words and words[0] and base_name(words[0]) in _OTHER_RIGHTS:
+            return True
+        if any(_is_outside(piece, place) for word in words if word for piece in _pieces(word)):
+            return True
+    named = {*_words(script, place)}
+    return any(_acts(word, place) for word in named) or any(
+        map(place.is_secret, named_paths(script, place))
+    )
+
+
+def _acts(word: str, place: Place) -> bool:
+    """Return whether *word* is a file of the workspace that makes programs act."""
+    path = Path(os.path.normpath(place.root / word))
+    if "\0" in word or not path.is_relative_to(place.root):
+        return False
+    return bool(why_protected(path, place.root) or what_it_starts(path, place.root))
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """Yield *word*, and what stands behind the name of an option or an @ in it."""
+    yield word
+    yield from _INSIDE_WORD.split(word)[1:]
+
+
+def _is_outside(word: str, place: Place) -> bool:
+    if word.startswith("~") and not word.startswith(("~/", "~+")) and word != "~":
+        return True  # the home of another user
+    written = _at_home(word, place)
+    if not written.startswith("/") and ".." not in written.split("/"):
+        return False
+    path = os.path.normpath(place.root / written)
+    return not (path in _DEVICES or path.startswith(_PROGRAMS) or place.holds(path))
 
 
 def _words(script: str, place: Place) -> Iterator[str]:

@@ -90,7 +90,7 @@ class Place:
         if not all(folder.startswith("/") for folder in self.search_path.split(os.pathsep)):
             raise OutOfPlace("PATH contains a relative folder")
         found = shutil.which(name, path=self.search_path)
-        if found and (self._holds(found) or self._holds(os.path.realpath(found))):
+        if found and (self.holds(found) or self.holds(os.path.realpath(found))):
             raise OutOfPlace(f"runs {found}, a program of the workspace")
         if found and Path(found).parent.name == "shims":
             # A shim of asdf, pyenv or mise: a file of the workspace names the program it runs.
@@ -108,7 +108,7 @@ class Place:
         real = os.path.realpath(written)
         if real == written == _ALWAYS_READABLE:
             return real
-        if not self._holds(real):
+        if not self.holds(real):
             raise OutOfPlace(f"reads {text}, outside the workspace")
         if any(map(self.is_secret, map(PurePath, (written, os.path.normpath(written), real)))):
             raise OutOfPlace(f"reads {text}, which may hold secrets")
@@ -125,7 +125,7 @@ class Place:
             return
         # Search programs read these ignore files, also in parent folders, and may print their lines
         # in errors.
-        above = [str(each) for each in Path(real).parents if self._holds(str(each))]
+        above = [str(each) for each in Path(real).parents if self.holds(str(each))]
         for path in (f"{each}{name}" for each in above for name in _IGNORE_FILES):
             self.check_path(path, folder)
         for count, path in enumerate(_entries(real)):
@@ -178,7 +178,8 @@ class Place:
             found.append(name)
         return found
 
-    def _holds(self, path: str) -> bool:
+    def holds(self, path: str) -> bool:
+        """Return whether *path*, absolute, is in the workspace or a folder beside it."""
         return any(Path(path).is_relative_to(root) for root in (self.root, *self.extra_dirs))
 
 
