@@ -8,6 +8,13 @@ USER: Final = "user"
 PROGRAM: Final = "agent-cli"
 """The author of what the program itself says to the model."""
 
+NOTICE: Final = "agent-cli notice"
+"""The author of a notice: what the program says about its own state, never the text of strangers.
+
+What begins with it is one too, as "agent-cli notice of plugin NAME" is. A model that takes messages
+in the system's role gets notices there, behind the user's turn.
+"""
+
 HOOK: Final = "hook"
 """The author of what the user's hooks say to the model."""
 
@@ -26,3 +33,8 @@ class Authored:
     def is_typed(self) -> bool:
         """Whether these are the user's own words."""
         return self.author == USER
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether it is a notice of the program; see `NOTICE`."""
+        return self.author.startswith(NOTICE)

@@ -49,6 +49,27 @@ def definition_in(block: Mapping[str, Json]) -> Block | None:
             return None
 
 
+def change_of(name: str, *, there: bool) -> Block:
+    """Return a block that offers the declared tool *name* again, or withdraws it."""
+    return {"type": REFERENCE, "tool_name": name, "there": there}
+
+
+def change_in(block: Mapping[str, Json]) -> tuple[str, bool] | None:
+    """Return the tool that `change_of` made *block* for, and whether it is there."""
+    match block:
+        case {"type": "tool_reference", "tool_name": str(name), "there": bool(there)}:
+            return name, there
+        case _:
+            return None
+
+
+def withdrawn_by(messages: Iterable[Message]) -> set[str]:
+    """Return the names of the tools that *messages* in the user's role withdraw in the end."""
+    users = (message for message in messages if isinstance(message, UserMessage))
+    changes = (change_in(block) for message in users for block in message.content)
+    return {name for name, there in dict(filter(None, changes)).items() if not there}
+
+
 def added_by(messages: Iterable[Message]) -> dict[str, Block]:
     """Return name → definition of the tools that *messages* in the user's role add."""
     users = (message for message in messages if isinstance(message, UserMessage))

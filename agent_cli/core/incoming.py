@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from agent_cli.contracts.errors import ConversationError
-from agent_cli.contracts.found_tools import definition_in
+from agent_cli.contracts.found_tools import change_in, definition_in
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -72,7 +72,9 @@ def checked_imported(message: object) -> Message:
 def check_content(message: UserMessage) -> None:
     """Raise `ConversationError` if the content of *message* cannot be sent."""
     _check_blocks(message.content)
-    undefined = [block for block in message.content if not definition_in(block)]
+    undefined = [
+        block for block in message.content if not (definition_in(block) or change_in(block))
+    ]
     if kinds := sorted(_kinds(undefined) - _OF_USERS):
         raise ConversationError(f"a user's message cannot hold {', '.join(kinds)} blocks")
     if not any(b["type"] != "text" or _shows(str(b["text"])) for b in message.content):

@@ -102,7 +102,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall:
     """Check one call; a call that a person approved is not asked about again."""
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return refuse(call, call.result.reason)
-    tools = {tool.name: tool for tool in turn.tools}
+    tools = {tool.name: tool for tool in turn.tools if not tool.is_withdrawn}
     tool = tools.get(call.name)
     if tool is None:
         if (explain := turn.config.explain_missing) and (why := explain(call.name)):

@@ -63,6 +63,11 @@ def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
         yield from prompt.output
 
 
+def has_reply(prompts: Iterable[Prompt]) -> bool:
+    """Return whether *prompts* hold a reply; before the first one, no cache holds anything."""
+    return any(isinstance(output, ReplyOutput) for output in entries(prompts))
+
+
 def numbered(prompts: Iterable[Prompt]) -> Iterator[tuple[int, Output]]:
     """Yield every entry with its number, from 1; the numbers of complete prompts never change."""
     return enumerate(entries(prompts), start=1)

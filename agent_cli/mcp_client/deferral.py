@@ -110,11 +110,11 @@ class Deferral:
     def news(self) -> tuple[str, Sequence[Tool]]:
         """Return a sentence about tools that came later, or "", and the tools to add."""
         if self._unsaid:
-            names = _overview(self._unsaid, _NEWS_CHARS)
+            names = overview(self._unsaid, _NEWS_CHARS)
             return f"[agent-cli: these tools can be called from now on: {names}]", self._unsaid
         new = [tool for tool in self._deferred if tool.name not in self._known]
         self._known |= {tool.name for tool in new}
-        names = _overview(new, _NEWS_CHARS)
+        names = overview(new, _NEWS_CHARS)
         return (f"[agent-cli: {SEARCH_TOOL} finds more tools now: {names}]" if new else ""), ()
 
     def _searched(
@@ -126,7 +126,7 @@ class Deferral:
         )
         found = {*_found(state)}
         if not self._description:
-            self._description = f"{_DESCRIPTION} {_overview(self._deferred, _OVERVIEW_CHARS)}"
+            self._description = f"{_DESCRIPTION} {overview(self._deferred, _OVERVIEW_CHARS)}"
             self._known = {tool.name for tool in self._deferred}
         return (
             self._search_tool(),
@@ -153,7 +153,7 @@ class Deferral:
         index = await asyncio.to_thread(ToolIndex, self._deferred)
         hits = index.best(params.query, _HITS_MAX)
         if not hits:
-            names = _overview(self._deferred, _NEWS_CHARS)
+            names = overview(self._deferred, _NEWS_CHARS)
             return ToolResult.of(f"Nothing fits. Names of further tools: {names}")
         # Those of earlier searches again: what referred to them may be summarised by now.
         found: dict[str, None] = dict.fromkeys(
@@ -165,7 +165,7 @@ class Deferral:
         return ToolResult((text_block(text), *(reference_to(tool.spec) for tool in hits)))
 
 
-def _overview(tools: Sequence[Tool], chars: int) -> str:
+def overview(tools: Sequence[Tool], chars: int) -> str:
     """Return the names of *tools* by server, in about *chars*: each server gets its share."""
     by_server: dict[str, list[str]] = {}
     for tool in tools:

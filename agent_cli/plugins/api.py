@@ -102,21 +102,31 @@ class PluginContext:
     tools: list[Tool] = field(default_factory=list[Tool])
     context: list[str] = field(default_factory=list[str])
     messages: list[str] = field(default_factory=list[str])
+    notices: list[str] = field(default_factory=list[str])
 
     def add_tool(self, tool: Tool) -> None:
         """Offer *tool* in this round. Changing the set of tools costs the prompt cache."""
         self.tools.append(tool)
 
     def add_context(self, text: str) -> None:
-        """Add *text* to this round's request, after the stable system prompt.
+        """Add *text* to what holds in this round, after the stable system prompt.
 
-        If the text differs from the last round's, the cached conversation cannot be reused.
+        The system prompt keeps the context that the conversation began with; a notice at the
+        conversation's end tells the model of each change, which keeps the prompt cache.
         """
         self.context.append(text)
 
     def add_message(self, text: str) -> None:
         """Add *text* once as a message at the conversation's end; this keeps the prompt cache."""
         self.messages.append(text)
+
+    def add_notice(self, text: str) -> None:
+        """Add *text* once as a notice at the end: to the model the program's own words.
+
+        A model that takes them gets them as a message of the system's. Never pass on the text of
+        strangers: results of tools, files, web pages.
+        """
+        self.notices.append(text)
 
 
 Prepare: TypeAlias = Callable[[PluginContext], Maybe[None]]
@@ -173,7 +183,7 @@ def check_additions(ctx: PluginContext) -> None:
     """Check the types of what a plugin added to *ctx*; raises TypeError."""
     for tool in ctx.tools:
         _require(tool, _is_tool, "a tool it added")
-    for text in (*ctx.context, *ctx.messages):
+    for text in (*ctx.context, *ctx.messages, *ctx.notices):
         _require(text, _is_text, "a text it added")
 
 

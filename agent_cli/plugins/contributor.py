@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
@@ -17,6 +18,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.hook_values import settled
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
+from agent_cli.plugins.contexts import PluginContexts
 from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
 from agent_cli.system.background import in_background
@@ -65,6 +67,7 @@ class Plugins:
         self._loaded = asyncio.Event()
         self._loaded.set()
         self._contributed: list[Tool] = []
+        self._contexts = PluginContexts()
         self._add(shipped)
 
     async def __aenter__(self) -> "Plugins":
@@ -126,10 +129,13 @@ class Plugins:
             services={**turn.config.services, **services},
         )
         self._contributed = []
+        contexts: dict[str, Sequence[str]] = {}
         for plugin in active:
             ctx = self._context(plugin, turn)
             if await self._prepared(plugin, ctx):
+                contexts[plugin.name] = [text for text in ctx.context if text.strip()]
                 self._contribute(plugin, ctx, turn)
+        self._contexts.send(turn, contexts)
 
     async def _load(self, agent: Agent) -> None:
         try:
@@ -207,9 +213,10 @@ class Plugins:
             taken.add(tool.name)
             turn.tools.append(tool)
             self._contributed.append(tool)
-        turn.system += [text for text in ctx.context if text.strip()]
         for message in ctx.messages:
             turn.tell_model(message, author=f"plugin {plugin.name}")
+        for notice in ctx.notices:
+            turn.tell_model(notice, author=f"{NOTICE} of plugin {plugin.name}")
 
     async def _run_beside(self, name: str, watch: Watch, agent: Agent) -> None:
         try:

@@ -8,6 +8,7 @@ repeated after a summary or a message limit has removed it.
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, TrimOutput, UserOutput
@@ -84,7 +85,7 @@ class OutputStyles:
         in_force = begun_with if changed_to is None else changed_to
         if active != in_force and not conversation.open_calls():
             _record(conversation, CHANGED_TO, active)
-            turn.tell_model(_change(active))
+            turn.tell_model(_change(active), author=NOTICE)
 
 
 def _text(style: OutputStyle | None) -> str:

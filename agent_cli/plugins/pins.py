@@ -1,5 +1,6 @@
 """Send the model the texts that the user pinned, unless the request holds them anyway."""
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
 from agent_cli.core.turn import Turn
@@ -18,7 +19,7 @@ def tell_pins(turn: Turn) -> None:
     sent = "\n".join(texts)
     for text in held.values():
         if sent.rfind(as_pinned(text)) <= sent.rfind(as_unpinned(text)):
-            turn.tell_model(as_pinned(text))
+            turn.tell_model(as_pinned(text), author=NOTICE)
     for text in gone:
         if sent.rfind(as_pinned(text)) > sent.rfind(as_unpinned(text)):
-            turn.tell_model(as_unpinned(text))
+            turn.tell_model(as_unpinned(text), author=NOTICE)

@@ -128,7 +128,7 @@ class _Reminders:
         state.waiting = [each for each in state.waiting if each not in due]
         WAITING.write(ctx.state, state)
         for reminder in due:
-            ctx.add_message(f"[A reminder you set is due] {reminder.text}")
+            ctx.add_notice(f"[A reminder you set is due] {reminder.text}")
 
     async def watch(self, agent: Agent) -> None:
         """Start a prompt whenever a reminder is due and the agent is idle."""

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.wording import one_line
@@ -57,7 +58,7 @@ class SessionFacts:
         elif day not in facts[-1] and not turn.conversation.open_calls():
             text = f"[agent-cli: it is now {day}.]"
             _record(turn.conversation, text)
-            turn.tell_model(text)
+            turn.tell_model(text, author=NOTICE)
         turn.system.append(facts[0])
 
 

@@ -117,7 +117,7 @@ def _tell_again(ctx: PluginContext) -> None:
                 return
             case _:
                 pass
-    ctx.add_message(text)
+    ctx.add_notice(text)
 
 
 def _list_text(todos: list[TodoItem]) -> str:

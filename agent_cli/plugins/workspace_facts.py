@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.turn import Turn
@@ -91,4 +92,5 @@ class WorkspaceDirectories:
         if self._sent.get(id, 0) < count and not turn.conversation.open_calls():
             folders = ", ".join(map(str, self._added[self._sent.get(id, 0) :]))
             self._sent[id] = count
-            turn.tell_model(f"[agent-cli: the user lets the file tools use {folders} too.]")
+            text = f"[agent-cli: the user lets the file tools use {folders} too.]"
+            turn.tell_model(text, author=NOTICE)

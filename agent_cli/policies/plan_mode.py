@@ -7,6 +7,7 @@ something is refused with the reason.
 from collections.abc import Callable
 from typing import Final
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.core.turn import Turn
@@ -33,7 +34,7 @@ def plan_mode(is_on: Callable[[], bool], *, has_user: bool = True) -> Callable[[
 
     def tell(turn: Turn) -> None:
         if not turn.conversation.open_calls() and is_on() != _was_told(turn):
-            turn.tell_model(told_on if is_on() else PLAN_OFF)
+            turn.tell_model(told_on if is_on() else PLAN_OFF, author=NOTICE)
 
     return tell
 

@@ -241,7 +241,7 @@ def _prefix_changes(last: _Request, now: _Request) -> Iterator[_Change]:
         yield _Change(f"the tools changed ({_difference(last.tools, now.tools)})", 0)
     elif last.system != now.system:
         same = _common(now.system, last.system)
-        what = "the system prompt" if same == 0 else "the context of plugins"
+        what = "the system prompt" if same == 0 else "the rest of the system prompt"
         yield _Change(f"{what} changed", 1 if same == 0 else 2, same)
 
 

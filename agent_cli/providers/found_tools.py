@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, cast
 
-from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE, definition_in
+from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE, change_in, definition_in
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.tool_input import whole_input
@@ -48,6 +48,7 @@ def with_found(
     *,
     by_reference: bool,
     by_addition: bool = False,
+    by_change: bool = False,
 ) -> tuple[list[Block], list[Block]]:
     """Return the messages and the definitions of *tools* to send.
 
@@ -56,6 +57,7 @@ def with_found(
         tools: The tools of the request, found and added ones among them.
         by_reference: The API loads deferred tools.
         by_addition: It takes messages that add tools, too.
+        by_change: It takes messages that withdraw declared tools and offer them again.
     """
     eager = [
         _definition(tool) for tool in tools if not tool.is_deferred and tool.name != CALL_FOUND
@@ -63,16 +65,21 @@ def with_found(
     names = {str(tool["name"]) for tool in eager}
     found = {str(each["name"]): each for each in _found(messages)}
     added = {str(each["name"]) for message in messages for each in _added(message)}
-    awaits = bool(added) or any(tool.name == CALL_FOUND for tool in tools)
+    changes = by_change and any(_changes(message, names) for message in messages)
+    awaits = changes or bool(added) or any(tool.name == CALL_FOUND for tool in tools)
     if not (found or awaits or any(tool.finds_tools for tool in tools)):
-        return list(messages), eager
+        return list(map(_without_changes, messages)), eager
     added -= names
     if by_reference and (by_addition or not awaits):
         deferred: list[Block] = [
             {**each, "defer_loading": True} for name, each in found.items() if name not in names
         ]
         sent = [
-            part for each in messages for part in _with_additions(_with_references(each), added)
+            part
+            for each in messages
+            for part in _with_additions(
+                _with_references(each), added, declared=names if by_change else ()
+            )
         ]
         return sent, [*eager, _PLACEHOLDER, *deferred]
     declared = {*names, CALL_FOUND}
@@ -160,30 +167,52 @@ def _added(message: Block) -> list[Block]:
     return _definitions_in(message) if message["role"] == "user" else []
 
 
-def _without_additions(message: Block) -> list[Block]:
+def _changes(message: Block, declared: Collection[str]) -> list[tuple[str, bool]]:
+    """Return which tools *message* withdraws and offers again, of those that are *declared*."""
+    found = filter(None, map(change_in, _blocks(message) if message["role"] == "user" else ()))
+    return [(name, there) for name, there in found if name in declared]
+
+
+def _without_references(message: Block) -> list[Block]:
     return [each for each in _blocks(message) if each["type"] != REFERENCE]
 
 
-def _with_additions(message: Block, names: Collection[str]) -> list[Block]:
+def _without_changes(message: Block) -> Block:
+    """Return *message* without references of its own; the text beside them says the same."""
+    kept = _without_references(message) if message["role"] == "user" else _blocks(message)
+    return message if len(kept) == len(_blocks(message)) else {**message, "content": [*kept]}
+
+
+def _with_additions(
+    message: Block, names: Collection[str], *, declared: Collection[str]
+) -> list[Block]:
     """Return *message*, followed by a system message that adds its tools with the given *names*.
 
-    The API takes that only behind the whole of a user's turn.
+    It also withdraws *declared* tools and offers them again. The API takes it only behind the whole
+    of a user's turn.
     """
-    if not (definitions := _added(message)):
-        return [message]
+    definitions = _added(message)
+    rest = _without_changes(message)
     additions: list[Json] = [
+        {
+            "type": "tool_addition" if there else "tool_removal",
+            "tool": {"type": "tool_reference", "name": name},
+        }
+        for name, there in _changes(message, declared)
+    ]
+    additions += [
         {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": each}}
         for each in definitions
         if each["name"] in names
     ]
-    rest: Block = {**message, "content": [*_without_additions(message)]}
     return [rest, {"role": "system", "content": additions}] if additions else [rest]
 
 
 def _added_as_text(message: Block, names: Collection[str]) -> Block:
-    if not (definitions := _added(message)):
+    definitions = _added(message)
+    content: list[Json] = [*_without_references(message)]
+    if len(content) == len(_blocks(message)):
         return message
-    content: list[Json] = [*_without_additions(message)]
     if added := [each for each in definitions if each["name"] in names]:
         content.append(_as_text(added))
     return {**message, "content": content}

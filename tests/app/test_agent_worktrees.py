@@ -222,7 +222,7 @@ async def test_plan_mode_chosen_while_an_isolated_agent_works_holds_for_its_batc
         await run.prompt()
 
     [_, after] = script.bodies("change it")
-    assert "Plan mode: only reading is allowed." in json.dumps(after["messages"][-1])
+    assert "Plan mode: only reading is allowed." in json.dumps(after["messages"][-2:])
     assert trees(repository) == [str(repository)]
 
 

@@ -4,7 +4,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from json import JSONDecoder, dumps
@@ -60,6 +60,8 @@ STEPS = {
     "compact": "/compact",
     "uncompact": "/uncompact",
     "undo": "/undo",
+    "gone": "CALL mcp__tools__tool_0 {}",
+    "back": "CALL mcp__tools__tool_1 {}",
     "off": "/mcp disable tools",
     "on": "/mcp enable tools",
 }
@@ -114,12 +116,18 @@ def _causes(before: Payload, after: Payload) -> Iterator[str]:
         yield "compaction" if begins == "compaction" else "older messages"
 
 
-def run_session(lines: list[str], *, tools: int = 3) -> tuple[list[Loss], list[tuple[str, int]]]:
+def run_session(
+    lines: list[str],
+    *,
+    tools: int = 3,
+    model: str = "claude-sonnet-5-5",
+    answer: Callable[[ReceivedRequest], Reply] = answer,
+) -> tuple[list[Loss], list[tuple[str, int]]]:
     """Run a session of *lines*; return its losses, and the causes and tokens it announced."""
     _write_workspace(tools)
     with serve_in_thread(answer=answer) as api:
         run = agent_cli(
-            *("--permission-mode", "yolo", "--mcp-config", "servers.json"),
+            *("--permission-mode", "yolo", "--mcp-config", "servers.json", "--model", model),
             api=api,
             script="\n".join([f"CALL bash {dumps({'command': 'true'})} {'word ' * 4_000}", *lines])
             + "\n",
@@ -211,6 +219,31 @@ def test_a_server_that_comes_late_rewrites_nothing() -> None:
     talks = [STEPS["read"], STEPS["ask"], STEPS["talk"], STEPS["read"]]
 
     assert run_session([STEPS["wake"], *talks, *talks]) == ([], [])
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-sonnet-5"])
+def test_a_server_that_goes_and_comes_back_rewrites_nothing(model: str) -> None:
+    """Its tools stay declared; the model is told, in the system's role where it has that."""
+    lines = ["off", "talk", "gone", "on", "talk", "back", "off", "talk"]
+    told: list[str] = []
+
+    def note(request: ReceivedRequest) -> Reply:
+        told[:] = [
+            str(block.get("type"))
+            for message in request.body["messages"]
+            if message["role"] == "system"
+            for block in message["content"]
+        ]
+        seen.append(request.body)
+        return answer(request)
+
+    seen: list[Payload] = []
+    assert run_session([STEPS[name] for name in lines], model=model, answer=note) == ([], [])
+    results = [block for body in seen for block in body["messages"][-1]["content"]]
+    assert "is not available" in str([each for each in results if "tool_result" in each.values()])
+    assert "these tools can be called again: tools: tool_0, tool_1" in str(seen[-1]["messages"])
+    changes = [*["tool_removal"] * 3, *["tool_addition"] * 3, *["tool_removal"] * 3]
+    assert told == (changes if model == "claude-sonnet-5-5" else [])
 
 
 @pytest.mark.slow

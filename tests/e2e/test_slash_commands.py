@@ -82,9 +82,9 @@ def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
     assert "nothing is left out" in ended.stderr
     assert "write" in names[0]
     assert names[1] == names[0]  # a different list would cost the prompt cache
-    told, effort = api.requests[1].body["messages"][-2:]
-    assert "plan mode is on" in str(told)
-    assert effort["output_config"] == {"effort": "low"}
+    *_, told = api.requests[1].body["messages"]
+    assert "plan mode is on" in str(told["content"])
+    assert told["output_config"] == {"effort": "low"}
 
 
 def test_context_lists_each_instruction_file_and_why_it_was_read() -> None:

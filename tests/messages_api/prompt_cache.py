@@ -7,6 +7,7 @@ the first that a message adds.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -72,7 +73,9 @@ def segments_of(body: Payload) -> list[Segment]:
     tools = body.get("tools") or []
     deferred = {tool["name"]: tool for tool in tools if tool.get("defer_loading")}
     adds = any(
-        "tool_addition" in str(m["content"]) for m in body["messages"] if "system" in m["role"]
+        re.search("tool_(addition|removal)", str(m["content"]))
+        for m in body["messages"]
+        if "system" in m["role"]
     )
     blocks: list[tuple[str, Payload]] = [("tools", {"preamble": True})] if deferred or adds else []
     blocks += [("tools", tool) for tool in tools if not tool.get("defer_loading")]

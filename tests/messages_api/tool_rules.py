@@ -12,6 +12,7 @@ MESSAGE_EFFORT_BETA = "mid-conversation-output-config-2026-07-01"
 MESSAGE_EFFORT_MODEL = re.compile(
     r"claude-(fable|mythos)-5-[12]$|claude-(opus|sonnet|haiku)-5-5$|claude-opus-5$"
 )
+TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 INLINE_TOOLS_BETA = "inline-tools-2026-09-15"
 CALL_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
 
@@ -114,21 +115,32 @@ def system_messages(body: Payload, betas: set[str]) -> Refusals:
             yield bad("R6", f"{where}: a system message must directly follow a user turn, and be")
         for at, block in enumerate(message["content"]):
             kind, place = block["type"], f"{where}.content.{at}"
-            if kind not in ("text", "tool_addition"):
+            if kind not in ("text", "tool_addition", "tool_removal"):
                 yield bad("R6", f"{place}: Input tag '{kind}' does not match")
-            if kind != "tool_addition":
-                continue
-            if INLINE_TOOLS_BETA not in betas:
-                yield bad("R6", f"{place}: Input tag 'tool_addition' does not match")
-            definition = (block.get("tool") or {}).get("definition") or {}
-            if set(block["tool"]) != {"type", "definition"} or "defer_loading" in definition:
-                yield bad("R26", f"{place}.tool_addition.tool: Extra inputs are not permitted")
-            if not TOOL_NAME.match(definition.get("name", "")):
-                yield bad("R18", f"{place}.tool_addition.tool.name: should match pattern")
-            if definition["name"] in names:
-                yield bad("R26", "tool_name_conflict")
-            if (definition.get("input_schema") or {}).get("type") != "object":
-                yield bad("R18", f"{place}.tool_addition.tool.input_schema: must be an object")
+            if kind != "text":
+                yield from _tool_change(place, block, names, betas)
+
+
+def _tool_change(place: str, block: Payload, names: set[str], betas: set[str]) -> Refusals:
+    """A tool that is added, withdrawn or offered again; *names* are those of the tools."""
+    kind, tool = block["type"], block["tool"]
+    if tool["type"] == "tool_reference":
+        if TOOL_CHANGES_BETA not in betas:
+            yield bad("R6", f"{place}: Input tag '{kind}' does not match")
+        if set(tool) != {"type", "name"} or tool["name"] not in names:
+            yield bad("R26", "tool_reference_unresolved")
+        return
+    if INLINE_TOOLS_BETA not in betas or kind != "tool_addition":
+        yield bad("R6", f"{place}: Input tag '{kind}' does not match")
+    definition = tool.get("definition") or {}
+    if set(tool) != {"type", "definition"} or "defer_loading" in definition:
+        yield bad("R26", f"{place}.tool_addition.tool: Extra inputs are not permitted")
+    if not TOOL_NAME.match(definition.get("name", "")):
+        yield bad("R18", f"{place}.tool_addition.tool.name: should match pattern")
+    if definition["name"] in names:
+        yield bad("R26", "tool_name_conflict")
+    if (definition.get("input_schema") or {}).get("type") != "object":
+        yield bad("R18", f"{place}.tool_addition.tool.input_schema: must be an object")
 
 
 def _message_effort(where: str, body: Payload, message: Payload, betas: set[str]) -> Refusals:

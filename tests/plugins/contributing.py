@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.events import Event, MessageEnd, Notice
-from agent_cli.contracts.messages import ToolResultMessage
+from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import Block, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import DiscoveredPlugins
@@ -41,6 +42,7 @@ class Contributing:
         load_limit_s: float = PATIENCE_S,
         price: Price = two_dollars_a_million,
         options: LoopConfig | None = None,
+        before: Sequence[Callable[[Turn], None]] = (),
     ) -> None:
         self.warnings: list[str] = []
         self.model = ScriptedModel(*script)
@@ -57,7 +59,7 @@ class Contributing:
             stream_fn=self.model,
             system_prompt="You are an agent.",
             tools=tools,
-            prepare=(self.plugins, PrefixWatch(price)),
+            prepare=(*before, self.plugins, PrefixWatch(price)),
         )
         self.agent, self.events = listening(Agent(config, conversation=conversation))
 
@@ -74,6 +76,18 @@ class Contributing:
         """Return each request's system prompt after its stable part."""
         assert all(request.system[0] == "You are an agent." for request in self.model.requests)
         return [list(request.system[1:]) for request in self.model.requests]
+
+    def told(self) -> list[list[str]]:
+        """Return the notices that each request holds, without those of the request before."""
+        seen = [
+            [
+                each.text
+                for each in request.messages
+                if isinstance(each, UserMessage) and each.is_notice
+            ]
+            for request in self.model.requests
+        ]
+        return [now[len(before) :] for before, now in zip([[], *seen[:-1]], seen, strict=True)]
 
     def notices(self) -> list[str]:
         """Return the notices of all runs."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 from pydantic import BaseModel
@@ -10,12 +11,15 @@ from pydantic import BaseModel
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.contributor import Plugins
 from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
 from tests.fakes import Gate, calls, check_run, does, returns, says, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing
+
+CHANGED = "[agent-cli: plugin {} says from now on, in place of what it said before:]\n\n"
 
 
 class Switch(BaseModel):
@@ -51,7 +55,10 @@ async def _note(order: list[str], what: str) -> str:
 
 
 async def test_tools_and_context_added_by_a_plugin_last_one_round() -> None:
-    """S2-16: a tool and a context item that are not added again are gone."""
+    """S2-16: a tool that is not added again is gone, and a context item holds no longer.
+
+    The bytes of earlier turns stay as they are, so a notice tells the model that.
+    """
     rounds: list[int] = []
 
     def once(ctx: PluginContext) -> None:
@@ -64,7 +71,8 @@ async def test_tools_and_context_added_by_a_plugin_last_one_round() -> None:
     await run.prompt()
 
     assert run.offered() == [["early"], []]
-    assert run.contexts() == [["early words"], []]
+    assert run.contexts() == [["early words"], ["early words"]]
+    assert run.told() == [[], ["[agent-cli: what plugin p said before holds no longer.]"]]
 
 
 async def test_tool_enabled_by_plugin_state_is_offered_until_disabled() -> None:
@@ -159,7 +167,9 @@ async def test_a_retrieval_plugin_searches_once_for_each_input() -> None:
     await run.prompt("cats")
 
     assert searches == ["trees", "cats"]
-    assert run.contexts() == [["about trees"], ["about trees"], ["about cats"]]
+    assert run.contexts() == [["about trees"]] * 3
+    assert run.told() == [[], [], [f"{CHANGED.format('retrieval')}about cats"]]
+    assert run.notices() == []  # no cached byte has changed
 
 
 async def test_tool_context_has_user_tool_name_state_and_services() -> None:
@@ -235,6 +245,43 @@ async def test_message_added_by_a_plugin_is_sent_once_and_stays() -> None:
     texts = [[block["text"] for block in m["content"]] for m in run.model.sent()]  # type: ignore[union-attr,index,call-overload]  # JSON
     assert texts == [["hi", "by the way"], ["one"], ["again"]]
     assert run.notices() == []
+
+
+async def test_changed_context_is_told_once_and_again_when_a_summary_removed_it() -> None:
+    """What it was at the beginning stays in the system prompt; a copy has the same beginning."""
+    texts = iter(["one", "two", "two", "two", "one", "one"])
+    plugin = Plugin(name="p", prepare=lambda ctx: ctx.add_context(next(texts)))
+    run = Contributing([plugin], *map(says, "abcdef"))
+    for _ in range(3):
+        await run.prompt()
+    run.agent.conversation.compact("short", run.agent.conversation.prompts[-1].output[-1].id)
+    await run.prompt()
+    run.agent.adopt(Conversation(deepcopy(run.agent.conversation.prompts)))
+    await run.prompt()
+    await run.prompt()
+
+    assert run.contexts() == [["one"]] * 6
+    seen = [
+        [m.text for m in r.messages if "p says" in getattr(m, "text", "")]
+        for r in run.model.requests
+    ]
+    one, two = (f"{CHANGED.format('p')}{text}" for text in ("one", "two"))
+    assert seen == [[], [two], [two], [two], [two, one], [two, one]]
+    assert run.notices() == []
+
+
+async def test_notice_added_by_a_plugin_is_told_apart_from_a_message() -> None:
+    """It is the program's own word, which some models take as the system's."""
+
+    def prepare(ctx: PluginContext) -> None:
+        if ctx.latest_input == "hi":
+            ctx.add_notice("mind the gap")
+
+    run = Contributing([Plugin(name="p", prepare=prepare)], says("one"), says("two"))
+    await run.prompt("hi")
+    await run.prompt("again")
+
+    assert run.told() == [["mind the gap"], []]
 
 
 async def test_a_plugin_without_its_secrets_contributes_nothing() -> None:
@@ -396,7 +443,8 @@ async def test_hanging_plugin_import_delays_a_reply_only_up_to_a_limit() -> None
         assert await run.plugins.wait_loaded(PATIENCE_S)
         await run.prompt()
 
-    assert run.contexts() == [[], ["here"]]
+    assert run.contexts() == [[], []]
+    assert run.told() == [[], [f"{CHANGED.format('late')}here"]]
     assert run.warnings == ["plugins are still being imported; this reply is made without them"]
 
 

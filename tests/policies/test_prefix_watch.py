@@ -44,8 +44,10 @@ def offers(*tools: Tool) -> Callable[[PluginContext], None]:
     return lambda ctx: ctx.tools.extend(tools)
 
 
-def tells(text: str) -> Callable[[PluginContext], None]:
-    return lambda ctx: ctx.add_context(text)
+def appends(*texts: str) -> Callable[[Turn], None]:
+    """Return a contributor that appends another text in each round; the last one repeats."""
+    left = list(texts)
+    return lambda turn: turn.system.append(left.pop(0) if len(left) > 1 else left[0])
 
 
 async def test_change_of_tools_is_reported_once_with_its_cost() -> None:
@@ -82,20 +84,22 @@ async def test_changed_tool_definition_is_reported() -> None:
     ]
 
 
-async def test_changed_plugin_context_costs_only_the_tokens_after_it() -> None:
+async def test_changed_context_costs_only_the_tokens_after_it() -> None:
     """C10: tools, the stable block and unchanged context before it stay cached, not counted."""
     huge = tool("huge", returns(""))
     run = Contributing(
-        [Plugin(name="first", prepare=tells(LONG)), in_turn(tells("a"), tells("b" * 4_000))],
+        [],
         says("one"),
         says("two"),
         tools=[replace(huge, description=LONG)],
+        before=[appends(LONG), appends("a", "b" * 4_000)],
     )
     await run.prompt()
     await run.prompt()
 
     assert run.notices() == [
-        "the context of plugins changed: about 1,001 tokens not read from the cache ($0.0025)"
+        "the rest of the system prompt changed: about 1,001 tokens not read from the cache"
+        " ($0.0025)"
     ]
 
 
@@ -113,20 +117,29 @@ async def test_changed_system_prompt_is_reported() -> None:
 
 async def test_change_for_a_model_without_a_price_is_reported_in_tokens_only() -> None:
     """An unknown model has no price, and none is invented."""
-    plugin = in_turn(tells("a"), tells("b"))
-    run = Contributing([plugin], says("one"), says("two"), price=lambda _id, _usage: None)
+    run = Contributing(
+        [],
+        says("one"),
+        says("two"),
+        price=lambda _id, _usage: None,
+        before=[appends("a", "b")],
+    )
     await run.prompt()
     await run.prompt()
 
     assert run.notices() == [
-        "the context of plugins changed: about 11 tokens not read from the cache"
+        "the rest of the system prompt changed: about 11 tokens not read from the cache"
     ]
 
 
 async def test_a_conversation_without_a_cache_causes_no_report() -> None:
     """Content that was never cached costs nothing extra: a new conversation, a model before it."""
     run = Contributing(
-        [in_turn(tells("a"), tells("b"), tells("c"))], says("one"), says("two"), says("three")
+        [],
+        says("one"),
+        says("two"),
+        says("three"),
+        before=[appends("a", "b", "c")],
     )
     await run.prompt()
     run.agent.reset()

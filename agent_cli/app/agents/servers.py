@@ -75,6 +75,7 @@ class AgentServers:
             replace(tool, is_deferred=False)
             for tool in self._shared.offered()
             if tool.name != SEARCH_TOOL
+            and not tool.is_withdrawn
             and not any(is_of_server(tool.name, own) for own in self._definition.own_servers)
         ]
         tools = [*shared, *self._pool.tools(self._present)]

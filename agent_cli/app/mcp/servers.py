@@ -26,11 +26,13 @@ from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line
+from agent_cli.core.projection import has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.mcp_client.resource_tools import resource_tools
+from agent_cli.mcp_client.withdrawal import Withdrawals
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class Servers:
         self._own_tools = own_tools
         self._required_tools = startup.loaded.settings.mcp.require_tools if one_shot else ()
         self._deferral = Deferral(startup.loaded.settings.mcp.defer_beyond_tokens)
+        self._withdrawals = Withdrawals()
         self._started_at = 0.0
         self._run_begins = False
         self._awaited = False
@@ -92,7 +95,7 @@ class Servers:
         self._tools: tuple[Tool, ...] = ()
         self._offered: tuple[Tool, ...] = ()
         self._instructions: Mapping[str, str] = {}
-        self._instructed: frozenset[str] | None = None
+        self._instructed: Mapping[str, str] | None = None
         self._instructed_later: set[str] = set()
         self._of_agents: WeakSet[McpServers] = WeakSet()
         self._listed: set[str] = set()
@@ -177,30 +180,32 @@ class Servers:
         self._tools = self._available(self._present)
         self._require_tools()
         added = added_by(turn.conversation.context()) if self.all.states() else None
-        self._offered = self._chosen(self._tools, turn.config.state, added)
+        self._offered = self._withdrawals.declared(
+            self._chosen(self._tools, turn.config.state, added),
+            is_new=not has_reply(turn.conversation.prompts),
+        )
         if self._instructed is None and self._deferral.is_fixed:
-            self._instructed = frozenset(
-                name
-                for name in self._instructions
+            self._instructed = {
+                name: text
+                for name, text in self._instructions.items()
                 if not any(is_of_server(tool, name) for tool in added or ())
-            )
+            }
         if not turn.conversation.open_calls():
             self._tell_news(turn)
         turn.tools += (*self._offered, *((ADDITIONS,) if self._deferral.adds else ()))
-        instructions = marked_instructions(
-            {name: text for name, text in self._instructions.items() if not self._is_late(name)}
-        )
-        if instructions:
-            # Behind the part that every session shares. It changes only when a server comes or
-            # goes; the tools change then too, so this adds no cache miss.
+        fixed = self._instructions if self._instructed is None else self._instructed
+        if instructions := marked_instructions(fixed):
+            # Behind the part that every session shares, and kept as it was: see `Withdrawals`.
             turn.system.append(instructions)
 
     def _is_late(self, server: str) -> bool:
         """Return whether the instructions of *server* stand in a message."""
-        return self._instructed is not None and server not in self._instructed
+        fixed = self._instructed
+        return fixed is not None and fixed.get(server) != self._instructions.get(server)
 
     def _tell_news(self, turn: Turn) -> None:
         """Tell the model which tools came later, and what their servers say about them."""
+        changes, changed = self._withdrawals.news(turn.conversation.context())
         news, added = self._deferral.news()
         instructions = marked_instructions(
             {
@@ -214,8 +219,9 @@ class Servers:
             }
         )
         self._instructed_later |= {*filter(self._is_late, self._instructions)}
-        if text := "\n\n".join(filter(None, (news, instructions))):
-            turn.tell_model(text, author="mcp", blocks=[reference_to(tool.spec) for tool in added])
+        if text := "\n\n".join(filter(None, (changes, news, instructions))):
+            blocks = [*changed, *(reference_to(tool.spec) for tool in added)]
+            turn.tell_model(text, author="mcp", blocks=blocks)
 
     def _available(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
         """Return the tools of the *present* servers, and the tools for their resources."""

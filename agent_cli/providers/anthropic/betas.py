@@ -88,6 +88,21 @@ INLINE_TOOLS: Final = Beta(
     refusals=_SYSTEM_ROLE,
     models=lambda model: model.takes_system_messages,
 )
+TOOL_CHANGES: Final = Beta(
+    name="tools withdrawn in a conversation",
+    header="mid-conversation-tool-changes-2026-07-01",
+    fields=("tool_removal",),
+    refusals=_SYSTEM_ROLE,
+    models=lambda model: model.takes_system_messages,
+)
+SYSTEM_MESSAGES: Final = Beta(
+    name="notices in the system's role",
+    header="",
+    fields=(),
+    platforms=frozenset({"anthropic", "aws"}),
+    refusals=_SYSTEM_ROLE,
+    models=lambda model: model.takes_system_messages,
+)
 MESSAGE_EFFORT: Final = Beta(
     name="effort by message",
     header="mid-conversation-output-config-2026-07-01",
@@ -135,6 +150,8 @@ BETAS: Final = (
     SERVER_FALLBACK,
     CACHE_DIAGNOSTICS,
     INLINE_TOOLS,
+    TOOL_CHANGES,
+    SYSTEM_MESSAGES,
     MESSAGE_EFFORT,
     COMPACTION,
     OUTPUT_FORMAT,

@@ -4,7 +4,7 @@ All fields are in a fixed order, so that an appended turn changes no earlier byt
 signed thinking depend on it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND
@@ -23,18 +23,16 @@ from agent_cli.providers.anthropic.betas import (
     MESSAGE_EFFORT,
     OUTPUT_FORMAT,
     SERVER_FALLBACK,
+    SYSTEM_MESSAGES,
     TASK_BUDGETS,
     THINKING_BINDING,
+    TOOL_CHANGES,
     TOOL_REFERENCES,
     Beta,
     usable,
 )
 from agent_cli.providers.anthropic.hosted_tools import hosted_request
-from agent_cli.providers.anthropic.message_effort import (
-    states_effort,
-    with_effort_marks,
-    with_effort_messages,
-)
+from agent_cli.providers.anthropic.message_effort import states_effort, with_effort_marks
 from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.output_format import output_format
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
@@ -48,6 +46,10 @@ from agent_cli.providers.anthropic.signed_summaries import (
     has_signed_summary,
     with_signed_summary,
     without_instructions,
+)
+from agent_cli.providers.anthropic.system_messages import (
+    with_notice_marks,
+    with_system_messages,
 )
 from agent_cli.providers.anthropic.thinking import thinking_parameters
 from agent_cli.providers.found_tools import with_found
@@ -115,23 +117,30 @@ def parameters(
         SERVER_FALLBACK: SERVER_FALLBACK in betas and _has_fallbacks(sent, request, platform),
         CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _is_diagnosed(sent, request),
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
+        TOOL_CHANGES: any(map(_changes_tools, messages)),
         MESSAGE_EFFORT: effort_in_messages,
         COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
         OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _has_format(sent, request),
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
-    if not compat and request.session_id is not None:
-        sent["metadata"] = {"user_id": request.session_id}
-    if request.temperature is not None:
-        # The SDK dropped this parameter, but some servers still support it.
-        sent["extra_body"] = {"temperature": request.temperature}
-    return sent
+    return sent | _options(request, compat=compat)
 
 
 def counted(sent: Mapping[str, Json]) -> dict[str, Json]:
     """Return the part of `parameters` that `client.beta.messages.count_tokens` takes."""
     return {name: sent[name] for name in COUNTED_FIELDS if name in sent}
+
+
+def _options(request: ModelRequest, *, compat: bool) -> dict[str, Json]:
+    """Return what is no part of the prompt."""
+    options: dict[str, Json] = {}
+    if not compat and request.session_id is not None:
+        options["metadata"] = {"user_id": request.session_id}
+    if request.temperature is not None:
+        # The SDK dropped this parameter, but some servers still support it.
+        options["extra_body"] = {"temperature": request.temperature}
+    return options
 
 
 def _conversation(
@@ -142,6 +151,8 @@ def _conversation(
     history = accepted(hosted.messages, compat=compat, marks_fallbacks=SERVER_FALLBACK in betas)
     if COMPACTION in betas:
         history = with_signed_summary(history, model_id=request.model.id)
+    if SYSTEM_MESSAGES in betas:
+        history = with_notice_marks(history)
     if effort_in_messages:
         model = with_known_facts(request.model)
         history = with_effort_marks(history, model=model, level=request.thinking_level)
@@ -150,8 +161,9 @@ def _conversation(
         hosted.tools,
         by_reference=TOOL_REFERENCES in betas,
         by_addition=INLINE_TOOLS in betas,
+        by_change=TOOL_CHANGES in betas,
     )
-    return with_effort_messages(messages), hosted.with_definitions(tools)
+    return with_system_messages(messages), hosted.with_definitions(tools)
 
 
 def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: bool) -> list[Block]:
@@ -283,8 +295,27 @@ def _may_gain_tools(messages: Sequence[Block], tools: Sequence[ToolSpec]) -> boo
 
     A server is to refuse the feature with the first request, before it caches anything.
     """
-    announced = any(tool.name == CALL_FOUND for tool in tools)
-    return announced or any(m["role"] == "system" and m["content"] for m in messages)
+    return any(tool.name == CALL_FOUND for tool in tools) or any(map(_adds_tools, messages))
+
+
+def _adds_tools(message: Block) -> bool:
+    """Return whether *message* adds tools that it defines."""
+    return any("definition" in tool for tool in _tools_in(message))
+
+
+def _changes_tools(message: Block) -> bool:
+    """Return whether *message* withdraws declared tools, or offers them again."""
+    return any("definition" not in tool for tool in _tools_in(message))
+
+
+def _tools_in(message: Block) -> Iterator[Mapping[str, Json]]:
+    content = message["content"] if message["role"] == "system" else []
+    for block in content if isinstance(content, list) else []:
+        match block:
+            case {"tool": dict(tool)}:
+                yield tool
+            case _:
+                pass
 
 
 def _is_diagnosed(sent: dict[str, Json], request: ModelRequest) -> bool:

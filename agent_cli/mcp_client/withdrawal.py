@@ -1,0 +1,56 @@
+"""Keep the tools of servers that went away declared: taking them out would rewrite the whole cache.
+
+The model is told, in a message behind what is cached, that it cannot call them, and once it can
+again. A request that names another definition of a tool still costs the cache.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from agent_cli.contracts.found_tools import change_of, withdrawn_by
+from agent_cli.contracts.messages import Message
+from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.tooling import Tool
+from agent_cli.mcp_client.deferral import overview
+
+_NAMES_CHARS: Final = 2_000
+
+
+class Withdrawals:
+    """The servers' tools that the requests of one agent declare."""
+
+    def __init__(self) -> None:
+        self._declared: dict[str, Tool] = {}
+
+    def declared(self, tools: Sequence[Tool], *, is_new: bool) -> tuple[Tool, ...]:
+        """Return *tools*; if some that were declared before are gone, those too, in their place.
+
+        Args:
+            tools: The tools that are there.
+            is_new: Whether nothing has been cached: the conversation has no reply yet.
+        """
+        there = {tool.name: tool for tool in tools if not tool.is_deferred}
+        before = {} if is_new else self._declared
+        kept = [
+            there.pop(name) if name in there else replace(tool, is_withdrawn=True)
+            for name, tool in before.items()
+        ]
+        self._declared = {tool.name: tool for tool in (*kept, *there.values())}
+        if not any(tool.is_withdrawn for tool in kept):
+            return tuple(tools)
+        return (*self._declared.values(), *(tool for tool in tools if tool.is_deferred))
+
+    def news(self, context: Sequence[Message]) -> tuple[str, Sequence[Block]]:
+        """Return the changes that *context* does not hold: as text, and as blocks for the API."""
+        gone = withdrawn_by(context)
+        changed = [
+            tool for tool in self._declared.values() if tool.is_withdrawn != (tool.name in gone)
+        ]
+        lines = [
+            f"[agent-cli: these tools {what}: {overview(those, _NAMES_CHARS)}]"
+            for what, there in (("cannot be called for now", False), ("can be called again", True))
+            if (those := [tool for tool in changed if tool.is_withdrawn != there])
+        ]
+        blocks = [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
+        return "\n".join(lines), blocks
