@@ -147,7 +147,9 @@ class App:
         """Return the hits and losses of the prompt cache, with causes and money."""
         model, price = self._bench.model.id, parts.price(self._startup)
         usage = self.agent.conversation.usage
-        return cache_lines(usage, self._bench.cache.losses, price=lambda of: price(model, of))
+        watch = self._bench.cache
+        warm = watch.warming.lines() if watch.warming else []
+        return [*cache_lines(usage, watch.losses, price=lambda of: price(model, of)), *warm]
 
     @property
     def attaches_names(self) -> bool:

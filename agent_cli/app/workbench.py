@@ -43,11 +43,12 @@ from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
+from agent_cli.app.warming import kept_warm
 from agent_cli.app.web_tools import PAGES, SEARCH, is_there
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
-from agent_cli.contracts.timeline import Json, Prompt
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
@@ -97,13 +98,14 @@ class Workbench:
             on_sent=self._preparations.request_sent,
             on_refused_tool=self._leave_out,
             conversation=lambda: self.agent.conversation,
-            of_agents=self._cost_of_agents,
+            of_agents=lambda prompt: self.sessions.cost_of_agents(prompt),
             publish=self.announce,
         )
         rules, place = self.place.permissions, parts.place(startup)
         self.judge = SessionJudge(self.calls, rules, place, lambda: self.agent.conversation)
         self.answer_format = AnswerFormat(self.calls.ledger.stream)
         self._watch_cache()
+        self._kept_warm = kept_warm(self, startup, one_shot=one_shot)
         self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
         self.receipts = SessionReceipts(self.place, lambda: self.agent.conversation, self.announce)
@@ -144,9 +146,6 @@ class Workbench:
             publish=self.announce,
             at_start=partial(instructions_at_start, startup),
         )
-
-    def _cost_of_agents(self, prompt: Prompt) -> int:
-        return self.sessions.cost_of_agents(prompt)
 
     def tell_hooks(self, event: str, matched: str, about: Mapping[str, Json]) -> None:
         """Run the hooks of *event*; see `SessionHooks.tell`."""
@@ -306,6 +305,7 @@ class Workbench:
             stack.push_async_callback(self.calls.aclose)
             await stack.enter_async_context(self.servers)
             await stack.enter_async_context(self._plugins)
+            await stack.enter_async_context(self._kept_warm)
             await self._start()
             await stack.enter_async_context(self.hooks)
             await stack.enter_async_context(self.jobs)

@@ -21,6 +21,7 @@ ThemeChoice: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "none
 Notify: TypeAlias = Literal["auto", "bell", "osc9", "off"]
 PlatformName: TypeAlias = Literal["anthropic", "bedrock", "vertex", "foundry", "aws"]
 PlatformChoice: TypeAlias = Literal["auto"] | PlatformName
+KeepWarm: TypeAlias = Literal["off", "idle", "always"]
 WireApi: TypeAlias = Literal["messages", "chat"]
 
 MAX_TOKENS: Final = 32_000
@@ -48,6 +49,7 @@ MAX_SERVER_DELAY_S: Final = 60
 MCP_STARTUP_TIMEOUT_S: Final = 30
 MCP_CALL_TIMEOUT_S: Final = 300
 
+KEEP_WARM: Final[KeepWarm] = "off"
 STREAMING: Final[Streaming] = "live"
 THEME: Final[ThemeChoice] = "auto"
 NOTIFY: Final[Notify] = "auto"

@@ -63,7 +63,8 @@ class ModelRequest:
     before, the server can say why it did not read the cache. `fallbacks` are the models that the
     server may ask, in order, when `model` declines. If it `summarizes`, the last message asks for a
     summary of those before, and the reply may be one block in the server's own form. The text of
-    the reply shall fit `output_schema`, a JSON Schema; a server may hold it to that.
+    the reply shall fit `output_schema`, a JSON Schema; a server may hold it to that. One that only
+    `keeps_warm` what an earlier request has cached is no part of a conversation.
     """
 
     model: Model
@@ -82,6 +83,7 @@ class ModelRequest:
     fallbacks: tuple[Model, ...] = ()
     summarizes: bool = False
     output_schema: dict[str, Json] | None = None
+    keeps_warm: bool = False
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 

@@ -41,6 +41,10 @@ class Withdrawals:
             return tuple(tools)
         return (*self._declared.values(), *(tool for tool in tools if tool.is_deferred))
 
+    def forget(self, name: str) -> None:
+        """Declare the tool *name* no more: the model's API refuses it."""
+        self._declared.pop(name, None)
+
     def news(self, context: Sequence[Message]) -> tuple[str, Sequence[Block]]:
         """Return the changes that *context* does not hold: as text, and as blocks for the API."""
         gone = withdrawn_by(context)

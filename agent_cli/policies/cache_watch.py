@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.money import dollars
@@ -24,6 +24,9 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Usage
 from agent_cli.system.records import dataclass
+
+if TYPE_CHECKING:
+    from agent_cli.policies.cache_warming import CacheWarming
 
 CACHE_LIFE_S: Final = 300.0
 """A server keeps what it cached of a prompt for so long after its last use."""
@@ -64,6 +67,7 @@ class CacheWatch:
 
     Attributes:
         losses: The losses so far, oldest first.
+        warming: Keeps the cache over pauses, if the user wants that.
     """
 
     def __init__(
@@ -88,11 +92,17 @@ class CacheWatch:
         self._clock = clock
         self._last: _Last | None = None
         self._is_announced = False
+        self.warming: CacheWarming | None = None
         self.losses: list[CacheLoss] = []
 
     def expect_loss(self) -> None:
         """Count the loss of the next reply without a notice: it was announced."""
         self._is_announced = True
+
+    def note_renewal(self, at_s: float) -> None:
+        """Note that the cache was read at *at_s* for nothing but to keep it."""
+        if self._last:
+            self._last = replace(self._last, at_s=at_s)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply, as the function within; see `provider.Provider`."""
@@ -100,6 +110,8 @@ class CacheWatch:
         if last and last.request.session_id != request.session_id:
             last = None
         sent_s = self._clock()
+        if self.warming:
+            self.warming.begin()
         if last and last.request.model == request.model:
             request = replace(request, previous_message_id=last.reply.id)
         async with aclosing(closable(self._ask(request))) as events:
@@ -110,6 +122,8 @@ class CacheWatch:
                     self._is_announced = False
                     # The cache lives from the last time it was used, which is when it was read.
                     self._last = _Last(request, event.reply, sent_s)
+                    if self.warming:
+                        self.warming.note(request, event.reply, sent_s)
                 yield event
 
     def _compare(self, last: _Last, request: ModelRequest, reply: Reply, sent_s: float) -> None:

@@ -37,9 +37,22 @@ LEAST_TOKENS: Final = 10_000
 class OldResults:
     """A `prepare` contributor; the first one: `recall` joins the tools of the same request."""
 
-    def __init__(self, price: Price, *, clock: Callable[[], float] = time.time) -> None:
-        """Weigh the prices of *price*; *clock* returns the time in seconds."""
+    def __init__(
+        self,
+        price: Price,
+        *,
+        used_s: Callable[[], float] = lambda: 0.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Weigh the prices of *price*.
+
+        Args:
+            price: Prices tokens.
+            used_s: Returns when the cache was last read, as far as this program knows.
+            clock: Returns the time in seconds.
+        """
         self._price = price
+        self._used_s = used_s
         self._clock = clock
 
     def __call__(self, turn: Turn) -> None:
@@ -68,7 +81,8 @@ class OldResults:
         prompts = reversed(turn.conversation.prompts)
         outputs = (output for prompt in prompts for output in reversed(prompt.output))
         last = next((output for output in outputs if isinstance(output, ReplyOutput)), None)
-        return last is not None and self._clock() - last.at_ms / 1_000 > CACHE_LIFE_S
+        used_s = max(last.at_ms / 1_000, self._used_s()) if last else self._clock()
+        return self._clock() - used_s > CACHE_LIFE_S
 
     def _saved(self, turn: Turn, tokens: int) -> int:
         """Return the microdollars that *tokens* cost more than reading the tools anew would."""

@@ -125,6 +125,15 @@ class PrefixWatch:
         self._quoted = ""
         self._last, self._at_s = now, self._clock()
 
+    @property
+    def used_s(self) -> float:
+        """When the cache was last read, as far as this program knows; 0 before any request."""
+        return self._at_s
+
+    def note_renewal(self, at_s: float) -> None:
+        """Note that the cache was read at *at_s* for nothing but to keep it."""
+        self._at_s = at_s
+
     def note_fallback(self, model_id: str, level: ThinkingLevel | None) -> None:
         """Note that the model *model_id*, asked for *level*, answered the last request."""
         if self._last:

@@ -358,6 +358,9 @@ class Settings(NamedTuple):
     reread_question_usd: Annotated[
         float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
     ] = 0.05
+    keep_cache_warm: Annotated[
+        options.KeepWarm, choice(*get_args(options.KeepWarm), user_only=True)
+    ] = options.KEEP_WARM
     attach: Annotated[bool, flag()._replace(user_only=True)] = True
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None

@@ -14,6 +14,7 @@ TESTS = Path(__file__).parents[1]
 # Settings that need a special server are set by the tests beside that part.
 ELSEWHERE = {
     "provider.wire_api": "e2e/test_chat_api.py",
+    "keep_cache_warm": "app/test_warming.py",
     "reread_question_usd": "e2e/test_cached_sessions.py",
     "history.leave_out_old_results": "e2e/test_cached_sessions.py",
     "agents.max_parallel": "app/test_agents.py",

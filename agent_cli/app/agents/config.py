@@ -145,7 +145,9 @@ def _old_results(agent: AgentParts) -> OldResults | None:
     settings = agent.startup.loaded.settings
     can_recall = RECALL not in settings.plugins.disabled
     wanted = settings.history.leave_out_old_results and can_recall
-    return OldResults(parts.price(agent.startup)) if wanted else None
+    if not wanted:
+        return None
+    return OldResults(parts.price(agent.startup), used_s=lambda: agent.prefix_watch.used_s)
 
 
 def _facts(agent: AgentParts) -> SessionFacts:

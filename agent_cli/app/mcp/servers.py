@@ -151,6 +151,7 @@ class Servers:
 
     def leave_out(self, tool: str, reason: str) -> None:
         """Stop offering a tool that the model's API refuses, and tell the user."""
+        self._withdrawals.forget(tool)
         servers = (pool.leave_out(tool, reason) for pool in (self.all, *self._of_agents))
         if name := next(filter(None, servers), ""):
             shown, why = one_line(reveal(tool)), one_line(reveal(reason), _REASON_CHARS_MAX)
