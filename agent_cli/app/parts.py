@@ -63,6 +63,8 @@ def connection(
         read_timeout_s=settings.provider.read_timeout_s,
         stall_timeout_s=settings.provider.stall_timeout_s,
         compat=settings.provider.compat,
+        threads_above_tokens=settings.provider.threads_above_tokens,
+        threads_elsewhere=settings.provider.threads_elsewhere,
         platform=PLATFORMS[chosen_platform(settings, environment)],
         variables=environment.without_project(),  # its keys are the project's own
         record=arguments.record,

@@ -49,7 +49,6 @@ MAX_SERVER_DELAY_S: Final = 60
 MCP_STARTUP_TIMEOUT_S: Final = 30
 MCP_CALL_TIMEOUT_S: Final = 300
 
-KEEP_WARM: Final[KeepWarm] = "off"
 STREAMING: Final[Streaming] = "live"
 THEME: Final[ThemeChoice] = "auto"
 NOTIFY: Final[Notify] = "auto"

@@ -32,6 +32,7 @@ class Model:
         binds_thinking: Its thinking blocks are valid only after the exact prefix they were made in.
         takes_task_budget: It paces itself by a budget of tokens.
         takes_system_messages: It takes messages in the system's role between the others.
+        takes_threads: Its server can hold a conversation, and take new messages alone.
         signs_summaries: It summarises a conversation in a block that it signs.
         default_effort: Its effort where none is asked for, if a message can change it; else "".
         output_tokens_per_s: No reply is generated faster than this; 0 when unknown.
@@ -47,6 +48,7 @@ class Model:
     binds_thinking: bool = False
     takes_task_budget: bool = False
     takes_system_messages: bool = False
+    takes_threads: bool = False
     signs_summaries: bool = False
     default_effort: str = ""
     output_tokens_per_s: int = 0

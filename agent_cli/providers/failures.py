@@ -41,6 +41,7 @@ class CallFailed(Exception):
         retryable: Whether a retry can help.
         kind: Its name in `retry.on`; None for a permanent failure.
         asked_delay_s: The wait the server asked for, or None.
+        code: The server's own name of the error, or None.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class CallFailed(Exception):
         retryable: bool,
         kind: FailureKind | None = None,
         asked_delay_s: float | None = None,
+        code: str | None = None,
     ) -> None:
         super().__init__(str(error))
         self.error = error
@@ -58,6 +60,7 @@ class CallFailed(Exception):
         self.retryable = retryable
         self.kind = kind
         self.asked_delay_s = asked_delay_s
+        self.code = code
 
 
 class BrokenReply(Exception):
@@ -117,6 +120,7 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
         retryable=_retryable(refusal),
         kind=_kind(refusal),
         asked_delay_s=asked_delay_s,
+        code=refusal.code,
     )
 
 

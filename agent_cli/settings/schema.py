@@ -56,6 +56,8 @@ _MODEL_WORDS = {
     "opus": "high",
     "fable": "claude-fable-5-2",  # no alias of ours
 }
+_DOLLARS = number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
+_ROUNDS = whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,6 +77,8 @@ class ProviderSettings(NamedTuple):
     read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = options.READ_TIMEOUT_S
     stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S
     compat: Annotated[bool, flag()] = False
+    threads_above_tokens: Annotated[int, whole(0, 10_000_000, "tokens")] = 200_000
+    threads_elsewhere: Annotated[bool, flag()._replace(user_only=True)] = False
 
     @property
     def is_chat(self) -> bool:
@@ -303,9 +307,7 @@ class AgentSettings(NamedTuple):
     max_parallel: Annotated[int, _most(1, 64, "agents")] = 4
     ask_beyond: Annotated[int, _most(0, 64, "agents")] = 3
     max_depth: Annotated[int, _most(1, 8, "levels")] = 2
-    max_rounds: Annotated[int, whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)] = (
-        50
-    )
+    max_rounds: Annotated[int, _ROUNDS] = 50
 
 
 class TelemetrySettings(NamedTuple):
@@ -349,18 +351,12 @@ class Settings(NamedTuple):
         options.APPROVAL
     )
     output_style: Annotated[str, text("the name of an output style")] = "default"
-    max_rounds: Annotated[int, whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)] = (
-        options.MAX_ROUNDS
-    )
-    max_cost_usd: Annotated[
-        float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
-    ] = 0
-    reread_question_usd: Annotated[
-        float, number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
-    ] = 0.05
+    max_rounds: Annotated[int, _ROUNDS] = options.MAX_ROUNDS
+    max_cost_usd: Annotated[float, _DOLLARS] = 0
+    reread_question_usd: Annotated[float, _DOLLARS] = 0.05
     keep_cache_warm: Annotated[
         options.KeepWarm, choice(*get_args(options.KeepWarm), user_only=True)
-    ] = options.KEEP_WARM
+    ] = "off"
     attach: Annotated[bool, flag()._replace(user_only=True)] = True
     working_directory: Annotated[str | None, optional(text("a path"))._replace(user_only=True)] = (
         None

@@ -122,8 +122,13 @@ def run_session(
     tools: int = 3,
     model: str = "claude-sonnet-5-5",
     answer: Callable[[ReceivedRequest], Reply] = answer,
+    threads: bool = False,
 ) -> tuple[list[Loss], list[tuple[str, int]]]:
-    """Run a session of *lines*; return its losses, and the causes and tokens it announced."""
+    """Run a session of *lines*; return its losses, and the causes and tokens it announced.
+
+    With *threads* the server holds it (threads_above_tokens), though it is not Anthropic's own
+    (threads_elsewhere).
+    """
     _write_workspace(tools)
     with serve_in_thread(answer=answer) as api:
         run = agent_cli(
@@ -132,9 +137,13 @@ def run_session(
             script="\n".join([f"CALL bash {dumps({'command': 'true'})} {'word ' * 4_000}", *lines])
             + "\n",
             AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="10",
+            AGENT_CLI_PROVIDER__THREADS_ABOVE_TOKENS="5000" if threads else "0",
+            AGENT_CLI_PROVIDER__THREADS_ELSEWHERE="true",
         )
     assert run.code == 0, run.stderr
     assert api.refusals == []
+    continued = [each for each in api.posted if "'continue'" in str(each.body.get("thread"))]
+    assert bool(continued) == threads
     shown = run.stdout + run.stderr
     assert "cached tokens were read anew" not in shown, shown
     conversations = groupby(sorted(api.requests, key=_begin), key=_begin)
@@ -221,6 +230,15 @@ def test_a_server_that_comes_late_rewrites_nothing() -> None:
     assert run_session([STEPS["wake"], *talks, *talks]) == ([], [])
 
 
+def test_conversation_that_the_server_holds_is_edited_as_any_other() -> None:
+    """Compaction, undo, another model and tools: the server's own history is what was meant."""
+    names = "talk", "read", "compact", "talk", "talk", "uncompact", "talk", "opus", "talk", "talk"
+
+    losses, told = run_session([STEPS[name] for name in (*names, "pin", "todo")], threads=True)
+
+    check(losses, told)
+
+
 @pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-sonnet-5"])
 def test_a_server_that_goes_and_comes_back_rewrites_nothing(model: str) -> None:
     """Its tools stay declared; the model is told, in the system's role where it has that."""
@@ -250,7 +268,8 @@ def test_a_server_that_goes_and_comes_back_rewrites_nothing(model: str) -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_random_sessions_read_nothing_anew_unannounced(seed: int) -> None:
     """Fifty sessions of seven features each, with prompts between them."""
-    losses, told = run_session(scripted(seed), tools=random.Random(seed).choice((3, 400)))
+    tools = random.Random(seed).choice((3, 400))
+    losses, told = run_session(scripted(seed), tools=tools, threads=seed % 2 == 1)
 
     check(losses, told)
 

@@ -17,6 +17,7 @@ class Refusal:
     status: int
     kind: str
     message: str
+    code: str | None = None
 
 
 Refusals: TypeAlias = Iterator[Refusal]

@@ -32,6 +32,7 @@ from tests.messages_api.script import (
     raw,
 )
 from tests.messages_api.signed_thinking import SignedThinking
+from tests.messages_api.threads import HeldThreads
 from tests.messages_api.wire_format import steps_of
 
 Door: TypeAlias = Callable[[ReceivedRequest], ReceivedRequest | Refusal]
@@ -72,6 +73,8 @@ class FakeMessagesApi:
         self._count = count
         self._cache = PromptCache(cache_minimum_tokens)
         self._thinking = SignedThinking()
+        self.posted: list[ReceivedRequest] = []
+        self.threads = HeldThreads()
         self.batches = FakeBatches(self._take, key)
         self._next = itertools.count(1)
         self._arrived = threading.Condition()
@@ -123,7 +126,10 @@ class FakeMessagesApi:
             return self._model_list(request)
         if (request.method, request.path) == ("POST", COUNT_PATH):
             return self._counted(request, self._count(request) if self._count else None)
+        posted, whole = request, self.threads.whole(request)
+        request = posted if isinstance(whole, Refusal) else whole
         with self._arrived:
+            self.posted.append(posted)
             self.requests.append(request)
             self._arrived.notify_all()
         if request.path.startswith(BATCHES_PATH):
@@ -131,6 +137,8 @@ class FakeMessagesApi:
         passed = self._door(request) if self._door else request
         if isinstance(passed, Refusal):
             refusal: Refusal | None = passed
+        elif isinstance(whole, Refusal):
+            refusal = whole
         else:
             request = passed
             refusal = check(request.method, request.path, request.headers, request.raw, self._key)
@@ -141,10 +149,11 @@ class FakeMessagesApi:
                 refusal.status,
                 refusal.kind,
                 refusal.message,
+                code=refusal.code,
                 request_id=f"req_{next(self._next):06}",
             )
         answer = self._take(request)
-        return self._speak(request, answer) if isinstance(answer, Reply) else answer
+        return self._speak(request, posted, answer) if isinstance(answer, Reply) else answer
 
     def _model_list(self, request: ReceivedRequest) -> RawAnswer:
         """Return the models, two a page, or `model_list`; this does not use the script."""
@@ -187,7 +196,7 @@ class FakeMessagesApi:
             return error(500, "api_error", sentence, headers={"x-should-retry": "false"})
         return entry(request) if callable(entry) else entry
 
-    def _speak(self, request: ReceivedRequest, answer: Reply) -> RawAnswer:
+    def _speak(self, request: ReceivedRequest, posted: ReceivedRequest, answer: Reply) -> RawAnswer:
         number = next(self._next)
         for block in answer.blocks:
             if block["type"] == "server_tool_use":
@@ -218,6 +227,7 @@ class FakeMessagesApi:
             self.dropped_thinking += dropped
         if answer.fault is None:
             self._thinking.remember(request.body, list(blocks))
+            self.threads.remember(posted.body, request.body, message["id"], list(blocks))
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "request-id": f"req_{number:06}",

@@ -14,6 +14,8 @@ TESTS = Path(__file__).parents[1]
 # Settings that need a special server are set by the tests beside that part.
 ELSEWHERE = {
     "provider.wire_api": "e2e/test_chat_api.py",
+    "provider.threads_above_tokens": "e2e/test_cached_sessions.py",
+    "provider.threads_elsewhere": "e2e/test_cached_sessions.py",
     "keep_cache_warm": "app/test_warming.py",
     "reread_question_usd": "e2e/test_cached_sessions.py",
     "history.leave_out_old_results": "e2e/test_cached_sessions.py",

@@ -117,6 +117,12 @@ COMPACTION: Final = Beta(
     platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
     models=lambda model: model.signs_summaries,
 )
+MESSAGE_THREADS: Final = Beta(
+    name="conversations held by the server",
+    header="message-threads-2026-08-12",
+    fields=("thread", "thread_unsupported_request"),
+    models=lambda model: model.takes_threads,
+)
 OUTPUT_FORMAT: Final = Beta(
     name="answers of a schema",
     header="",
@@ -154,6 +160,7 @@ BETAS: Final = (
     SYSTEM_MESSAGES,
     MESSAGE_EFFORT,
     COMPACTION,
+    MESSAGE_THREADS,
     OUTPUT_FORMAT,
     WEB_SEARCH,
     WEB_FETCH,

@@ -35,6 +35,9 @@ class Connection:
             `api_key` and `auth_token` are not used, and `variables` hold the credentials.
         variables: The environment and the user's `.env`: the platform's names, ANTHROPIC_PROFILE
             and ANTHROPIC_CUSTOM_HEADERS.
+        threads_above_tokens: The server is asked to hold conversations from this size on; 0: none.
+        threads_elsewhere: It is asked also if it is not Anthropic's own; one that passes requests
+            on without what it does not know would lose the conversation.
         record: Write the replies' bytes here.
         replay: Play a recording instead of asking a server.
         redact: Removes secrets from server text before it is shown or recorded.
@@ -54,6 +57,8 @@ class Connection:
     compat: bool = False
     platform: Platform = ANTHROPIC
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    threads_above_tokens: int = 0
+    threads_elsewhere: bool = False
     record: Path | None = None
     replay: Path | None = None
     replay_pace: float = 0.0

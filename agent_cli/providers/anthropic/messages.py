@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.provider import Model, ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
-from agent_cli.providers.anthropic.betas import MESSAGE_EFFORT
+from agent_cli.providers.anthropic.betas import MESSAGE_EFFORT, MESSAGE_THREADS
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.loop_clients import LoopClients
+from agent_cli.providers.anthropic.message_threads import MessageThreads
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.refused_parts import RefusedParts
 from agent_cli.providers.anthropic.wire import counted
@@ -66,6 +67,7 @@ class AnthropicMessages:
         self._shared = shared
         self._clients = LoopClients(self._connection)
         self._refused = RefusedParts(self._connection)
+        self._threads = MessageThreads(self._connection)
         self._count_hung = False
 
     def preload(self) -> None:
@@ -125,17 +127,29 @@ class AnthropicMessages:
         tries = 0
         while True:
             client = await self._clients.get()  # another one, if that was closed meanwhile
+            posted = self._posted(request, sent, client.base_url)
             try:
-                async with aclosing(_call(client, sent, request, self._connection)) as events:
+                async with aclosing(_call(client, posted, request, self._connection)) as events:
                     async for event in events:
+                        if isinstance(event, ReplyEnd):
+                            self._threads.note(request, sent, posted, event.reply)
                         yield event
                 return
             except CallFailed as failed:
+                if self._threads.is_sent_again(posted, failed):
+                    continue
                 again = self._refused.retry(request, sent, failed, tries=tries)
                 if again is None:
                     raise
             request, tries = again, tries + 1
             sent = self._refused.parameters(request)
+
+    def _posted(
+        self, request: ModelRequest, sent: dict[str, Json], address: str
+    ) -> dict[str, Json]:
+        """Return *sent* as a part of a thread, where the server has these."""
+        can_hold = self._refused.takes(MESSAGE_THREADS, request.model)
+        return self._threads.shortened(request, sent, address=address) if can_hold else sent
 
 
 async def _call(

@@ -48,6 +48,7 @@ class ModelFacts(_Strict):
     binds_thinking: bool = False
     task_budget: bool = False
     system_messages: bool = False
+    threads: bool = False
     compaction: bool = False
     default_effort: str = ""
     prices: tuple[PriceTier, ...] = ()
@@ -91,6 +92,7 @@ def model_by_id(model_id: str) -> Model:
         binds_thinking=facts.binds_thinking,
         takes_task_budget=facts.task_budget,
         takes_system_messages=facts.system_messages,
+        takes_threads=facts.threads,
         signs_summaries=facts.compaction,
         default_effort=facts.default_effort,
         output_tokens_per_s=model_table().output_tokens_per_s,
@@ -129,6 +131,7 @@ def with_known_facts(model: Model) -> Model:
         binds_thinking=known.binds_thinking,
         takes_task_budget=known.takes_task_budget,
         takes_system_messages=known.takes_system_messages,
+        takes_threads=known.takes_threads,
         signs_summaries=known.signs_summaries,
         default_effort=known.default_effort,
     )

@@ -141,7 +141,8 @@ class RefusedParts:
     def _refused_betas(self, request: ModelRequest, failed: CallFailed) -> list[Beta]:
         where = self._connection
         used = usable(request.model, where.platform, compat=where.compat, refused=self._betas)
-        return [beta for beta in used if beta.is_named(str(failed))]
+        named = f"{failed} {failed.code or ''}"
+        return [beta for beta in used if beta.is_named(named)]
 
     def _unknown_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
         fields = list(OPTIONAL_FIELDS.items())

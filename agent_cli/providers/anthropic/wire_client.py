@@ -48,6 +48,7 @@ BODY_FIELDS = (
     "stream",
     "system",
     "thinking",
+    "thread",
     "tools",
 )
 
