@@ -4,6 +4,7 @@ And say what an undo would not cover.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -49,7 +50,7 @@ class LossDecider:
         from agent_cli.undo.logs import GeneratedFolder  # noqa: PLC0415 - with a command
 
         if isinstance(loss, GeneratedFolder):
-            return await asyncio.to_thread(_is_ignored, loss)
+            return await asyncio.to_thread(_can_be_built_again, loss)
         person = self._person
         if person is None:
             return False
@@ -187,16 +188,20 @@ def unkept(limits: "UndoSettings", command: str) -> str:
     return f"/undo does not cover commands here: {why}" if why else ""
 
 
-def _is_ignored(generated: "GeneratedFolder") -> bool:
-    """Return whether git ignores a folder and holds no file in it; without git, it does not."""
+def _can_be_built_again(generated: "GeneratedFolder") -> bool:
+    """Return whether git holds no file in a folder, and ignores it if it has to."""
     path = Path(generated.folder)
     # A command may be in the midst of deleting it; what git holds stands in the index.
     held = git_output(path.parent, "ls-files", "-z", "--", path.name, limit_s=_GIT_LIMIT_S)
-    if held is None or held:
+    if held is None:  # no repository, or one that git cannot read: then nobody knows
+        is_in_none = not any(os.path.lexists(folder / ".git") for folder in path.parents)
+        return generated.is_certain and is_in_none
+    if held:
         return False
     ignored = ("check-ignore", "--quiet", f"{path.name}/")
     return (
-        generated.ignores_itself
+        generated.is_certain
+        or generated.ignores_itself
         or git_output(path.parent, *ignored, limit_s=_GIT_LIMIT_S) is not None
     )
 

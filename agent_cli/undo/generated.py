@@ -17,28 +17,36 @@ class Kind(NamedTuple):
     Attributes:
         beside: One of these proves it, if it lies beside the folder; "*.x": any name with that end.
         inside: One of these proves it, if it lies in the folder.
+        is_certain: Whether the name, or what lies inside, is so much its tool's own that git need
+            not ignore the folder.
     """
 
     names: str
     beside: str = ""
     inside: str = ""
+    is_certain: bool = False
 
 
 _PYTHON = "pyproject.toml setup.py setup.cfg"
 _GRADLE = "build.gradle build.gradle.kts settings.gradle settings.gradle.kts"
+_PACKAGE_MANAGERS = ".package-lock.json .yarn-state.yml .yarn-integrity .modules.yaml"
 KINDS = (
-    Kind("__pycache__ .pytest_cache .mypy_cache .ruff_cache .pytype .tox .nox .eggs"),
-    Kind("venv .venv env .env virtualenv", inside="pyvenv.cfg"),
+    Kind(
+        "__pycache__ .pytest_cache .mypy_cache .ruff_cache .pytype .tox .nox .eggs", is_certain=True
+    ),
+    Kind("venv .venv env .env virtualenv", inside="pyvenv.cfg", is_certain=True),
     Kind("build dist htmlcov", _PYTHON),
     Kind("build _build", "conf.py"),
     Kind("site", "mkdocs.yml"),
-    Kind("node_modules", "package.json", ".package-lock.json .yarn-state.yml .modules.yaml"),
+    Kind("node_modules", "package.json"),
+    Kind("node_modules", inside=_PACKAGE_MANAGERS, is_certain=True),
     Kind("build dist coverage .nyc_output storybook-static", "package.json"),
     Kind(".next .nuxt .output .svelte-kit .astro .angular .docusaurus .vite", "package.json"),
     Kind(".turbo .parcel-cache .nx jspm_packages", "package.json"),
     Kind("public .cache", "gatsby-config.js gatsby-config.ts"),
     Kind("bower_components", "bower.json"),
-    Kind("target", "Cargo.toml pom.xml", ".rustc_info.json CACHEDIR.TAG"),
+    Kind("target", "Cargo.toml pom.xml", "CACHEDIR.TAG"),
+    Kind("target", inside=".rustc_info.json", is_certain=True),
     Kind("target", "build.sbt build.properties project.clj deps.edn"),
     Kind(".cpcache .shadow-cljs", "deps.edn shadow-cljs.edn"),
     Kind("build .gradle .kotlin .cxx", _GRADLE),
@@ -74,6 +82,14 @@ _CACHES = {
     name for kind in KINDS if not (kind.beside or kind.inside) for name in kind.names.split()
 }
 _IGNORE_BYTES_MAX = 4096
+_HEAD_BYTES = 512
+# How a file with such an end begins, if a compiler made it: ELF and LLVM's bitcode, Java, gcov.
+_COMPILED = {
+    ".o": (b"\x7fELF", b"BC\xc0\xde"),
+    ".class": (b"\xca\xfe\xba\xbe",),
+    ".gcno": (b"oncg", b"gcno"),
+    ".gcda": (b"adcg", b"gcda"),
+}
 
 
 def is_cache(path: str, roots: Iterable[str]) -> bool:
@@ -86,6 +102,21 @@ def is_cache(path: str, roots: Iterable[str]) -> bool:
         return False
     inside = (path[len(root) :] for root in roots if path.startswith(f"{root.rstrip('/')}/"))
     return any(not _CACHES.isdisjoint(each.split("/")) for each in inside)
+
+
+def is_compiled(path: str) -> bool:
+    """Return whether the file at *path* is what a compiler made: an object file, or its like.
+
+    Also the rules for make that compilers write beside their object files. Its name alone proves
+    nothing: people write files whose names end so.
+    """
+    end = path[path.rfind(".") :]
+    if end not in _COMPILED and end != ".d":
+        return False
+    head = _head(path, _HEAD_BYTES)
+    if end == ".d":
+        return b".o:" in head.partition(b"\n")[0]
+    return head.startswith(_COMPILED[end])
 
 
 class GeneratedFolders:
@@ -103,6 +134,7 @@ class GeneratedFolders:
         self._within = [root.rstrip("/") + "/" for root in roots]
         self._proven: dict[str, bool] = {}
         self._ignoring: set[str] = set()
+        self._certain: set[str] = set()
         self._last = "//"
 
     def around(self, path: str) -> str:
@@ -124,6 +156,10 @@ class GeneratedFolders:
         """Return whether a file in *folder* made git ignore all of it, as caches have one."""
         return folder in self._ignoring
 
+    def is_certain(self, folder: str) -> bool:
+        """Return whether git need not ignore *folder*."""
+        return folder in self._certain
+
     def reject(self, folder: str) -> None:
         """Take *folder* for one that cannot be built again, from now on."""
         self._proven[folder] = False
@@ -141,8 +177,10 @@ class GeneratedFolders:
     def _is_proven(self, folder: str, name: str) -> bool:
         known = self._proven.get(folder)
         if known is None:
-            known = any(self._proves(kind, folder) for kind in _BY_NAME[name])
-            self._proven[folder] = known
+            kinds = [kind for kind in _BY_NAME[name] if self._proves(kind, folder)]
+            known = self._proven[folder] = bool(kinds)
+            if any(kind.is_certain for kind in kinds):
+                self._certain.add(folder)
             if known and _ignores_all(f"{folder}/.gitignore"):
                 self._ignoring.add(folder)
         return known
@@ -168,13 +206,18 @@ class GeneratedFolders:
 
 
 def _ignores_all(path: str) -> bool:
+    return b"*" in _head(path, _IGNORE_BYTES_MAX).splitlines()
+
+
+def _head(path: str, size: int) -> bytes:
+    """Return the first bytes of a file; b"" if it cannot be read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return False
+        return b""
     try:
-        return b"*" in os.read(file, _IGNORE_BYTES_MAX).splitlines()
+        return os.read(file, size)
     except OSError:
-        return False
+        return b""
     finally:
         os.close(file)

@@ -67,14 +67,16 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedFolder:
-    """A folder that can be built again, if git ignores it, and in which a command loses files.
+    """A folder in which a command loses files, and that can be built again if git agrees.
 
     Attributes:
         ignores_itself: Whether a file in it made git ignore all of it before the command.
+        is_certain: Whether git need not ignore it, because its tool's own files prove it.
     """
 
     folder: str
     ignores_itself: bool
+    is_certain: bool = False
 
 
 CommandQuestion: TypeAlias = Loss | GeneratedFolder

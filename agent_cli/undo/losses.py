@@ -1,8 +1,9 @@
 """Count the files that a command deletes or overwrites; beyond a limit, ask before the next.
 
 Files that the command itself made do not count, nor those in a folder that can be built again and
-that git ignores. Where nobody can be asked, only what would be missed counts: not what git holds,
-and not what changed since the run began. Imports little: see `system/launcher`.
+that git ignores, nor what a compiler made. Where nobody can be asked, only what would be missed
+counts: not what git holds, and not what changed since the run began. Imports little: see
+`system/launcher`.
 """
 
 import os
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from agent_cli.undo.generated import GeneratedFolders
+from agent_cli.undo.generated import GeneratedFolders, is_compiled
 from agent_cli.undo.git_index import HeldFiles, content_id
 from agent_cli.undo.space import size_of
 
@@ -82,6 +83,8 @@ class LossLimit:
             return
         if self._alone_since_ns and self._is_of_the_run(found):
             return
+        if not why_unkept and is_compiled(path):
+            return
         size = size_of(found)
         if self._is_beyond(size, why_unkept):
             # Only now: git is asked about few folders, and not for each command.
@@ -116,8 +119,12 @@ class LossLimit:
         while folder := self.generated.around(path):
             if folder in self._free:
                 return True
-            ignores_itself = self.generated.ignores_itself(folder)
-            if self._ask and self._ask({"folder": folder, "ignores_itself": ignores_itself}):
+            question = {
+                "folder": folder,
+                "ignores_itself": self.generated.ignores_itself(folder),
+                "is_certain": self.generated.is_certain(folder),
+            }
+            if self._ask and self._ask(question):
                 self._free.add(folder)
             else:
                 self.generated.reject(folder)

@@ -173,6 +173,53 @@ async def test_what_can_be_built_again_and_git_ignores_is_lost_without_a_questio
 
 @watching
 @pytest.mark.parametrize(
+    ("prepare", "command"),
+    [
+        ("rm -rf .git", "rm -rf node_modules .venv"),
+        ("rm .gitignore", "rm -rf node_modules"),
+        ("cp /bin/true a.o; cp /bin/true b.o; cp /bin/true c.o; cp a.o d.o", "rm *.o; rm data/f1"),
+        ("for i in {1..6}; do printf 'a/m.o: m.c \\\\\\n x.h' > $i.d; done", "rm *.d"),
+    ],
+)
+async def test_what_its_tool_alone_can_have_made_needs_no_rule_of_git(
+    session: Session, prepare: str, command: str
+) -> None:
+    """A new project has no repository yet, or no list of what it ignores; C is built in place."""
+    (session.root / "node_modules/.package-lock.json").touch()
+    run(prepare, session.root)
+    before = tree(session.root)
+
+    said = await session.bash(command)
+
+    assert session.asked == [], said
+    assert tree(session.root) != before
+    session.undo()
+    assert tree(session.root) == before
+
+
+@watching
+@pytest.mark.parametrize(
+    ("prepare", "command"),
+    [
+        ("for i in {1..6}; do echo mine > $i.o; echo mine > $i.d; done", "rm *.o *.d"),
+        ("git add -f node_modules/.bin/f3", "rm -rf node_modules"),
+        ("echo broken > .git/HEAD", "rm -rf node_modules"),
+    ],
+)
+async def test_what_only_looks_made_by_a_tool_is_asked_about(
+    session: Session, prepare: str, command: str
+) -> None:
+    """By its name, or because git holds a part of it, or cannot say so."""
+    (session.root / "node_modules/.package-lock.json").touch()
+    run(prepare, session.root)
+
+    await session.bash(command)
+
+    assert [loss.files for loss in session.asked] == [4]
+
+
+@watching
+@pytest.mark.parametrize(
     ("prepare", "command", "lost"),
     [
         (":", "rm -rf data", "data"),
