@@ -2,7 +2,8 @@
 
 Files that the command itself made do not count, nor those in a folder that can be built again and
 that git ignores, nor what a compiler made. Where nobody can be asked, only what would be missed
-counts: not what git holds, and not what changed since the run began. Imports little: see
+counts: not what git holds, and not what changed since the run began. Git itself is asked about
+neither for what it holds, nor for what it deletes of its own. Imports little: see
 `system/launcher`.
 """
 
@@ -38,6 +39,7 @@ class LossLimit:
         generated: The folders that can be built again.
         own_files: The devices and inodes of files that the command made and gave another's name, as
             git does with its index.
+        caller: The thread whose call is being recorded.
     """
 
     def __init__(
@@ -57,12 +59,13 @@ class LossLimit:
         self._files_max, self._bytes_max = files_max, bytes_max
         self._ask = ask if files_max or bytes_max else None
         self._alone_since_ns = alone_since_ns
-        self._held = HeldFiles() if alone_since_ns else None
+        self._held = HeldFiles()
         self._lost: list[_Lost] = []
         self._bytes = 0
         self._free: set[str] = set()
         self.is_refused = False
         self.own_files: set[tuple[int, int]] = set()
+        self.caller = 0
         self.generated = generated
 
     def before(
@@ -70,7 +73,8 @@ class LossLimit:
     ) -> None:
         """Count a file before it is lost; *why_unkept* says why an undo cannot bring it back.
 
-        What git overwrites of its own does not count, or each commit would.
+        What is overwritten in `.git`, and what git deletes there, does not count, or each commit
+        would, which may pack the repository.
 
         Raises:
             Refused: It is to stay.
@@ -79,23 +83,25 @@ class LossLimit:
             return
         if (found.st_dev, found.st_ino) in self.own_files:
             return
-        if is_overwritten and "/.git/" in path and not why_unkept:
+        is_by_git = self._is_by_git()
+        if "/.git/" in path and (is_overwritten or is_by_git) and not why_unkept:
             return
         if self._alone_since_ns and self._is_of_the_run(found):
             return
         if not why_unkept and is_compiled(path):
             return
         size = size_of(found)
+        held = self._held if self._alone_since_ns or is_by_git else None
         if self._is_beyond(size, why_unkept):
             # Only now: git is asked about few folders, and not for each command.
             self._lost = [each for each in self._lost if not self._is_spared(each)]
             self._bytes = sum(each.size for each in self._lost)
-            if self._is_free(path) or (self._held and self._held.holds(path, found)):
+            if self._is_free(path) or (held and held.holds(path, found)):
                 return
             if self._is_beyond(size, why_unkept):
                 self._settle(path, size, why_unkept)
                 return
-        self._lost.append(_Lost(path, size, content_id(path, found) if self._held else b""))
+        self._lost.append(_Lost(path, size, content_id(path, found) if held else b""))
         self._bytes += size
 
     def _is_of_the_run(self, found: os.stat_result) -> bool:
@@ -111,8 +117,16 @@ class LossLimit:
 
     def _is_spared(self, lost: _Lost) -> bool:
         """Return whether a file that counted so far does not have to."""
-        is_held = self._held and lost.content and self._held.held_before(lost.path, lost.content)
+        is_held = lost.content and self._held.held_before(lost.path, lost.content)
         return bool(is_held) or self._is_free(lost.path)
+
+    def _is_by_git(self) -> bool:
+        """Return whether git itself makes the call."""
+        try:
+            program = os.readlink(f"/proc/{self.caller}/exe")  # noqa: PTH115 - imports little
+        except OSError:
+            return False
+        return program.endswith("/git")
 
     def _is_free(self, path: str) -> bool:
         """Return whether *path* is in a folder that can be built again and that git ignores."""

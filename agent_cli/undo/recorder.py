@@ -60,6 +60,7 @@ class ChangeRecorder(ChangeLog):
         """
         if self._why_given_up and not self._losses.is_refused:
             return
+        self._losses.caller = call.pid
         match kind.kind:
             case "open" | "openat2":
                 self._open(call, kind)

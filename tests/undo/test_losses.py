@@ -136,6 +136,40 @@ async def test_with_a_person_what_git_holds_counts_and_what_the_command_made_doe
     assert [loss.files for loss in session.asked] == [4]
 
 
+@watching
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("git checkout -q other", 0),
+        ("git checkout -q other; git checkout -q -; rm d1", 0),
+        ("git gc -q --prune=now", 0),
+        ("git rm -q m?", 0),
+        ("git checkout -q . # edited", 1),
+        ("git clean -fdq", 1),
+        ("rm -r .git/objects", 1),
+        ("ln -s $(which rm) git; ./git m?", 1),
+    ],
+)
+@pytest.mark.parametrize("is_alone", [False, True])
+async def test_what_git_itself_can_bring_back_counts_for_nobody(
+    session: Session, command: str, asked: int, is_alone: bool
+) -> None:
+    """Each `git commit` may pack the repository, and each change of branch writes many files."""
+    if command.endswith("edited"):
+        run(f"{EDIT}; done", session.root)
+    session.run()
+    session.is_alone = is_alone
+    before = tree(session.root)
+
+    said = await session.bash(command)
+
+    # Where nobody can be asked, git's files do not count whoever deletes them.
+    asked -= is_alone and command.endswith("git m?")
+    assert len(session.asked) == asked, said
+    session.undo()
+    assert tree(session.root) == before or "gc" in command
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_index_is_read_in_each_of_its_forms(tmp_path: Path, version: int) -> None:
     """The fourth leaves out the beginnings of names; a file may begin with the whole last name."""
