@@ -50,12 +50,18 @@ def why_missing() -> str:
         return f"the system calls of {os.uname().machine} are unknown"
     action, sizes = struct.pack("=I", _USER_NOTIFY), ctypes.create_string_buffer(6)
     if _LIBC.syscall(here.seccomp, _IS_AVAILABLE, 0, action) < 0:
-        return "the kernel is older than 5.0"
+        return _why_refused()
     if _LIBC.syscall(here.seccomp, _SIZES, 0, sizes) < 0:
-        return "the kernel is older than 5.0"
+        return _why_refused()
     if struct.unpack("=3H", sizes.raw) != (_NOTIFICATION.size, _ANSWER.size, 64):
         return "the kernel describes stopped calls in an unknown way"
     return ""
+
+
+def _why_refused() -> str:
+    if ctypes.get_errno() in (errno.EPERM, errno.EACCES):
+        return "the system forbids to stop calls, as some containers do"
+    return "the kernel is older than 5.0"
 
 
 def install() -> int:

@@ -281,3 +281,26 @@ def test_no_file_outside_is_kept_or_restored(tmp_path: Path, seed: int) -> None:
     assert not [each for each in kept if each.read_bytes() == b"secret content"]
     assert (outside / "secret").read_text() == "secret content"
     assert sorted(each.name for each in outside.iterdir()) == ["secret", "sub"]
+
+
+def test_container_that_forbids_seccomp_is_told_from_an_old_kernel() -> None:
+    """Or its user would look for a newer kernel."""
+    script = """
+import ctypes, struct
+from agent_cli.undo import listener
+from agent_cli.undo.calls import machine
+code = struct.pack(
+    "=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, machine().seccomp,
+    0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7FFF0000,  # EPERM, or allowed
+)
+text = ctypes.create_string_buffer(code, len(code))
+program = struct.pack("@HP", 4, ctypes.addressof(text))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program) == 0
+print(listener.why_missing())
+"""
+
+    said = subprocess.check_output([sys.executable, "-c", script], text=True)
+
+    assert said == "the system forbids to stop calls, as some containers do\n"
