@@ -5,7 +5,7 @@ events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `M
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ProviderNotFound
@@ -215,7 +215,9 @@ def closable(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, 
 
     A reply of 10,000 pieces passes through each generator that stands between.
     """
-    return events if isinstance(events, AsyncGenerator) else _as_generator(events)
+    if isinstance(events, AsyncGenerator):
+        return cast("AsyncGenerator[StreamEvent, None]", events)
+    return _as_generator(events)
 
 
 async def _as_generator(events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent, None]:

@@ -193,18 +193,19 @@ def _with_additions(
     """
     definitions = _added(message)
     rest = _without_changes(message)
-    additions: list[Json] = [
+    changed: list[Json] = [
         {
             "type": "tool_addition" if there else "tool_removal",
             "tool": {"type": "tool_reference", "name": name},
         }
         for name, there in _changes(message, declared)
     ]
-    additions += [
+    defined: list[Json] = [
         {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": each}}
         for each in definitions
         if each["name"] in names
     ]
+    additions = [*changed, *defined]
     return [rest, {"role": "system", "content": additions}] if additions else [rest]
 
 

@@ -507,7 +507,7 @@ def test_script_in_the_docs_posts_two_buttons_that_answer() -> None:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text()

@@ -284,7 +284,7 @@ class Stuck:
         self.go_on = threading.Event()
         self.begun = 0
 
-    def build_for(self, wanted: RunRequest) -> Application:
+    def build_for(self, request: RunRequest) -> Application:
         self.begun += 1
         self.go_on.wait(60)
         raise UsageError("enough")

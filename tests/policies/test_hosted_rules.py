@@ -7,10 +7,10 @@ from agent_cli.policies.hosted_rules import Outlook, hosted_outlook
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 
 
-def outlook(tool: str = "web_search", **kinds: str) -> Outlook:
+def outlook(tool: str = "web_search", *, allow: str = "", ask: str = "", deny: str = "") -> Outlook:
     """Return the outlook by rules, several of a kind joined by blanks."""
-    parsed = {kind: tuple(map(parse_rule, text.split())) for kind, text in kinds.items()}
-    return hosted_outlook(RuleSet(**parsed), tool)
+    allowed, asked, denied = (tuple(map(parse_rule, text.split())) for text in (allow, ask, deny))
+    return hosted_outlook(RuleSet(allow=allowed, ask=asked, deny=denied), tool)
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,8 @@ def test_server_without_them_gets_only_the_tools_that_work_here(
     """Pages have a tool here that does the same; searches have none."""
     asked = request(UserMessage.of("hi"), tools=(READ, OPEN, PAGES))
 
-    tools: Any = parameters(asked, **{"compat": False, **options})["tools"]
+    options = {"compat": False, **options}
+    tools: Any = parameters(asked, **options)["tools"]
 
     assert [tool["name"] for tool in tools] == left
     assert "input_schema" in tools[-1]

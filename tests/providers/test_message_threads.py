@@ -30,7 +30,8 @@ SYSTEM = ("You are a coding agent.", "The workspace is /project.")
 
 
 def asked_for(*history: LlmMessage, **options: Any) -> ModelRequest:
-    return request(*history, **{"system": SYSTEM, "tools": TOOLS, "session_id": "s", **options})
+    options = {"system": SYSTEM, "tools": TOOLS, "session_id": "s", **options}
+    return request(*history, **options)
 
 
 def turn(number: int, calls: int = 2) -> Answer:

@@ -81,7 +81,8 @@ def test_other_models_and_servers_read_it_as_text_in_its_place(
 ) -> None:
     asked = request(UserMessage.of("hi"), notice(), UserMessage.of("and"), **options)
 
-    body: Any = parameters(asked, **{"compat": False, **where})
+    where = {"compat": False, **where}
+    body: Any = parameters(asked, **where)
 
     assert seen(body) == [("user", ["hi", "[plan mode is on]", "and"])]
 

@@ -15,7 +15,11 @@ from tests.messages_api import cited, fetched, search
 
 NEWS, OTHER = ("What's\n new", "https://docs.python.org"), ("", "https://b.org")
 SEARCH = search("python", NEWS, OTHER)
-TEXT = (cited("Out", NEWS), {"type": "text", "text": ", "}, cited("fast", OTHER, NEWS))
+TEXT: tuple[Block, ...] = (
+    cited("Out", NEWS),
+    {"type": "text", "text": ", "},
+    cited("fast", OTHER, NEWS),
+)
 LISTED = "[1] What's new https://docs.python.org\n[2] https://b.org"
 
 

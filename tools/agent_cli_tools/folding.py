@@ -153,7 +153,7 @@ def _without_repeats(lines: list[str]) -> Iterator[str]:
         key = tuple(lines[at : at + _BLOCK_MIN])
         size = _repeated(lines, begins[key], at) if key in begins else 0
         if size:
-            named = next(filter(None, map(str.strip, lines[at : at + size])), "")
+            named = next((name for line in lines[at : at + size] if (name := line.strip())), "")
             yield f"[{size} lines as above, from: {named[:_NAME_CHARS_MAX]}]"
         else:
             begins.setdefault(key, at)

@@ -66,7 +66,7 @@ def hosted_request(
     by_reference = TOOL_REFERENCES in betas
     asks = {name for name, hosted in given.items() if not hosted.is_open}
     loads = asks & _referred(history)
-    gone = set() if by_reference else loads
+    gone: set[str] = set() if by_reference else loads
     gone |= _referred(history) & (_BETAS.keys() - asks)
     ours = [
         replace(each, name=_ASK + each.name, hosted=None, finds_tools=by_reference)

@@ -117,8 +117,8 @@ class Approvals:
 
     def _of_elsewhere(self, calls: _Calls, answer: "_AnsweredElsewhere") -> _Decisions:
         [number] = [number for number, call in calls.items() if call.id == answer.call_id]
-        said = "allowed" if isinstance(answer.decision, Approved) else "declined"
-        self._writer.notice(f"{calls[number].name}: {said} from elsewhere", "dim")
+        verdict = "allowed" if isinstance(answer.decision, Approved) else "declined"
+        self._writer.notice(f"{calls[number].name}: {verdict} from elsewhere", "dim")
         return {number: answer.decision}
 
     async def _select(
@@ -148,8 +148,8 @@ class Approvals:
         try:
             async with stop.scope():
                 typed = await self._questions.select(message, choices, text=text)
-        except Aborted:
-            assert found, "nothing else stops a question"
+        except Aborted:  # by nothing but an answer that was found
+            raise _AnsweredElsewhere(*found[0]) from None
         finally:
             stop.cancel()  # no further look
         if found:  # whoever gave it was told that it counts
