@@ -261,6 +261,9 @@ class _HeadlessRun:
         self._outcome.undecided_files = app.undecided_files
         self._outcome.refused_commands = [*app.refused_commands]
         self._outcome.refused_hosts = [*app.refused_hosts]
+        for each in app.refused_commands:
+            why = "cannot ask here about the files that it takes; use --allow"
+            self._warn(f"`{each}` was refused: {why}")
 
     def _tell(self, event: Event) -> None:
         inner = innermost(event)

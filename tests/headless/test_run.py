@@ -350,6 +350,25 @@ def test_widgets_and_files_of_tools_are_printed_on_stderr(
     assert shown.err == "a\n1\nfile out.pdf: application/pdf · the report\n"
 
 
+def test_command_that_was_refused_in_its_midst_is_named_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who reads the text format would see the exit code alone."""
+    program = Program()
+    program.refused_commands = ["rm -rf data"]
+    program.agent, *_ = scripted_agent(says("Done."))
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        code = asyncio.run(headless.run("hello", lambda: program))
+
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (3, "Done.\n")
+    assert shown.err == (
+        "`rm -rf data` was refused: cannot ask here about the files that it takes; use --allow\n"
+    )
+
+
 def test_answer_cut_off_by_max_tokens_exits_with_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
