@@ -58,6 +58,7 @@ _MODEL_WORDS = {
 }
 _DOLLARS = number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
 _ROUNDS = whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)
+_THREADS = whole(0, 10_000_000, "tokens")._replace(user_only=True)
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -77,7 +78,7 @@ class ProviderSettings(NamedTuple):
     read_timeout_s: Annotated[float, number(1, 3600, "seconds")] = options.READ_TIMEOUT_S
     stall_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.STALL_TIMEOUT_S
     compat: Annotated[bool, flag()] = False
-    threads_above_tokens: Annotated[int, whole(0, 10_000_000, "tokens")] = 200_000
+    threads_above_tokens: Annotated[int, _THREADS] = 200_000
     threads_elsewhere: Annotated[bool, flag()._replace(user_only=True)] = False
 
     @property

@@ -177,7 +177,8 @@ def test_open_question_is_asked_again_after_a_kill(
             terminal.send(keys)
             terminal.until("Thanks.")
 
-    assert told in last_message(api)
+    last = [m for m in api.requests[-1].body["messages"] if m["role"] == "user"][-1]
+    assert told in json.dumps(last, ensure_ascii=False)
     assert api.refusals == []
 
 

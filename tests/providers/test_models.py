@@ -81,6 +81,7 @@ def test_known_model_has_the_facts_of_the_table() -> None:
         binds_thinking=True,
         takes_task_budget=True,
         takes_system_messages=True,
+        takes_threads=True,
         signs_summaries=True,
         default_effort="high",
         output_tokens_per_s=500,
