@@ -66,6 +66,7 @@ class LossLimit:
         self.is_refused = False
         self.own_files: set[tuple[int, int]] = set()
         self.caller = 0
+        self._was_beyond = False
         self.generated = generated
 
     def before(
@@ -92,8 +93,12 @@ class LossLimit:
             return
         size = size_of(found)
         held = self._held if self._alone_since_ns or is_by_git else None
+        # The index is read by then, so this costs less than to note the content of each file.
+        if held and self._was_beyond and held.holds(path, found):
+            return
         if self._is_beyond(size, why_unkept):
             # Only now: git is asked about few folders, and not for each command.
+            self._was_beyond = True
             self._lost = [each for each in self._lost if not self._is_spared(each)]
             self._bytes = sum(each.size for each in self._lost)
             if self._is_free(path) or (held and held.holds(path, found)):
