@@ -560,7 +560,7 @@ async def test_command_is_held_before_it_deletes_more_than_the_limit(many: Sessi
     ]
     assert not (many.root / "new").exists()
     assert "Operation not permitted" in said
-    assert "did not allow it to go on, after it had deleted or overwritten 20 files" in said
+    assert "not allowed to go on, after it had deleted or overwritten 20 files" in said
     many.undo()
     assert tree(many.root) == before
 

@@ -52,8 +52,8 @@ def refused(loss: Loss) -> str:
     """Return the line about changes that were refused while the command ran."""
     done = f"after it had deleted or overwritten {loss.files} files" if loss.files else "at once"
     return (
-        f"[the user did not allow it to go on, {done}: its change of {loss.next} and all later ones"
-        " failed; /undo takes back what it did. Do not try another way; ask what they want]"
+        f"[it was not allowed to go on, {done}: its change of {loss.next} and all later ones"
+        " failed; /undo takes back what it did. Do not try another way; ask the user first]"
     )
 
 

@@ -179,7 +179,8 @@ class Job:
                 f" Its output is in {self.log}.{notes}{below}]"
             )
             text += f"\n\n{reply}" if reply else ""
-            shown = "" if self.stopped_by == "user" else f"{name}: {self.state()}{notes}"
+            end = f"{name}: {self.state()}{'.' if notes else ''}{notes}"
+            shown = "" if self.stopped_by == "user" else end
             news.append(JobNews(text, shown))
         return news
 
