@@ -184,9 +184,10 @@ class Place:
 
 
 def _entries(top: str) -> Iterator[str]:
-    """Yield every path below *top*; links are not followed, as in search programs."""
+    """Yield every path below *top*, by name; links are not followed, as in search programs."""
     for folder, folders, files in walk(top):
-        for name in (*folders, *files):
+        folders.sort()
+        for name in (*folders, *sorted(files)):
             yield f"{folder}/{name}"
 
 
