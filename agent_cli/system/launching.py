@@ -33,6 +33,8 @@ import_module("agent_cli.system." + module).main()
 """
 _END_LIMIT_S = 2.0
 _RECEIVED_BYTES = 65_536
+# Linux takes 128 KiB, and all arguments together are at least 2 MiB.
+_ARGUMENT_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +124,13 @@ def on_terminal(command: Sequence[str]) -> list[str]:
 
 
 def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:
-    """Return the command line that applies *restriction* to itself, then becomes *command*."""
-    return _program("restricted", json.dumps(asdict(restriction)), *command)
+    """Return the command line that applies *restriction* to itself, then becomes *command*.
+
+    A restriction of folders with many entries is longer than one argument may be.
+    """
+    options = json.dumps(asdict(restriction))
+    parts = [options[at : at + _ARGUMENT_MAX] for at in range(0, len(options), _ARGUMENT_MAX)]
+    return _program("restricted", str(len(parts)), *parts, *command)
 
 
 def _program(module: str, *arguments: str) -> list[str]:

@@ -11,9 +11,10 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Restrict this process as the first argument says, and run the others."""
-    options, *command = sys.argv[1:]
-    restriction = json.loads(options)
+    """Restrict this process as the first arguments say, whose number leads; run the others."""
+    count = int(sys.argv[1])
+    command = sys.argv[2 + count :]
+    restriction = json.loads("".join(sys.argv[2 : 2 + count]))
     import_module(restriction["module"]).restrict_as_told(restriction)
     try:
         os.execvp(command[0], command)

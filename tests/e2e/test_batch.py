@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -50,22 +50,24 @@ def results() -> dict[str, dict[str, Any]]:
 def workers(*, first_only: bool = False) -> list[int]:
     """Return the process ids of the runs, the last started last; *first_only* leaves out repeats.
 
-    Ids begin anew where they end, so that a child may have a lower one than its parent.
+    Ids begin anew where they end, so that a child may have a lower one than its parent; both may
+    have started in the same tick.
     """
     here = str(Path("tasks.batch/tasks").absolute())
     found = processes_with(f"--output-dir {here}")
     wanted = [line for line in found if not first_only or line.rstrip().endswith("/1")]
     ids = [int(line.split(":")[0]) for line in wanted]
-    return sorted(ids, key=lambda id: (_started_at(id), id))
+    return sorted(ids, key=lambda id: _birth(id, ids))
 
 
-def _started_at(id: int) -> int:
+def _birth(id: int, others: Sequence[int]) -> tuple[int, bool, int]:
     """Return when a process started, in ticks since the start of the system; 0 if it has ended."""
     try:
         stat = Path(f"/proc/{id}/stat").read_text()
     except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[19])
+        return 0, False, id
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[19]), int(fields[1]) in others, id
 
 
 @pytest.fixture

@@ -86,6 +86,18 @@ def test_hook_that_may_run_a_file_of_the_workspace_runs_in_the_sandbox(
     assert "|" in hook.command or "hook_event_name" in outcome.stdout, "it can read its payload"
 
 
+def test_hook_runs_in_the_sandbox_beside_thousands_of_files(place: World) -> None:
+    """Without bubblewrap the allowed paths are arguments, and each is 128 KiB at most."""
+    (place.root / "x.sh").write_text("touch ran\n")
+    for number in range(2_000):
+        (place.home / f"{number}-{'x' * 80}").touch()
+
+    outcome = ran(place, user("sh ./x.sh"))
+
+    assert (outcome.code, outcome.fault) == (0, "")
+    assert (place.root / "ran").exists()
+
+
 def test_hook_of_the_user_runs_outside_where_it_runs_only_files_of_the_user(place: World) -> None:
     script = place.home / ".claude" / "hooks" / "guard.sh"
     script.parent.mkdir(parents=True)
