@@ -5,7 +5,7 @@ from typing import Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.messages import LlmMessage, Message, ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolSpec
 
@@ -38,6 +38,13 @@ def reference_to_hosted(name: str) -> Block:
 def names_hosted(block: Mapping[str, Json]) -> bool:
     """Return whether *block* refers to a tool of the server's own."""
     return block["type"] == REFERENCE and "definition" not in block
+
+
+def hosted_in(messages: Iterable[LlmMessage]) -> set[str]:
+    """Return the names of the server's own tools to which results of *messages* refer."""
+    results = (each for each in messages if isinstance(each, ToolResultMessage))
+    blocks = (block for each in results for block in each.content)
+    return {str(block["tool_name"]) for block in blocks if names_hosted(block)}
 
 
 def definition_in(block: Mapping[str, Json]) -> Block | None:

@@ -59,6 +59,18 @@ def is_result(block: Block) -> bool:
     return kind.endswith(_RESULT) and "tool_use_id" in block
 
 
+def tool_of(result: Block) -> str:
+    """Return the name of the tool that *result* is of."""
+    return str(result["type"]).removesuffix(_RESULT)
+
+
+def inputs_of(use: Block) -> list[str]:
+    """Return the texts in the input of a call, each as one line: what is searched, or read."""
+    given = use.get("input")
+    values = given.values() if isinstance(given, dict) else ()
+    return [one_line(each) for each in values if isinstance(each, str)]
+
+
 def has_hosted(content: Iterable[Block]) -> bool:
     """Return whether the server ran a call for a reply of *content*."""
     return any(is_use(block) or is_result(block) for block in content)
@@ -111,10 +123,7 @@ def found_at_server(result: ToolResult) -> str:
 def written(block: Block) -> str:
     """Return a call that the server ran, or its result, as text for a transcript."""
     if is_use(block):
-        given = block.get("input")
-        values = given.values() if isinstance(given, dict) else ()
-        words = " ".join(one_line(each) for each in values if isinstance(each, str))
-        return f"* {block.get('name')} {words}, run by the API".strip()
+        return f"* {block.get('name')} {' '.join(inputs_of(block))}, run by the API".strip()
     result = shown_result(block)
     told = f"error: {result.text}" if result.is_error else found_at_server(result) or "done"
     lines = [] if result.is_error else result.text.splitlines()

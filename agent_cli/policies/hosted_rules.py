@@ -8,7 +8,7 @@ cannot be held that way closes it.
 from collections.abc import Iterator
 from typing import Final
 
-from agent_cli.contracts.permissions import NETWORK, Rule
+from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import Hosted
 from agent_cli.policies.network_rules import GROUP, REGISTRIES
 from agent_cli.policies.permission_rules import RuleSet
@@ -42,7 +42,8 @@ class _Domains:
 
 def hosted_outlook(rules: RuleSet, tool: str, *, falls_back: bool = False) -> Outlook:
     """Return what *rules* let the server do with *tool*."""
-    denied, asked, allowed = (_domains(rules, tool, kind) for kind in ("deny", "ask", "allow"))
+    denied = _domains(rules, tool, "deny")
+    asked, allowed = _domains(rules, tool, "ask"), _domains(rules, tool, "allow")
     if every := denied.every:
         return Outlook(None, f"the rule deny {every}")
     if unheld := denied.unheld or asked.unheld:
@@ -66,7 +67,7 @@ def hosted_outlook(rules: RuleSet, tool: str, *, falls_back: bool = False) -> Ou
     return Outlook(Hosted(is_open=True, domains=domains, blocked=blocked, falls_back=falls_back))
 
 
-def _domains(rules: RuleSet, tool: str, kind: str) -> _Domains:
+def _domains(rules: RuleSet, tool: str, kind: RuleKind) -> _Domains:
     found = list(_listed(rules, tool, kind))
     return _Domains(
         tuple(dict.fromkeys(name for _, name in found if name not in ("*", ""))),
@@ -75,10 +76,9 @@ def _domains(rules: RuleSet, tool: str, kind: str) -> _Domains:
     )
 
 
-def _listed(rules: RuleSet, tool: str, kind: str) -> Iterator[tuple[Rule, str]]:
+def _listed(rules: RuleSet, tool: str, kind: RuleKind) -> Iterator[tuple[Rule, str]]:
     """Yield rules of *kind* with their domain: "*" for all, "" for one without words there."""
-    kinds = {"deny": rules.deny, "ask": rules.ask, "allow": rules.allow}
-    for rule in kinds[kind]:
+    for rule in rules.of(kind):
         if rule.tool == NETWORK:
             if kind != "allow" or tool == PAGES:
                 for host in _hosts(rule):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.found_tools import names_hosted
-from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message, ToolResultMessage
+from agent_cli.contracts.found_tools import hosted_in
+from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.provider import Model, ModelRequest
@@ -192,7 +192,7 @@ def with_hosted(prompt: Usage, request: ModelRequest) -> Usage:
     calls = {spec.name: spec.hosted.uses_max for spec in request.tools if spec.hosted}
     closed = {spec.name for spec in request.tools if spec.hosted and not spec.hosted.is_open}
     if closed:
-        closed -= {str(b.get("tool_name")) for b in _references(request.messages)}
+        closed -= hosted_in(request.messages)
     uses = {name: count for name, count in calls.items() if name not in closed}
     total = sum(uses.values())
     return prompt + Usage(
@@ -200,11 +200,6 @@ def with_hosted(prompt: Usage, request: ModelRequest) -> Usage:
         cache_read_tokens=total * prompt.prompt_tokens,
         web_searches=uses.get(_SEARCH, 0),
     )
-
-
-def _references(messages: Sequence[LlmMessage]) -> list[Block]:
-    results = (each for each in messages if isinstance(each, ToolResultMessage))
-    return [block for each in results for block in each.content if names_hosted(block)]
 
 
 def most_tokens(price: Callable[[int], int], affordable: int, limit: int) -> int:

@@ -8,9 +8,11 @@ from agent_cli.contracts.found_tools import names_hosted
 from agent_cli.contracts.hosted_blocks import (
     error_of,
     has_hosted,
+    inputs_of,
     is_result,
     is_use,
     sources,
+    tool_of,
 )
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -34,7 +36,7 @@ def hosted_names(history: Iterable[LlmMessage]) -> set[str]:
     """Return the names of the tools that a server ran for *history*."""
     blocks = [block for each in history for block in _blocks(each)]
     used = {str(block.get("name")) for block in blocks if is_use(block)}
-    return used | {_tool_of(block) for block in blocks if is_result(block)}
+    return used | {tool_of(block) for block in blocks if is_result(block)}
 
 
 def mended(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
@@ -112,11 +114,8 @@ def _told(content: Sequence[Block]) -> Iterator[Block]:
 
 
 def _sentence(use: Block | None, result: Block) -> str:
-    name = _tool_of(result)
-    given = use.get("input") if use else None
-    values = given.values() if isinstance(given, dict) else ()
-    words = next((each for each in values if isinstance(each, str)), "")
-    call = f"{name} {one_line(words)}".strip()
+    words = inputs_of(use) if use else []
+    call = " ".join((tool_of(result), *words[:1])).strip()
     if error := error_of(result):
         return f"[{call}: {error}]\n"
     found = [
@@ -138,10 +137,6 @@ def _paused_at(history: Sequence[LlmMessage]) -> int:
 
 def _blocks(message: LlmMessage) -> Sequence[Block]:
     return message.content if isinstance(message, AssistantMessage) else ()
-
-
-def _tool_of(result: Block) -> str:
-    return str(result["type"]).removesuffix("_tool_result")
 
 
 def _id(block: Block) -> str:

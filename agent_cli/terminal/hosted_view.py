@@ -10,6 +10,7 @@ from agent_cli.contracts.hosted_blocks import (
     is_result,
     is_use,
     shown_result,
+    tool_of,
 )
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import BlockEnd, TextDelta
@@ -50,7 +51,7 @@ class HostedView:
             self._names[id] = str(block["name"])
             yield events.ToolExecutionStart(id, self._names[id], block.get("input"))
         elif is_result(block):
-            name = self._names.pop(id, str(block["type"]).removesuffix("_tool_result"))
+            name = self._names.pop(id, tool_of(block))
             yield events.ToolExecutionEnd(id, name, shown_result(block), bool(error_of(block)))
 
 

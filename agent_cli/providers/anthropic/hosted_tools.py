@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.found_tools import names_hosted
+from agent_cli.contracts.found_tools import hosted_in
 from agent_cli.contracts.hosted_blocks import own_tools
-from agent_cli.contracts.messages import AssistantMessage, LlmMessage, ToolResultMessage
+from agent_cli.contracts.messages import AssistantMessage, LlmMessage
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Hosted, ToolSpec
 from agent_cli.providers.anthropic.betas import TOOL_REFERENCES, WEB_FETCH, WEB_SEARCH, Beta
@@ -65,9 +65,9 @@ def hosted_request(
     history = mended(messages) if hosted_names(messages) <= usable else as_text(messages)
     by_reference = TOOL_REFERENCES in betas
     asks = {name for name, hosted in given.items() if not hosted.is_open}
-    loads = asks & _referred(history)
+    loads = asks & hosted_in(history)
     gone: set[str] = set() if by_reference else loads
-    gone |= _referred(history) & (_BETAS.keys() - asks)
+    gone |= hosted_in(history) & (_BETAS.keys() - asks)
     ours = [
         replace(each, name=_ASK + each.name, hosted=None, finds_tools=by_reference)
         if each.name in asks
@@ -98,7 +98,7 @@ def hosted_by(beta: Beta) -> str:
 def _any_hosted(messages: Sequence[LlmMessage], tools: Sequence[ToolSpec]) -> bool:
     if any(each.hosted for each in tools):
         return True
-    return is_hosted(messages) or bool(_referred(messages) & _BETAS.keys())
+    return is_hosted(messages) or bool(hosted_in(messages) & _BETAS.keys())
 
 
 def _definition(name: str, hosted: Hosted) -> Block:
@@ -119,16 +119,6 @@ def _definition(name: str, hosted: Hosted) -> Block:
                 "server_tool_results": {"type": "all"},
             }
     return made
-
-
-def _referred(messages: Sequence[LlmMessage]) -> set[str]:
-    return {
-        str(block["tool_name"])
-        for each in messages
-        if isinstance(each, ToolResultMessage)
-        for block in each.content
-        if names_hosted(block)
-    }
 
 
 def _asking(message: LlmMessage, names: Collection[str]) -> LlmMessage:
