@@ -3,9 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from agent_cli.system import stop_signals
 
@@ -13,6 +13,31 @@ T = TypeVar("T")
 
 _END_LIMIT_S: Final = 2.0
 _THREADS: Final = "run_loop"
+
+
+class AsyncClosable(Protocol):
+    """Something with connections of one event loop."""
+
+    async def aclose(self) -> None:
+        """Close them."""
+        ...
+
+
+async def closed_with_loop(closable: AsyncClosable) -> AsyncGenerator[None]:
+    """Return a generator that closes *closable* when it is closed: by its user, or by the loop.
+
+    A loop closes the asynchronous generators that it has begun when `asyncio.run` ends.
+    """
+    closing = _open_until_closed(closable)
+    await anext(closing)
+    return closing
+
+
+async def _open_until_closed(closable: AsyncClosable) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await closable.aclose()
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection, known_credential
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
+from agent_cli.system.event_loop import closed_with_loop
 from agent_cli.system.importing import load
 from agent_cli.system.records import dataclass, field
 
@@ -118,9 +119,7 @@ class LoopClients:
                 ) from error
         client = entry.loaded.result()
         if entry.closing is None and self._connection.replay is None:
-            # The loop closes its asynchronous generators when `asyncio.run` ends.
-            entry.closing = _open_until_closed(client)
-            await anext(entry.closing)
+            entry.closing = await closed_with_loop(client)
         return client
 
     async def aclose(self) -> None:
@@ -200,10 +199,3 @@ class LoopClients:
             if not self._is_recording:
                 start_recording(path)
             self._is_recording = True
-
-
-async def _open_until_closed(client: "Client") -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        await client.aclose()

@@ -26,6 +26,7 @@ from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import with_retries
 from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
 from agent_cli.providers.shared_pause import SharedPause
+from agent_cli.system.event_loop import closed_with_loop
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
@@ -104,9 +105,7 @@ class OpenAIChat:
             from agent_cli.providers.transport import http_client  # noqa: PLC0415 - as below
 
             http = http_client(self._connection, self._connection.endpoint)
-            # The loop closes its asynchronous generators when `asyncio.run` ends.
-            self._pools[loop] = pool = _Pool(http, _open_until_closed(http))
-            await anext(pool.closing)
+            self._pools[loop] = _Pool(http, await closed_with_loop(http))
         return self._pools[loop].http
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
@@ -153,13 +152,6 @@ class _Pool:
 
     http: "httpx2.AsyncClient"
     closing: AsyncGenerator[None]
-
-
-async def _open_until_closed(http: "httpx2.AsyncClient") -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        await http.aclose()
 
 
 @asynccontextmanager
