@@ -242,7 +242,7 @@ class OpenSession:
 
 
 def _tokens(used: Usage) -> dict[str, Json]:
-    written = used.cache_write_5m_tokens + used.cache_write_1h_tokens
+    written = used.cache_write_tokens
     return {
         "totalTokens": used.prompt_tokens + used.output_tokens,
         "inputTokens": used.input_tokens,

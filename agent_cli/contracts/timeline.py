@@ -43,8 +43,12 @@ class Usage:
     @property
     def prompt_tokens(self) -> int:
         """Tokens the model read: fresh, cached and newly cached."""
-        written = self.cache_write_5m_tokens + self.cache_write_1h_tokens
-        return self.input_tokens + self.cache_read_tokens + written
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Tokens that were newly cached, however long they are kept."""
+        return self.cache_write_5m_tokens + self.cache_write_1h_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
         known = self.cost_microdollars is not None and other.cost_microdollars is not None

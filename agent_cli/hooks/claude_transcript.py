@@ -150,7 +150,7 @@ def _usage(usage: Usage) -> dict[str, Json]:
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cache_read_input_tokens": usage.cache_read_tokens,
-        "cache_creation_input_tokens": usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
     }
 
 

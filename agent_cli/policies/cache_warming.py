@@ -176,7 +176,7 @@ class CacheWarming:
         reply = await self._reply(
             replace(cached.request, max_tokens=1, fallbacks=(), keeps_warm=True)
         )
-        if reply is None or not reply.usage.cache_read_tokens or _written(reply.usage):
+        if reply is None or not reply.usage.cache_read_tokens or reply.usage.cache_write_tokens:
             self._is_off = True
             _log.info("cache not kept warm any more", model=cached.request.model.id)
             return False
@@ -240,7 +240,3 @@ class CacheWarming:
 
     def _cost(self, model_id: str, usage: Usage) -> int:
         return self._price(model_id, usage) or 0
-
-
-def _written(usage: Usage) -> int:
-    return usage.cache_write_5m_tokens + usage.cache_write_1h_tokens

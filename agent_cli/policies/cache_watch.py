@@ -186,7 +186,7 @@ def cache_lines(
     """
     if not usage.prompt_tokens:
         return ["nothing was sent yet"]
-    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    written = usage.cache_write_tokens
     share = usage.cache_read_tokens / usage.prompt_tokens
     lines = [
         f"{usage.cache_read_tokens:,} of {usage.prompt_tokens:,} tokens sent were read from the"

@@ -133,7 +133,7 @@ def usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
     return {
         conventions.INPUT_TOKENS: usage.prompt_tokens,
         conventions.CACHE_READ_TOKENS: usage.cache_read_tokens,
-        conventions.CACHE_WRITE_TOKENS: usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+        conventions.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
         conventions.OUTPUT_TOKENS: usage.output_tokens,
     }
 

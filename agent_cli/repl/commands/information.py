@@ -126,7 +126,7 @@ class UsageView:
 
 
 def _cells(usage: Usage) -> Sequence[str]:
-    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    written = usage.cache_write_tokens
     cached = share(usage.cache_read_tokens / usage.prompt_tokens) if usage.prompt_tokens else "-"
     numbers = (usage.input_tokens, usage.cache_read_tokens, written, usage.output_tokens)
     given, read, wrote, put_out = (f"{number:,}" for number in numbers)
@@ -205,7 +205,7 @@ def _thinking(context: Context, _argument: str) -> None:
 
 def describe_usage(usage: Usage) -> str:
     """Return tokens and cost in one line."""
-    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    written = usage.cache_write_tokens
     read = f"cache read {usage.cache_read_tokens:,}"
     if usage.cache_read_tokens:
         read += f" ({usage.cache_read_tokens / usage.prompt_tokens:.0%})"

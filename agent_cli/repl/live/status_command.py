@@ -179,6 +179,6 @@ def _usage(used: Usage) -> dict[str, Json]:
     return {
         "input_tokens": used.input_tokens,
         "output_tokens": used.output_tokens,
-        "cache_creation_input_tokens": used.cache_write_5m_tokens + used.cache_write_1h_tokens,
+        "cache_creation_input_tokens": used.cache_write_tokens,
         "cache_read_input_tokens": used.cache_read_tokens,
     }
