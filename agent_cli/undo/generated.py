@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from agent_cli.undo.git_index import start_of
+
 
 class Kind(NamedTuple):
     """A kind of folder: names, and what proves them; a name without a proof is that of one program.
@@ -113,7 +115,7 @@ def is_compiled(path: str) -> bool:
     end = path[path.rfind(".") :]
     if end not in _COMPILED and end != ".d":
         return False
-    head = _head(path, _HEAD_BYTES)
+    head = start_of(path, _HEAD_BYTES) or b""
     if end == ".d":
         return b".o:" in head.partition(b"\n")[0]
     return head.startswith(_COMPILED[end])
@@ -206,18 +208,4 @@ class GeneratedFolders:
 
 
 def _ignores_all(path: str) -> bool:
-    return b"*" in _head(path, _IGNORE_BYTES_MAX).splitlines()
-
-
-def _head(path: str, size: int) -> bytes:
-    """Return the first bytes of a file; b"" if it cannot be read."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(file, size)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
+    return b"*" in (start_of(path, _IGNORE_BYTES_MAX) or b"").splitlines()

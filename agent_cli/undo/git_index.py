@@ -164,15 +164,22 @@ def content_id(path: str, found: os.stat_result) -> bytes:
 
     if not stat.S_ISREG(found.st_mode) or found.st_size > _HASHED_BYTES_MAX:
         return b""
+    content = start_of(path, _HASHED_BYTES_MAX)
+    if content is None:
+        return b""
+    header = b"blob %d\0" % len(content)
+    return sha1(header + content, usedforsecurity=False).digest()
+
+
+def start_of(path: str, size: int) -> bytes | None:
+    """Return the first *size* bytes of a file; None if it cannot be read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return b""
+        return None
     try:
-        content = os.read(file, _HASHED_BYTES_MAX)
+        return os.read(file, size)
     except OSError:
-        return b""
+        return None
     finally:
         os.close(file)
-    header = b"blob %d\0" % len(content)
-    return sha1(header + content, usedforsecurity=False).digest()
