@@ -71,9 +71,11 @@ async def pdf_content(
         has = f"it has {counted(total, 'page')}" if total else "it has no pages"
         raise UsageError(f"{has}, so there is no page {first}" if total else has)
     end = min(last or total, total)
-    if documents and (block := await _document(data, name, pages, found, texts)):
-        shown = counted(total, "page") if not pages else _pages(first, end, total)
-        return PdfContent(shown, document=block)
+    if documents and not (pages and any(texts)):
+        must_copy = bool(pages or found["was_encrypted"])
+        if block := await _document(data, name, first, end, texts, must_copy=must_copy):
+            shown = counted(total, "page") if not pages else _pages(first, end, total)
+            return PdfContent(shown, document=block)
     shown_to = first + len(texts) - 1
     if not any(texts):
         raise UsageError(f"{_pages(first, shown_to, total)} hold {_NO_TEXT}")
@@ -87,17 +89,13 @@ async def pdf_content(
 
 
 async def _document(
-    data: bytes, name: str, pages: str, found: dict[str, Any], texts: list[str]
+    data: bytes, name: str, first: int, last: int, texts: list[str], *, must_copy: bool
 ) -> Block | None:
-    """Return the pages asked for as a document; None if they are shown as text."""
-    total = int(found["pages"])
-    first, last = _range(pages)
-    count = min(last or total, total) - first + 1
+    """Return the pages *first* to *last* as a document; None if it would be too large."""
+    count = last - first + 1
     if count > DOCUMENT_PAGES_MAX or sum(map(len, texts)) > count * PAGE_CHARS_MAX:
         return None
-    if pages and any(texts):
-        return None
-    if pages or found["was_encrypted"]:
+    if must_copy:
         copied = await _ask(data, "copy", first, last, DOCUMENT_PAGES_MAX)
         data = base64.b64decode(str(copied["copy"]))
     if len(data) > DOCUMENT_BYTES_MAX:
