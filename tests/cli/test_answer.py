@@ -18,6 +18,7 @@ from agent_cli.session_store.signed_answers import VALID_S, AnswerKey, OpenCall
 from agent_cli.system.paths import answer_key_file, answers_dir, sessions_dir, user_settings_file
 from tests.e2e.program import Finished, agent_cli, finished, in_terminal, results_in, started
 from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
+from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "made.txt", "content": "by the tool\n"}, id="toolu_write")
@@ -62,6 +63,13 @@ def parked(api: FakeMessagesApi, *arguments: str) -> Finished:
     run = agent_cli("-p", "make a file", "--park", *arguments, api=api)
     assert run.code == 3, run.stderr
     return run
+
+
+def ask_for_a_file(terminal: Terminal) -> None:
+    """Type a prompt, and wait for the question about the call of its reply."""
+    terminal.until_prompt()
+    terminal.send("make a file\r")
+    terminal.until("allow?")
 
 
 def refusal(run: Finished) -> str:
@@ -362,9 +370,7 @@ def test_open_question_of_the_terminal_is_answered_from_elsewhere(told: Path) ->
         serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api,
         in_terminal(api) as terminal,
     ):
-        terminal.until_prompt()
-        terminal.send("make a file\r")
-        terminal.until("allow?")
+        ask_for_a_file(terminal)
         token = tokens(told)["allow"]
         terminal.send("rather not, bec")
         terminal.until("rather not, bec")
@@ -412,9 +418,7 @@ def test_answer_after_esc_is_refused(told: Path) -> None:
         serve_in_thread(reply("I write.", WRITE), reply("x")) as api,
         in_terminal(api) as terminal,
     ):
-        terminal.until_prompt()
-        terminal.send("make a file\r")
-        terminal.until("allow?")
+        ask_for_a_file(terminal)
         token = tokens(told)["allow"]
         terminal.send("\x03")
         terminal.until_prompt()
@@ -430,9 +434,7 @@ def test_two_answers_at_once_decide_once(told: Path) -> None:
         serve_in_thread(reply("I write.", WRITE), reply("Decided.")) as api,
         in_terminal(api) as terminal,
     ):
-        terminal.until_prompt()
-        terminal.send("make a file\r")
-        terminal.until("allow?")
+        ask_for_a_file(terminal)
         both = tokens(told)
         with (
             started("answer", both["allow"], api=api) as one,
@@ -449,9 +451,7 @@ def test_question_of_a_killed_terminal_is_answered_on_disk_once(told: Path) -> N
     """The window is gone, the question is not; afterwards the session goes on with -c."""
     with serve_in_thread(reply("I write.", WRITE), reply("It is made."), reply("Yes.")) as api:
         with in_terminal(api) as terminal:
-            terminal.until_prompt()
-            terminal.send("make a file\r")
-            terminal.until("allow?")
+            ask_for_a_file(terminal)
             token = tokens(told)["allow"]
             terminal.child.kill(signal.SIGKILL)
             terminal.exit_code()
