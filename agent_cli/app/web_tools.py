@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.claude_tools import CLAUDE_NAMES
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
 from agent_cli.settings.platform import chosen_platform
 from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
     from agent_cli.policies.permission_rules import RuleSet
 
 Rules = Callable[[StartupContext], "RuleSet"]
-SEARCH: Final = "web_search"
-PAGES: Final = "web_fetch"
-_SEARCH_NAMES: Final = (SEARCH, "WebSearch")
-_PLATFORMS: Final = {SEARCH: WEB_SEARCH.platforms, PAGES: WEB_FETCH.platforms}
+_SEARCH_NAMES: Final = (WEB_SEARCH_TOOL, *CLAUDE_NAMES[WEB_SEARCH_TOOL])
+_PLATFORMS: Final = {WEB_SEARCH_TOOL: WEB_SEARCH.platforms, WEB_FETCH_TOOL: WEB_FETCH.platforms}
 
 
 def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
@@ -32,10 +31,10 @@ def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
     if settings.tools.web_fetch and is_web_installed():
         found.append(web_fetch_tool(settings.history.max_tool_result_chars))
     hosted = hosted_tools(startup, rules)
-    if (pages := hosted.get(PAGES)) and pages.hosted and pages.hosted.is_open:
+    if (pages := hosted.get(WEB_FETCH_TOOL)) and pages.hosted and pages.hosted.is_open:
         ours = found.pop() if found else web_fetch_tool()
         found.append(replace(ours, hosted=pages.hosted))
-    if (search := hosted.get(SEARCH)) and search.hosted:
+    if (search := hosted.get(WEB_SEARCH_TOOL)) and search.hosted:
         from agent_cli.web.search_tool import web_search_tool  # noqa: PLC0415 - few have it
 
         found.append(web_search_tool(search.hosted))
@@ -52,7 +51,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
     """
     chosen = startup.loaded.settings.tools
     searches = chosen.web_search is True or (chosen.web_search == "rule" and _is_named(startup))
-    wanted = {SEARCH: searches, PAGES: chosen.web_fetch == "api"}
+    wanted = {WEB_SEARCH_TOOL: searches, WEB_FETCH_TOOL: chosen.web_fetch == "api"}
     names = [name for name, is_wanted in wanted.items() if is_wanted and is_there(startup, name)]
     if not names:
         return {}
@@ -60,7 +59,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
 
     active = rules(startup)
     return {
-        name: hosted_outlook(active, name, falls_back=name == PAGES and is_web_installed())
+        name: hosted_outlook(active, name, falls_back=name == WEB_FETCH_TOOL and is_web_installed())
         for name in names
     }
 
@@ -80,19 +79,19 @@ def web_facts(startup: StartupContext, rules: Rules) -> str:
         SettingsError: A permission rule cannot be read.
     """
     hosted, chosen = hosted_tools(startup, rules), startup.loaded.settings.tools
-    pages = hosted.get(PAGES)
+    pages = hosted.get(WEB_FETCH_TOOL)
     if pages and pages.hosted and pages.hosted.is_open:
         read = f"pages read by the API ({_reach(pages)})"
     elif not (chosen.web_fetch and is_web_installed()):
         read = "pages not read (tools.web_fetch, and the extra web)"
     else:
-        why = f", not by the API: {_why_not(startup, PAGES, pages)}"
+        why = f", not by the API: {_why_not(startup, WEB_FETCH_TOOL, pages)}"
         read = f"pages read here, asked once a server{why if chosen.web_fetch == 'api' else ''}"
-    search = hosted.get(SEARCH)
+    search = hosted.get(WEB_SEARCH_TOOL)
     if search and search.hosted:
         asks = "" if search.hosted.is_open else ", asked before the first"
         return f"searches by the API ({_reach(search)}{asks}); {read}"
-    return f"no searches: {_why_not(startup, SEARCH, search)}; {read}"
+    return f"no searches: {_why_not(startup, WEB_SEARCH_TOOL, search)}; {read}"
 
 
 def _reach(outlook: "Outlook") -> str:

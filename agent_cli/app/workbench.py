@@ -44,12 +44,12 @@ from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.app.warming import kept_warm
-from agent_cli.app.web_tools import PAGES, SEARCH, is_there
+from agent_cli.app.web_tools import is_there
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.answer_format import AnswerFormat
@@ -165,7 +165,7 @@ class Workbench:
         self.ask_beside = self.fallback.beside(self.calls.stream)
 
     def _leave_out(self, tool: str, reason: str) -> None:
-        if tool in (SEARCH, PAGES):
+        if tool in (WEB_SEARCH_TOOL, WEB_FETCH_TOOL):
             self.announce.warn(f"the API refuses {tool}; this session goes on without: {reason}")
             return  # what is read anew is told afterwards
         self.servers.leave_out(tool, reason)
@@ -341,16 +341,16 @@ class Workbench:
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""
-        known = CLAUDE_NAMES.keys() - {PAGES}  # it may not be installed
-        known -= set() if is_there(self._startup, SEARCH) else {SEARCH}
+        known = CLAUDE_NAMES.keys() - {WEB_FETCH_TOOL}  # it may not be installed
+        known -= set() if is_there(self._startup, WEB_SEARCH_TOOL) else {WEB_SEARCH_TOOL}
         return {*known, *(tool.name for tool in self.own_tools())}
 
     def _hooked_tools(self) -> Collection[str]:
         """Return the names of tools whose calls hooks see: none sees those that the API runs."""
         own = self.own_tools()
         open = {tool.name for tool in own if tool.hosted and tool.hosted.is_open}
-        is_asked = SEARCH in {tool.name for tool in own} - open
-        return {*self._tool_names()} - open - (set() if is_asked else {SEARCH})
+        is_asked = WEB_SEARCH_TOOL in {tool.name for tool in own} - open
+        return {*self._tool_names()} - open - (set() if is_asked else {WEB_SEARCH_TOOL})
 
     @property
     def model(self) -> Model:

@@ -124,6 +124,9 @@ class Ask:
 
 Verdict: TypeAlias = Allow | Deny | Ask
 
+WEB_SEARCH_TOOL: Final = "web_search"
+WEB_FETCH_TOOL: Final = "web_fetch"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:

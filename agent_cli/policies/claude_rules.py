@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
 from agent_cli.policies.command_calls import COMMAND_TOOL
 from agent_cli.policies.permission_rules import parse_rule
 
@@ -22,7 +23,7 @@ _RULE: Final = re.compile(r"(?P<tool>\*|[\w-]+\*?)(?:\((?P<text>.*)\))?", re.DOT
 _PARAMETER: Final = re.compile(r"[a-z_]+:(?!\*$)\S+")
 _OF_FILES: Final = frozenset({"read", "edit", "write", "grep", "glob"})
 _SERVERS: Final = "mcp__"
-_WEB: Final = frozenset({"web_fetch", "web_search"})
+_WEB: Final = frozenset({WEB_FETCH_TOOL, WEB_SEARCH_TOOL})
 
 
 class Translation(NamedTuple):

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
-from agent_cli.contracts.tooling import Hosted
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Hosted
 from agent_cli.policies.network_rules import GROUP, REGISTRIES
 from agent_cli.policies.permission_rules import RuleSet
 from agent_cli.system.records import dataclass
 
-PAGES: Final = "web_fetch"
 _DOMAIN: Final = "domain:"
 
 
@@ -80,7 +79,7 @@ def _listed(rules: RuleSet, tool: str, kind: RuleKind) -> Iterator[tuple[Rule, s
     """Yield rules of *kind* with their domain: "*" for all, "" for one without words there."""
     for rule in rules.of(kind):
         if rule.tool == NETWORK:
-            if kind != "allow" or tool == PAGES:
+            if kind != "allow" or tool == WEB_FETCH_TOOL:
                 for host in _hosts(rule):
                     yield rule, host
         elif rule.names(tool):

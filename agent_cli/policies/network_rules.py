@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL
 from agent_cli.host_proxy.requests import (
     HTTP_PORT,
     HTTPS_PORT,
@@ -93,7 +94,7 @@ def covers_host(rule: Rule, kind: RuleKind, host: str, port: int) -> bool:
 def covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
     """Return whether *rule* is about the server that a call of *tool* about *subject* asks."""
     group, _, host = subject.partition(":")
-    is_page = tool == "web_fetch" and group == "domain"
+    is_page = tool == WEB_FETCH_TOOL and group == "domain"
     return is_page and covers_host(rule, kind, host, HTTPS_PORT)
 
 

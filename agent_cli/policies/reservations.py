@@ -13,6 +13,7 @@ from agent_cli.contracts.money import dollars
 from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
+from agent_cli.contracts.tooling import WEB_SEARCH_TOOL
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.system.records import dataclass
@@ -150,7 +151,6 @@ COUNT_MARGIN_TOKENS: Final = 100
 COUNTED_BYTES_MAX: Final = 8
 # Tokens of what one search finds, or of one page that the server reads.
 RESULT_TOKENS: Final = 15_000
-_SEARCH: Final = "web_search"
 # A server notices within this time that nobody reads its reply any more, and generates no more.
 NOTICED_WITHIN_S: Final = 5.0
 
@@ -198,7 +198,7 @@ def with_hosted(prompt: Usage, request: ModelRequest) -> Usage:
     return prompt + Usage(
         input_tokens=total * RESULT_TOKENS,
         cache_read_tokens=total * prompt.prompt_tokens,
-        web_searches=uses.get(_SEARCH, 0),
+        web_searches=uses.get(WEB_SEARCH_TOOL, 0),
     )
 
 

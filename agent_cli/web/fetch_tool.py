@@ -8,7 +8,14 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import (
+    WEB_FETCH_TOOL,
+    FileContents,
+    Parameters,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 from agent_cli.contracts.wording import without_fence
 from agent_cli.system.background import in_background
 
@@ -76,7 +83,7 @@ def web_fetch_tool(chars_max: int = 0, requests: "PageRequests | None" = None) -
         return ToolResult.of(f"{_DATA}\n<page{about}>\n{inside}\n</page>")
 
     return Tool(
-        name="web_fetch",
+        name=WEB_FETCH_TOOL,
         label="Fetch",
         description="Read a web page as Markdown.",
         parameters=WebFetchParameters,

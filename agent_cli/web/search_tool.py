@@ -5,9 +5,15 @@ from pydantic import Field
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import reference_to_hosted
 from agent_cli.contracts.timeline import text_block
-from agent_cli.contracts.tooling import Hosted, Parameters, Tool, ToolContext, ToolResult
+from agent_cli.contracts.tooling import (
+    WEB_SEARCH_TOOL,
+    Hosted,
+    Parameters,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 
-NAME = "web_search"
 _ALLOWED = (
     "The user allows it: search with web_search from now on. If you have no such tool, this model"
     " has no web search; tell the user."
@@ -31,10 +37,10 @@ def web_search_tool(hosted: Hosted) -> Tool:
     async def execute(
         _call_id: str, _params: WebSearchParameters, _cancel: CancelToken, _context: ToolContext
     ) -> ToolResult:
-        return ToolResult((text_block(_ALLOWED), reference_to_hosted(NAME)))
+        return ToolResult((text_block(_ALLOWED), reference_to_hosted(WEB_SEARCH_TOOL)))
 
     return Tool(
-        name=NAME,
+        name=WEB_SEARCH_TOOL,
         label="Search",
         description="Ask the user to let you search the web.",
         parameters=WebSearchParameters,

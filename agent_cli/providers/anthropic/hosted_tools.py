@@ -13,7 +13,7 @@ from agent_cli.contracts.found_tools import hosted_in
 from agent_cli.contracts.hosted_blocks import own_tools
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage
 from agent_cli.contracts.timeline import Block
-from agent_cli.contracts.tooling import Hosted, ToolSpec
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Hosted, ToolSpec
 from agent_cli.providers.anthropic.betas import TOOL_REFERENCES, WEB_FETCH, WEB_SEARCH, Beta
 from agent_cli.providers.hosted_history import (
     as_text,
@@ -25,8 +25,8 @@ from agent_cli.providers.hosted_history import (
 from agent_cli.system.records import dataclass, field
 
 PAGE_TOKENS_MAX: Final = 25_000
-_BETAS: Final[Mapping[str, Beta]] = {"web_search": WEB_SEARCH, "web_fetch": WEB_FETCH}
-_TYPES: Final = {"web_search": "web_search_20250305", "web_fetch": "web_fetch_20250910"}
+_BETAS: Final[Mapping[str, Beta]] = {WEB_SEARCH_TOOL: WEB_SEARCH, WEB_FETCH_TOOL: WEB_FETCH}
+_TYPES: Final = {WEB_SEARCH_TOOL: "web_search_20250305", WEB_FETCH_TOOL: "web_fetch_20250910"}
 _ASK: Final = "ask_for_"
 
 
@@ -108,7 +108,7 @@ def _definition(name: str, hosted: Hosted) -> Block:
         made["allowed_domains"] = [*hosted.domains]
     elif hosted.blocked:
         made["blocked_domains"] = [*hosted.blocked]
-    if name == "web_fetch":
+    if name == WEB_FETCH_TOOL:
         made["citations"] = {"enabled": True}
         made["max_content_tokens"] = PAGE_TOKENS_MAX
         if not hosted.domains:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ExplainedPart
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Tool
 from agent_cli.repl.approval.changes import Row, changes_of
 from agent_cli.repl.approval.preview import cut_end, cut_middle, folded, preview
 from agent_cli.repl.markdown.cells import cells
@@ -21,7 +21,6 @@ from agent_cli.terminal.writer import Style
 
 _COMMAND_CHARS_MAX: Final = 60
 _RUN: Final = "Run"
-_FETCH: Final = "web_fetch"
 _PATH: Final = "path: "
 _NEW: Final = " (new file)"
 
@@ -55,7 +54,7 @@ def titled(call: ToolCall, tools: Sequence[Tool]) -> TitledCall:
         return _change(label_of(tools, call.name), rows)
     shown = tuple(preview(call, tools))
     url = call.arguments.get("url")
-    if call.name == _FETCH and isinstance(url, str) and len(url) <= _COMMAND_CHARS_MAX:
+    if call.name == WEB_FETCH_TOOL and isinstance(url, str) and len(url) <= _COMMAND_CHARS_MAX:
         besides = tuple(row for row in shown if not row.text.startswith("url: "))
         return TitledCall(label_of(tools, call.name), reveal(url), "", besides, reveal(url))
     command = call.arguments.get("command")
