@@ -6,6 +6,8 @@ Shared by every interactive front end.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
+from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
@@ -23,6 +25,18 @@ from agent_cli.terminal.narration import narrate_end
 from agent_cli.terminal.writer import Lines
 
 _log = logger(__name__)
+_SHOWN = (
+    events.MessageStart
+    | events.MessageUpdate
+    | events.MessageEnd
+    | events.PromptOutput
+    | events.ToolCallsAnnounced
+    | ToolAttemptStart
+    | ToolAttemptUpdate
+    | events.ToolExecutionStart
+    | events.ToolExecutionUpdate
+    | events.ToolExecutionEnd
+)
 
 
 class LeftWaiting(Exception):
@@ -145,3 +159,22 @@ class Runs:
             raise LeftWaiting from end
         with self._running():
             return await apply_decisions(agent, calls, decisions)
+
+
+class HiddenPrompts:
+    """Decides which events to hide; questions, notices and errors are always shown."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._revealed = ""
+
+    def hides(self, event: events.Event) -> bool:
+        """Return whether *event* belongs to a hidden prompt."""
+        prompts = self._agent.conversation.prompts
+        hidden = bool(prompts) and not prompts[-1].visible and prompts[-1].id != self._revealed
+        return hidden and isinstance(event, _SHOWN)
+
+    def reveal(self) -> None:
+        """Show the rest of the running prompt, because the user has steered it."""
+        prompts = self._agent.conversation.prompts
+        self._revealed = prompts[-1].id if prompts else ""

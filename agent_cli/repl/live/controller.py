@@ -21,7 +21,6 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.commands.spec import Context
 from agent_cli.repl.dispatch import LineDispatcher
-from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import offer_completions
@@ -36,7 +35,7 @@ from agent_cli.repl.live.status_command import StatusRow
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.resources import named_in
 from agent_cli.repl.ports import Application
-from agent_cli.repl.runs import LeftWaiting, Runs, report, reported
+from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, report, reported
 
 _LEAVING: Final = ("exit", "quit")
 

@@ -10,8 +10,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
 from agent_cli.repl.live.cells import row_width, rows_taken
-from agent_cli.repl.live.input.ground import QUESTION, Ground, GroundAnswer, first_guess
-from agent_cli.repl.live.input.keyboard import Keyboard
+from agent_cli.repl.live.input.keyboard import QUESTION, Ground, GroundAnswer, Keyboard, first_guess
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.output import FrameOutput

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.repl.hosting import ProgramHost
 from agent_cli.repl.live.listener import Queued, move_line, release_line
@@ -16,8 +16,12 @@ from agent_cli.repl.look import Look
 
 if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken
+    from agent_cli.contracts.permission_modes import Mode
+    from agent_cli.contracts.permissions import PermissionsPort
     from agent_cli.repl.live.controller import LiveShell
     from agent_cli.repl.ports import Application
+
+_NEXT_MODE: Final[dict["Mode", "Mode"]] = {"ask": "auto-edit", "auto-edit": "plan"}
 
 
 class StartupQueue:
@@ -103,7 +107,6 @@ class LiveShells:
     async def open(self, app: "Application") -> "AsyncGenerator[LiveShell]":
         """Yield a shell that has greeted and shows events; stop it in the end."""
         from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
-        from agent_cli.repl.permissions import cycle_mode  # noqa: PLC0415
 
         self._screen.on_mode_requested = partial(cycle_mode, app.permissions)
         for _ in range(self._screen.requested_modes):
@@ -155,3 +158,8 @@ class LiveRepl:
         """Run the screen; the program is built after the first prompt is drawn."""
         self._screen.on_first_draw = host.drawn.set
         await self._screen.run()
+
+
+def cycle_mode(permissions: "PermissionsPort") -> None:
+    """Switch to the next mode; yolo is left out, so that one key press too many is harmless."""
+    permissions.mode = _NEXT_MODE.get(permissions.mode, "ask")

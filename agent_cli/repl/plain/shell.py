@@ -23,13 +23,12 @@ from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineDispatcher
-from agent_cli.repl.hidden_prompts import HiddenPrompts
 from agent_cli.repl.interrupts import Interrupts
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
-from agent_cli.repl.runs import LeftWaiting, Runs, reported
+from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, reported
 from agent_cli.terminal.hosted_view import HostedView, cited_text
 from agent_cli.terminal.narration import describe_call, narrate, side_output, words
 from agent_cli.terminal.writer import Writer

@@ -21,8 +21,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.contracts.timeline import ToolOutput, UserOutput, text_of
 from agent_cli.core.projection import entries
-from agent_cli.repl.editor import edited
 from agent_cli.repl.live.controller import LiveShell
+from agent_cli.repl.live.input.editing import edited
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.screen import LiveScreen

@@ -1,20 +1,27 @@
-"""Give the terminal to another program for a while: an editor, or a shell escape."""
+"""Edit a text in the user's editor, and give the terminal to another program for a while."""
 
 import asyncio
+import os
+import shlex
+import shutil
 import subprocess
+import tempfile
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.application.run_in_terminal import in_terminal
 
-from agent_cli.repl.editor import edited
+from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.painter import Painter
+from agent_cli.system.launching import on_terminal
 
 # Editors save a copy of unsaved text when they are terminated.
 _END_LIMIT_S: Final = 2
+_USUAL: Final = ("editor", "nano", "vi")
 
 
 @asynccontextmanager
@@ -53,3 +60,67 @@ async def edit_text(painter: Painter, text: str, ending: str) -> str:
             for process in started:
                 process.kill()
         return await editing
+
+
+def edited(
+    text: str,
+    ending: str,
+    started: Callable[[subprocess.Popen[bytes]], object] = lambda _process: None,
+) -> str:
+    """Open *text* in $VISUAL, $EDITOR or a common editor, and return the saved text.
+
+    Blocks until the editor ends; it must have the terminal meanwhile.
+
+    Args:
+        text: The initial text.
+        ending: The suffix of the file's name, by which editors recognise the format.
+        started: Receives the process of the editor, to end it early.
+
+    Raises:
+        UsageError: There is no editor, no place for the file, or it failed; discard its text then.
+    """
+    command = _command()
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"{command[0]} cannot be used: there is no such program")
+    with _folder() as folder:
+        file = Path(folder) / f"input{ending}"
+        try:
+            file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        except OSError as error:
+            raise _no_place(error) from error
+        try:
+            with subprocess.Popen(on_terminal([*command, str(file)])) as process:
+                started(process)
+                code = process.wait()
+            saved = file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{command[0]} cannot be used: {error.strerror}") from error
+    if code:
+        raise UsageError(f"{command[0]} ended with {code}; nothing was changed")
+    return saved.decode("utf-8", errors="replace")
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="agent-cli-edit-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _no_place(error) from error
+
+
+def _no_place(error: OSError) -> UsageError:
+    return UsageError(
+        f"no temporary file can be written for the editor ({error.strerror}): free some space, or"
+        " set TMPDIR to a folder with room"
+    )
+
+
+def _command() -> list[str]:
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"$VISUAL or $EDITOR is not a command: {command}") from error
+    usual = next((path for path in map(shutil.which, _USUAL) if path), None)
+    if not words and not usual:
+        raise UsageError("there is no editor: set $EDITOR to one")
+    return words or [str(usual)]

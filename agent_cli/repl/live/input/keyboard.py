@@ -1,24 +1,113 @@
-"""Read keys, and recognise pastes from terminals without bracketed paste.
+"""Read keys, and what the terminal sends between them.
+
+Recognises pastes from terminals without bracketed paste, and keeps the answer to the question for
+the background colour out of the keys. The question is OSC 11 of xterm; some terminals never answer.
+Nothing waits for the answer but leaving, for a moment: else the shell would get it as typed text.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
+import re
 import select
-from collections.abc import Sequence
-from typing import Final, TextIO
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, TextIO, TypeAlias
 
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from agent_cli.repl.live.input.ground import GroundAnswer
+Ground: TypeAlias = Literal["dark", "light"]
 
+QUESTION: Final = "\x1b]11;?\x1b\\"
+_ANSWERS_WITHIN_S: Final = 0.5
+_ANSWER: Final = re.compile(r"\x1b\]11;([rgba#0-9a-fA-F:/]{1,40})(?:\x07|\x1b\\)")
+# The beginning of an answer, at the end of what was read so far.
+_BEGUN: Final = re.compile(r"\x1b(?:\](?:1(?:1(?:;[rgba#0-9a-fA-F:/]{0,40}\x1b?)?)?)?)?\Z")
+_CHANNELS: Final = re.compile(r"rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
+# The share of red, green and blue in how bright a colour looks (ITU-R BT.601).
+_WEIGHTS: Final = (0.299, 0.587, 0.114)
+# Without an answer these tell: the colour behind text by number, of which 7 and 15 are white.
+_LIGHT_NUMBERS: Final = frozenset({"7", "15"})
 # No one types this many lines between two reads.
 _LINES_MIN: Final = 3
 _QUIET_S: Final = 0.1
 _CHARS_MAX: Final = 10_000_000
 _TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
+
+
+class GroundAnswer:
+    """Takes the answer out of the terminal's input, in however many parts it arrives."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Expect no answer yet."""
+        self._on_answer: Callable[[Ground], None] | None = None
+        self._clock = clock
+        self._until_s: float | None = None
+        self._held = ""
+        self._passed_escape = False
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the terminal was asked."""
+        return self._on_answer is not None
+
+    def expect(self, on_answer: Callable[[Ground], None]) -> None:
+        """Call *on_answer* with the answer, if one comes and is understood; it may be late."""
+        self._on_answer = on_answer
+        self._until_s = self._clock() + _ANSWERS_WITHIN_S
+
+    @property
+    def wait_s(self) -> float:
+        """The rest of the wait for the answer, in seconds; 0 if it came or is late."""
+        return 0.0 if self._until_s is None else max(self._until_s - self._clock(), 0.0)
+
+    def keys_in(self, read: str) -> str:
+        """Return the input *read* without the answer; the beginning of an answer is held back."""
+        text = f"{self._held}{read}"
+        if self._passed_escape and read.startswith("]"):
+            text = f"\x1b{text}"
+        self._held, self._passed_escape = "", False
+        if "\x1b" not in text:
+            return text
+        text = _ANSWER.sub(self._take, text)
+        if begun := _BEGUN.search(text):
+            self._held = begun[0]
+            return text[: begun.start()]
+        return text
+
+    def released(self) -> str:
+        """Return the held back input if it is a key after all, because nothing followed in time."""
+        if len(self._held) > len("\x1b]"):
+            return ""
+        held, self._held = self._held, ""
+        self._passed_escape = held == "\x1b"
+        return held
+
+    def _take(self, answer: re.Match[str]) -> str:
+        self._until_s = None
+        if self._on_answer and (ground := ground_of(answer[1])):
+            self._on_answer(ground)
+        return ""
+
+
+def ground_of(color: str) -> Ground | None:
+    """Return whether *color*, such as "rgb:ffff/ffff/ffff", is dark or light; None if unknown."""
+    if re.fullmatch(r"#[0-9a-fA-F]{6}", color):
+        color = f"rgb:{color[1:3]}/{color[3:5]}/{color[5:7]}"
+    channels = _CHANNELS.match(color)
+    if channels is None:
+        return None
+    shares = (int(part, 16) / (16 ** len(part) - 1) for part in channels.groups())
+    bright = sum(weight * share for weight, share in zip(_WEIGHTS, shares, strict=True))
+    return "light" if bright > 1 / 2 else "dark"
+
+
+def first_guess(environment: Mapping[str, str]) -> Ground:
+    """Return the ground before an answer: from COLORFGBG, which some terminals set, or dark."""
+    _, _, behind = environment.get("COLORFGBG", "").rpartition(";")
+    return "light" if behind in _LIGHT_NUMBERS else "dark"
 
 
 class Keyboard(Vt100Input):

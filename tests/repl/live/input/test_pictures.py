@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.repl.live.input.clipboard import clipboard_picture, commands
-from agent_cli.repl.live.input.pictures import dropped_paths
+from agent_cli.repl.live.input.pictures import clipboard_commands, clipboard_picture, dropped_paths
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 
@@ -34,10 +33,10 @@ def test_clipboard_programs_are_chosen_by_system() -> None:
     """S6: Wayland before X, whose clipboard may be a stale copy; on WSL, those of Windows."""
     both = {"WAYLAND_DISPLAY": "wayland-0", "DISPLAY": ":0"}
 
-    assert [command[0] for command in commands(both, "linux")] == ["wl-paste", "xclip"]
-    assert [command[0] for command in commands({}, "darwin")] == ["pngpaste", "osascript"]
-    assert commands({"WSL_DISTRO_NAME": "x"}, "linux")[0][0] == "powershell.exe"
-    assert commands({}, "linux") == []
+    assert [command[0] for command in clipboard_commands(both, "linux")] == ["wl-paste", "xclip"]
+    assert [command[0] for command in clipboard_commands({}, "darwin")] == ["pngpaste", "osascript"]
+    assert clipboard_commands({"WSL_DISTRO_NAME": "x"}, "linux")[0][0] == "powershell.exe"
+    assert clipboard_commands({}, "linux") == []
 
 
 @pytest.mark.parametrize(
