@@ -28,11 +28,17 @@ def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
     """
     settings, own = startup.loaded.settings, {tool.name for tool in startup.tools}
     found: list[Tool] = []
+
+    def has_rule(host: str) -> bool:
+        from agent_cli.policies.network_rules import guards_page  # noqa: PLC0415 - rare
+
+        return guards_page(rules(startup), host)
+
     if settings.tools.web_fetch and is_web_installed():
-        found.append(web_fetch_tool(settings.history.max_tool_result_chars))
+        found.append(web_fetch_tool(settings.history.max_tool_result_chars, has_rule=has_rule))
     hosted = hosted_tools(startup, rules)
     if (pages := hosted.get(WEB_FETCH_TOOL)) and pages.hosted and pages.hosted.is_open:
-        ours = found.pop() if found else web_fetch_tool()
+        ours = found.pop() if found else web_fetch_tool(has_rule=has_rule)
         found.append(replace(ours, hosted=pages.hosted))
     if (search := hosted.get(WEB_SEARCH_TOOL)) and search.hosted:
         from agent_cli.web.search_tool import web_search_tool  # noqa: PLC0415 - few have it

@@ -13,6 +13,10 @@ Protocol: TypeAlias = Literal["auto", "legacy"]
 Grant: TypeAlias = Literal["browser", "client_credentials", "jwt_bearer", "token_exchange"]
 
 
+def _no_objection(_host: str, _port: int) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth:
     """The sign-in to an HTTP server; by default as a public client with a browser.
@@ -64,6 +68,7 @@ class ServerConfig:
         source: The file that defines it, for messages.
         problem: Why a switched-off server could not be started, or "".
         objection: Returns why its command must not be started any more, or "".
+        host_objection: Returns why nothing may be sent to a host's name at a port, or "".
     """
 
     name: str
@@ -87,6 +92,9 @@ class ServerConfig:
     source: str = ""
     problem: str = ""
     objection: Callable[[], str] = field(default=str, repr=False, compare=False)
+    host_objection: Callable[[str, int], str] = field(
+        default=_no_objection, repr=False, compare=False
+    )
 
     @property
     def negotiation(self) -> Protocol:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
     from httpx2._types import AuthTypes
 
-# Restrict the addresses a server may send us to: none in a network it is not part of.
+# Restrict the addresses a server may send us to: none in a network it is not part of, and none that
+# a rule of the user denies.
 #
 # A server on the internet names URLs that we then request, in sign-in metadata and redirects: they
 # must not be on the user's own machine or network.
@@ -49,6 +50,7 @@ class Addresses:
         self._server = urlsplit(config.url).hostname or ""
         oauth = config.oauth
         named = (oauth.issuer, oauth.idp_token_endpoint)
+        self._objection = config.host_objection
         self._named = {self._server, *(urlsplit(url).hostname for url in named)}
         self._resolve = resolve
 
@@ -56,10 +58,14 @@ class Addresses:
         """Check *request* right before it is sent.
 
         Raises:
-            OAuthFlowError: The server is on the internet, but the target is not, or has no name.
+            OAuthFlowError: A rule denies the target, or it has no name, or the server is on the
+                internet and the target is not.
         """
         # As it is sent: Python encodes some international names differently, and so finds others.
         host = request.url.raw_host.decode("ascii")
+        port = request.url.port or (80 if request.url.scheme == "http" else 443)
+        if objection := self._objection(host.lower().rstrip("."), port):
+            raise OAuthFlowError(f"{self._server} leads to {host}: {objection}")
         if self._named & {host, request.url.host}:
             return
         try:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from agent_cli.policies.permission_rules import RuleSet
 
 GROUP: Final = "registries"
-_KINDS: Final[tuple[RuleKind, ...]] = ("deny", "ask", "allow")
+_HOLDING_BACK: Final[tuple[RuleKind, ...]] = ("deny", "ask")
+_KINDS: Final = (*_HOLDING_BACK, "allow")
 
 REGISTRIES: Final[Mapping[str, tuple[str, ...]]] = {
     "PyPI": ("pypi.org", "files.pythonhosted.org"),
@@ -96,6 +97,19 @@ def covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
     group, _, host = subject.partition(":")
     is_page = tool == WEB_FETCH_TOOL and group == "domain"
     return is_page and covers_host(rule, kind, host, HTTPS_PORT)
+
+
+def guards_page(rules: "RuleSet", host: str) -> bool:
+    """Return whether one of *rules* denies pages of *host*, or asks about them."""
+    from agent_cli.policies.permission_rules import touches_subject  # noqa: PLC0415 - reads us
+
+    subject = f"domain:{host}"
+    return any(
+        covers_page(rule, kind, WEB_FETCH_TOOL, subject)
+        or touches_subject(rule, WEB_FETCH_TOOL, subject)
+        for kind in _HOLDING_BACK
+        for rule in rules.of(kind)
+    )
 
 
 def service_of(host: str) -> tuple[str, tuple[str, ...]] | None:

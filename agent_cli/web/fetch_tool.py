@@ -1,5 +1,6 @@
 """web_fetch: read a page of the web."""
 
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -38,29 +39,31 @@ def is_web_installed() -> bool:
     return find_spec("markdownify") is not None
 
 
-def web_fetch_tool(chars_max: int = 0, requests: "PageRequests | None" = None) -> Tool:
+def web_fetch_tool(
+    chars_max: int = 0,
+    requests: "PageRequests | None" = None,
+    *,
+    has_rule: Callable[[str], bool] = lambda _host: False,
+) -> Tool:
     """Return the tool `web_fetch`.
 
     Args:
         chars_max: Maximum length of a result; 0 for the tool's own.
         requests: Fetches pages; None is created with the first call.
+        has_rule: Returns whether a rule denies a server's name or asks about it.
     """
-    # Around the text stand its address and a sentence.
-    limit = min(chars_max or CHARS_MAX, CHARS_MAX) * 9 // 10
-    shared = requests
+    limit = min(chars_max or CHARS_MAX, CHARS_MAX) * 9 // 10  # beside address and sentence
+    pages = _Pages(requests, has_rule)
 
     async def execute(
         _call_id: str, params: WebFetchParameters, cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
         from agent_cli.web.addresses import page_address  # noqa: PLC0415 - with the first page
-        from agent_cli.web.pages import text_of_page  # noqa: PLC0415
-        from agent_cli.web.requests import PageRequests  # noqa: PLC0415
+        from agent_cli.web.pages import text_of_page  # noqa: PLC0415 - as above
 
-        nonlocal shared
-        shared = shared or PageRequests()
         address = page_address(params.url)
         async with cancel.scope():
-            response = await shared.get(address)
+            response = await pages.requests.get(address)
             if response.elsewhere:
                 return ToolResult.of(
                     f"{address.url} redirects to another server: {response.elsewhere}. Call"
@@ -96,6 +99,22 @@ def web_fetch_tool(chars_max: int = 0, requests: "PageRequests | None" = None) -
         remembered=_subject,
         summary=lambda params: params.url,
     )
+
+
+class _Pages:
+    """The requests of a session, created with the first call."""
+
+    def __init__(self, requests: "PageRequests | None", has_rule: Callable[[str], bool]) -> None:
+        self._requests = requests
+        self._has_rule = has_rule
+
+    @property
+    def requests(self) -> "PageRequests":
+        """The requests of the session."""
+        from agent_cli.web.requests import PageRequests  # noqa: PLC0415 - with the first page
+
+        self._requests = self._requests or PageRequests(has_rule=self._has_rule)
+        return self._requests
 
 
 async def _foresee(

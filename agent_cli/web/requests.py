@@ -57,6 +57,7 @@ class PageRequests:
         find: Resolve = resolve,
         listens_at: Callable[[str], tuple[str, int]] = lambda server: (server, PORT),
         now: Callable[[], float] = time.monotonic,
+        has_rule: Callable[[str], bool] = lambda _host: False,
     ) -> None:
         """Request nothing yet.
 
@@ -64,10 +65,12 @@ class PageRequests:
             find: Returns the addresses of a server's name.
             listens_at: Returns the address and the port to connect to for a checked address.
             now: A clock in seconds.
+            has_rule: Returns whether a rule denies a server's name or asks about it.
         """
         self._find = find
         self._listens_at = listens_at
         self._now = now
+        self._has_rule = has_rule
         self._kept: OrderedDict[str, tuple[float, Response]] = OrderedDict()
 
     async def get(self, address: PageAddress) -> Response:
@@ -100,7 +103,8 @@ class PageRequests:
             found = await self._answer(at)
             if isinstance(found, Response):
                 return found
-            if not found.is_of(address):
+            is_renamed = found.host != address.host
+            if not found.is_of(address) or (is_renamed and self._has_rule(found.host)):
                 # The user allowed this server, not that one.
                 return Response(at, elsewhere=str(found.url))
             at = found

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.app import startup
 from agent_cli.app.arguments import Arguments, parse_arguments
-from agent_cli.app.mcp.config import configured_servers, inherited_environment
+from agent_cli.app.mcp.config import configured_servers, inherited_environment, servers_of_agent
 from agent_cli.app.parts import permissions, sandbox
 from agent_cli.app.plugins import output_styles
 from agent_cli.app.startup import start
@@ -112,10 +112,17 @@ def test_server_on_a_host_that_a_rule_denies_is_left_out() -> None:
     found = start(parse_arguments(["--mcp-config", "named.json", *rules]), may_ask=False)
 
     one, other = configured_servers(found)
+    [of_agent] = servers_of_agent(
+        found, {"x": {"url": "http://a.example.com.:81/"}}, Path("agent.md"), Path()
+    )
 
     assert isinstance(one, ServerProblem)
+    assert isinstance(of_agent, ServerProblem)
+    assert one.reason == of_agent.reason
     assert one.reason == "the rule deny network(a.example.com) (flag --deny) forbids its host"
-    assert not isinstance(other, ServerProblem)
+    assert isinstance(other, ServerConfig)
+    assert other.host_objection("a.example.com", 443) == one.reason
+    assert other.host_objection("b.example.com", 443) == ""
 
 
 def test_untrusted_workspace_files_start_only_servers_of_a_named_file() -> None:

@@ -96,6 +96,22 @@ async def test_redirect_to_a_host_that_cannot_be_a_name_is_refused() -> None:
         await public.check(httpx2.Request("GET", "http://a..b/"))
 
 
+@pytest.mark.parametrize("url", ["https://id.example/token", "http://ID.example.:8080/"])
+async def test_host_that_a_rule_denies_is_not_led_to(url: str) -> None:
+    """Redirects and sign-in metadata name hosts that the user never saw."""
+    config = ServerConfig(
+        name="web",
+        transport="http",
+        url="https://mcp.example",
+        host_objection=lambda host, _port: "a rule denies it" if host == "id.example" else "",
+    )
+    public = Addresses(config, resolve)
+
+    await public.check(httpx2.Request("GET", "https://mcp.example/"))
+    with pytest.raises(OAuthFlowError, match=r"mcp\.example leads to id\.example.*: a rule denies"):
+        await public.check(httpx2.Request("GET", url))
+
+
 async def test_redirect_into_the_internal_network_is_not_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

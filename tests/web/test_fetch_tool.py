@@ -1,7 +1,7 @@
 """web_fetch, against an HTTPS server of this machine that stands for servers of the internet."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Tool, ToolContext, check_input
+from agent_cli.policies.network_rules import guards_page
+from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.repl.approval.answers import rule_in_words
 from agent_cli.repl.approval.call_rows import titled
 from agent_cli.web.fetch_tool import web_fetch_tool
@@ -33,11 +35,15 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
         yield web
 
 
-def tool_for(web: Web, *addresses: str) -> Tool:
+def tool_for(
+    web: Web, *addresses: str, has_rule: Callable[[str], bool] = lambda _host: False
+) -> Tool:
     async def find(_host: str) -> Sequence[str]:
         return addresses or (PUBLIC,)
 
-    requests = PageRequests(find=find, listens_at=lambda _server: ("127.0.0.1", web.port))
+    requests = PageRequests(
+        find=find, listens_at=lambda _server: ("127.0.0.1", web.port), has_rule=has_rule
+    )
     return web_fetch_tool(requests=requests)
 
 
@@ -112,6 +118,22 @@ async def test_redirect_is_followed_on_one_server_only(web: Web) -> None:
         with pytest.raises(ToolError, match=fault):
             await fetch(tool, f"https://{DOCS}/{path}")
     assert [host for host, _ in web.requests if host == OTHER] == []
+
+
+@pytest.mark.parametrize("rule", [f"network({WWW})", f"web_fetch(domain:{WWW})", "network"])
+async def test_redirect_to_another_name_of_the_server_is_not_followed_past_a_rule(
+    web: Web, rule: str
+) -> None:
+    """Threat 18: a denied name is not reached by way of the same name without `www.`."""
+    web.answers["/a"] = Answer(status=301, location=f"https://{WWW}/b")
+    web.answers["/b"] = Answer(b"moved", "text/plain")
+    rules = RuleSet(deny=(parse_rule(rule),))
+    tool = tool_for(web, has_rule=lambda host: guards_page(rules, host))
+
+    text = await fetch(tool, f"https://{DOCS}/a")
+
+    assert f"another server: https://{WWW}/b. Call" in text
+    assert web.requests == [(DOCS, "/a")]
 
 
 @pytest.mark.parametrize(

@@ -46,24 +46,31 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
 def _reachable(
     server: "ServerConfig | ServerProblem", startup: StartupContext
 ) -> "ServerConfig | ServerProblem":
-    """Return *server*, or a problem if a rule denies the network to its host."""
+    """Return *server* with the rules about hosts, or a problem if one denies its own host."""
     from agent_cli.mcp_client import ServerConfig, ServerProblem  # noqa: PLC0415 - as above
 
-    if not isinstance(server, ServerConfig) or not server.url or not server.enabled:
+    if not isinstance(server, ServerConfig) or not server.url:
         return server
     from agent_cli.app.parts import permission_rules  # noqa: PLC0415 - for servers of the web
     from agent_cli.policies.network_rules import rule_about_host  # noqa: PLC0415 - as above
 
+    rules = permission_rules(startup)
+
+    def objection(host: str, port: int) -> str:
+        found = rule_about_host(rules, host, port)
+        if found is None or found[0] != "deny" or found[1].tool != NETWORK:
+            return ""
+        return f"the rule deny {found[1]} ({found[1].origin}) forbids its host"
+
+    server = replace(server, host_objection=objection)
     try:
         parts = urlsplit(server.url)
-        host, port = (parts.hostname or "").lower(), parts.port or 443
+        host, port = (parts.hostname or "").lower().rstrip("."), parts.port or 443
     except ValueError:  # connecting says what is wrong with it
         return server
-    found = rule_about_host(permission_rules(startup), host, port)
-    if found is None or found[0] != "deny" or found[1].tool != NETWORK:
-        return server
-    reason = f"the rule deny {found[1]} ({found[1].origin}) forbids its host"
-    return ServerProblem(server.name, reason, required=server.required)
+    if server.enabled and (reason := objection(host, port)):
+        return ServerProblem(server.name, reason, required=server.required)
+    return server
 
 
 def _placed(server: "ServerConfig | ServerProblem", folder: Path) -> "ServerConfig | ServerProblem":
@@ -259,7 +266,7 @@ def servers_of_agent(
             startup_timeout_s=mcp.startup_timeout_s,
             call_timeout_s=mcp.call_timeout_s,
         )
-        yield _placed(_of_file(server, startup, source), folder)
+        yield _reachable(_placed(_of_file(server, startup, source), folder), startup)
 
 
 def servers_of_program(
