@@ -17,6 +17,8 @@ from agent_cli.contracts.timeline import Json, ToolOutput, UserOutput, text_of
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
+from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
+from agent_cli.policies.shell.abridged import abridged
 from agent_cli.system.records import dataclass
 
 INSTRUCTIONS: Final = (
@@ -27,7 +29,8 @@ INSTRUCTIONS: Final = (
     " person would want to be asked about first. Answer `no: ` and the reason in at most 20 words"
     " if it may destroy or overwrite work, read secrets, send files somewhere, change accounts,"
     " servers or what other people use, cost money, weaken protection, or has nothing to do with"
-    " the work. When in doubt, answer no."
+    " the work. `[12 lines]` in a command stands for lines that open, start, remove and send"
+    " nothing. When in doubt, answer no."
 )
 OUTPUT_TOKENS_MAX: Final = 60
 """Enough for a reason of 20 words."""
@@ -40,7 +43,10 @@ _LIMIT_S: Final = 15
 _WORDS_CHARS: Final = 600
 _CALLS: Final = 5
 _CALL_CHARS: Final = 100
-_NEXT_CALL_CHARS: Final = 700
+_NEXT_CALL_CHARS: Final = 1_200
+"""What it leaves free is for the last calls."""
+_WHOLE_CHARS: Final = _NEXT_CALL_CHARS - _CALLS * (_CALL_CHARS + 1)
+"""A longer command is abridged."""
 _REASON_CHARS: Final = 200
 
 
@@ -95,17 +101,21 @@ class Judge:
 
     async def _objection(self, call: ToolCall, written: str, agent: Conversation) -> str:
         """Return why the user should be asked about *call*, or ""."""
-        if len(written) > _NEXT_CALL_CHARS:
+        shown = written
+        if call.name == COMMAND_TOOL and len(written) > _WHOLE_CHARS:
+            shown = _written(call.name, {**call.arguments, "command": abridged(command_of(call))})
+        if len(shown) > _NEXT_CALL_CHARS:
             return "the judge reads no call as long as this one"
         calls = [
             one_line(_written(output.name, output.input), _CALL_CHARS)
             for output in entries(agent.prompts)
             if isinstance(output, ToolOutput) and output.tool_call_id != call.id
         ]
+        room = (_NEXT_CALL_CHARS - len(shown)) // (_CALL_CHARS + 1)
         text = _PROMPT.format(
             words="\n".join(_words(self._session())) or "(none)",
-            calls="\n".join(calls[-_CALLS:]) or "(none)",
-            call=written,
+            calls="\n".join(calls[len(calls) - min(_CALLS, room, len(calls)) :]) or "(none)",
+            call=shown,
         )
         try:
             async with asyncio.timeout(_LIMIT_S):

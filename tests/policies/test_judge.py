@@ -98,15 +98,32 @@ async def test_a_subagents_task_does_not_count_as_words_of_the_user() -> None:
     assert "push everything" not in model.asked[0]
 
 
-async def test_a_decision_costs_less_than_a_tenth_of_a_cent() -> None:
+@pytest.mark.parametrize("size", [0, 400, 650, 1_150])
+async def test_a_decision_costs_less_than_a_tenth_of_a_cent(size: int) -> None:
     """At 1 USD a million input tokens and 5 output, 4 bytes a token, however long the session."""
     model, conversation = Model(["yes"]), session(*["x" * 5_000] * 50)
     judge = Judge(model, session=lambda: conversation)
 
-    await judge.judge(ToolCall("t99", "mcp__a__b", {"text": "y" * 650}), conversation)
+    await judge.judge(ToolCall("t99", "mcp__a__b", {"text": "y" * size}), conversation)
 
     tokens = len((INSTRUCTIONS + model.asked[0]).encode()) / 4
     assert tokens * 1e-6 + OUTPUT_TOKENS_MAX * 5e-6 < 0.001
+
+
+async def test_long_script_is_judged_by_its_telling_lines() -> None:
+    """Most calls too long to read write a file; the last calls give up their room."""
+    model, conversation = Model(["yes"]), session(*["Fix it."] * 5)
+    judge = Judge(model, session=lambda: conversation)
+    body = "assert parse(text) == expected\n" * 300 + "subprocess.run(argv)\n" * 40
+    script = f"cd src && cat > check.py << 'EOF'\n{body}EOF\npython check.py"
+
+    found = await judge.judge(ToolCall("t9", "bash", {"command": script}), conversation)
+
+    [prompt] = model.asked
+    assert found.is_allowed
+    assert "[300 lines]\\nsubprocess.run(argv)" in prompt
+    assert prompt.count("bash {") == 3
+    assert (len((INSTRUCTIONS + prompt).encode()) / 4 + OUTPUT_TOKENS_MAX * 5) * 1e-6 < 0.001
 
 
 async def test_a_call_too_long_to_show_whole_is_not_judged() -> None:
