@@ -33,7 +33,8 @@ from typing import NamedTuple, NoReturn
 
 from pydantic import BaseModel
 
-from agent_cli.app import early_imports, preparations
+from agent_cli.app import preparations
+from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES
 from agent_cli.contracts.input_schemas import input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.backends import Backend
@@ -112,7 +113,7 @@ def import_everything() -> None:
     for package in map(importlib.import_module, ("agent_cli", "agent_cli_tools")):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
-    for name in (*ON_FIRST_USE, *early_imports.REPLY, *early_imports.TOOLS):
+    for name in (*ON_FIRST_USE, *REPLY_MODULES, *TOOL_MODULES):
         importlib.import_module(name)
     for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):

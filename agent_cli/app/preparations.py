@@ -1,24 +1,57 @@
-"""Start-up work that the first request need not wait for."""
+"""Start-up work that the first request need not wait for.
+
+Some of it are imports: a model takes about half a second until its first token, and a module that
+is imported only by the call that needs it makes that call wait. For one call of each tool these are
+90 modules and a third of a second.
+"""
 
 import asyncio
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app import early_imports, logs
-from agent_cli.app.early_imports import EarlyImports
-from agent_cli.app.event_log import EventLog
+from agent_cli.app import logs
+from agent_cli.app.logs import EventLog
 from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.sandbox.own_folder import remove_left_folders
 from agent_cli.system.background import in_background
+from agent_cli.system.importing import without_collections
 from agent_cli.terminal.sanitize import reveal
 
 # A model takes ten times as long until its first token. A run that has its answer sooner, from a
 # server of canned ones, calls no tool that would be worth the imports.
 _REPLY_IS_LATE_S: Final = 0.05
+REPLY_MODULES: Final = (
+    "agent_cli.providers.anthropic.reply_builder",
+    "agent_cli.providers.events",
+    "agent_cli_tools.excerpts",
+)
+"""For every reply, and for read, the most frequent call."""
+
+TOOL_MODULES: Final = (
+    "agent_cli.policies.shell.syntax",
+    "agent_cli.policies.shell.read_only",
+    "agent_cli.policies.shell.judgement",
+    "agent_cli.policies.receipts",
+    "tree_sitter_bash",
+    "tree_sitter",
+    "agent_cli.sandbox.undecided",
+    "agent_cli_tools.command_run",
+    "agent_cli_tools.grep_run",
+    "agent_cli_tools.glob_run",
+    "agent_cli_tools.matching.edits",
+    "agent_cli_tools.diffs",
+    "agent_cli_tools.misfits",
+    "agent_cli_tools.atomic_write",
+    "agent_cli_tools.snapshots.journal",
+    "agent_cli_tools.snapshots.kept_versions",
+    "agent_cli_tools.snapshots.taking_back",
+    "agent_cli.system.path_patterns",
+)
 
 
 class Preparations:
@@ -48,7 +81,7 @@ class Preparations:
         """Use the time until the first reply, once, for what the reply and its calls will need."""
         if self._while_waiting is None:
             loop = asyncio.get_running_loop()
-            loop.call_soon(self._imports.begin, early_imports.REPLY)
+            loop.call_soon(self._imports.begin, REPLY_MODULES)
             if self._one_shot:
                 self._load_logs()
             self._while_waiting = loop.call_later(_REPLY_IS_LATE_S, self._use_the_wait)
@@ -63,7 +96,7 @@ class Preparations:
     def _use_the_wait(self) -> None:
         if self._one_shot:
             self._begin()
-        self._imports.begin(early_imports.TOOLS)
+        self._imports.begin(TOOL_MODULES)
 
     def _begin(self) -> None:
         self._sandbox.start()
@@ -108,3 +141,28 @@ def _taken(workspace: Path) -> list[Path]:
     from agent_cli.system.worktrees import take_left_worktrees  # noqa: PLC0415 - in the thread
 
     return take_left_worktrees(workspace)
+
+
+class EarlyImports:
+    """Imports modules in the running event loop, one each time the loop is idle.
+
+    In a thread, an import could meet one of the loop's own thread halfway (see
+    `system.importing.load`), and would compete with the loop for the interpreter all the same.
+    """
+
+    def __init__(self) -> None:
+        self._is_stopped = False
+
+    def begin(self, modules: Sequence[str]) -> None:
+        """Begin to import *modules*."""
+        self._import_next(iter(modules))
+
+    def stop(self) -> None:
+        """Import nothing more."""
+        self._is_stopped = True
+
+    def _import_next(self, modules: Iterator[str]) -> None:
+        if not self._is_stopped and (module := next(modules, None)):
+            with without_collections():
+                import_module(module)
+            asyncio.get_running_loop().call_soon(self._import_next, modules)

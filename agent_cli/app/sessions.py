@@ -274,7 +274,7 @@ class Sessions:
             )
 
     def _remove_copy(self, copy: Session) -> None:
-        from agent_cli.app.deletion import delete_unused  # noqa: PLC0415 - rare
+        from agent_cli.session_store.deletion import delete_unused  # noqa: PLC0415 - rare
 
         copy.close()
         in_background(lambda: delete_unused(self._store, copy.id))

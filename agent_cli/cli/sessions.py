@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.app import deletion
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionError, SessionNotFound, UsageError
@@ -24,7 +23,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
-from agent_cli.session_store import SessionStore
+from agent_cli.session_store import SessionStore, deletion
 from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row

@@ -8,7 +8,7 @@ import fcntl
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +19,7 @@ from agent_cli.session_store.blobs import Blobs, names_in
 from agent_cli.session_store.history import BLOBS_DIR, is_unused
 from agent_cli.session_store.log_file import held
 from agent_cli.session_store.store import SessionStore
+from agent_cli.system import paths
 from agent_cli.system.paths import stamp
 from agent_cli.system.private_files import target_name
 
@@ -27,15 +28,12 @@ _UNUSED_KEPT_S: Final = 30 * 24 * 3_600
 _BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
-def delete(
-    store: SessionStore, ids: Iterable[str], *, folders_of: Callable[[str], Iterable[Path]]
-) -> int:
+def delete_sessions(store: SessionStore, ids: Iterable[str]) -> int:
     """Delete sessions and their subagents' sessions; none if any of them is open or unknown.
 
     Args:
         store: The store of all sessions.
         ids: Ids, or prefixes of them.
-        folders_of: Returns the folders that others keep for the session with an id.
 
     Returns:
         The number of *ids*, each session counted once.
@@ -45,20 +43,26 @@ def delete(
         SessionError: One is open in a program, and nothing is deleted; or something cannot be
             removed, and the message says what.
     """
-    paths = list(dict.fromkeys(store.find(id) for id in ids))
+    files = list(dict.fromkeys(store.find(id) for id in ids))
     folders: dict[Path, set[str]] = {}
     try:
-        for path in paths:
+        for path in files:
             _require_closed(store, path)
-        for path in paths:
+        for path in files:
             if path.exists():  # else it went with the session that started it
-                folders.setdefault(path.parent, set()).update(_remove(store, path, folders_of))
+                folders.setdefault(path.parent, set()).update(_remove(store, path))
     except OSError as error:
         raise SessionError(f"{error.filename} cannot be removed: {error.strerror}") from error
     finally:
         for folder, named in folders.items():
             _clean(folder, named)
-    return len(paths)
+    return len(files)
+
+
+def delete_unused(store: SessionStore, id: str) -> None:
+    """Delete a session that was made for nothing, as well as possible; this may take a second."""
+    with suppress(SessionError):
+        delete_sessions(store, [id])
 
 
 def remove_unused(store: SessionStore) -> None:
@@ -76,9 +80,7 @@ def _require_closed(store: SessionStore, path: Path) -> None:
             pass
 
 
-def _remove(
-    store: SessionStore, path: Path, folders_of: Callable[[str], Iterable[Path]]
-) -> frozenset[str]:
+def _remove(store: SessionStore, path: Path) -> frozenset[str]:
     """Remove a session and return the names of its long strings.
 
     Its own file goes last: until then it can be named to be deleted again.
@@ -88,21 +90,24 @@ def _remove(
         _itself, *of_agents = store.tree(path)
         for each in reversed(of_agents):
             with held(each):
-                _remove_one(store, each, folders_of)
-        _remove_one(store, path, folders_of)
+                _remove_one(store, each)
+        _remove_one(store, path)
     return named
 
 
-def _remove_one(
-    store: SessionStore, path: Path, folders_of: Callable[[str], Iterable[Path]]
-) -> None:
-    for folder in (*folders_of(path.stem), store.of_agents(path.stem).folder):
+def _remove_one(store: SessionStore, path: Path) -> None:
+    for folder in _folders_of(store, path.stem):
         if folder.is_symlink():
             folder.unlink()
         while folder.is_dir():
             with suppress(FileNotFoundError):  # another program forgets old changes meanwhile
                 shutil.rmtree(folder)
     path.unlink()
+
+
+def _folders_of(store: SessionStore, id: str) -> Iterable[Path]:
+    """Return the folders kept for the session *id*: undo's, those of servers, its subagents'."""
+    return paths.changes_dir() / id, paths.server_files_dir(id), store.of_agents(id).folder
 
 
 def _clean(folder: Path, deleted: AbstractSet[str]) -> None:

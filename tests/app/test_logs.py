@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app import logs
-from agent_cli.app.event_log import EventLog
-from agent_cli.app.logs import LogSinks, configure
+from agent_cli.app.logs import EventLog, LogSinks, configure
 from agent_cli.contracts import events
 from agent_cli.settings.schema import LoggingSettings, LogSink, Settings
 from agent_cli.system import paths

@@ -18,8 +18,8 @@ CALLS = (
 
 WATCHED = """
 import atexit, sys, threading
-from agent_cli.app import early_imports
-from agent_cli.app.early_imports import EarlyImports
+
+from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES, EarlyImports
 
 late = []
 
@@ -38,7 +38,7 @@ def watch():
 def import_at_once(imports, modules):
     for module in modules:
         __import__(module)
-    if modules is early_imports.TOOLS:
+    if modules is TOOL_MODULES:
         watch()
 
 EarlyImports.begin = import_at_once

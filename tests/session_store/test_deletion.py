@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,11 +19,11 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore, blobs
 from agent_cli.session_store.blobs import BLOB_CHARS_MIN, names_in
-from agent_cli.session_store.deletion import delete, remove_unused
+from agent_cli.session_store.deletion import delete_sessions, remove_unused
 from agent_cli.session_store.export import export
 from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.verify import verify
-from agent_cli.system import private_files
+from agent_cli.system import paths, private_files
 from tests.fakes import LIMIT_S, says
 from tests.session_store.recordings import WORKSPACE
 
@@ -47,10 +47,6 @@ def keep(store: SessionStore, *texts: str) -> Session:
         conversation.complete()
     session.close()
     return session
-
-
-def none(_id: str) -> Sequence[Path]:
-    return ()
 
 
 def blobs_in(folder: Path) -> set[str]:
@@ -89,7 +85,7 @@ def test_deletion_keeps_the_other_sessions_intact(
                 keep(store.of_agents(session.id), *(texts[each] for each in chosen))
         deleted = [kept[each] for each in sorted(doomed)]
 
-        assert delete(store, [session.id for session in deleted], folders_of=none) == len(doomed)
+        assert delete_sessions(store, [session.id for session in deleted]) == len(doomed)
 
         for session in deleted:
             assert not store.of_agents(session.id).folder.exists()
@@ -107,18 +103,20 @@ def test_deletion_keeps_the_other_sessions_intact(
 
 
 def test_deletion_removes_folders_kept_for_a_session_and_its_agents(
-    store: SessionStore, tmp_path: Path
+    store: SessionStore,
 ) -> None:
     """An agent's session that was resumed has agents of its own."""
     session, other = keep(store), keep(store)
     agent = keep(store.of_agents(session.id), "look for it")
     nested = keep(store.of_agents(agent.id), "look there")
     for each in (session, other, agent, nested):
-        (tmp_path / "changes" / each.id / "before").mkdir(parents=True)
+        (paths.changes_dir() / each.id / "before").mkdir(parents=True)
+        paths.server_files_dir(each.id).mkdir(parents=True)
 
-    delete(store, [session.id], folders_of=lambda id: [tmp_path / "changes" / id])
+    delete_sessions(store, [session.id])
 
-    assert [path.name for path in (tmp_path / "changes").iterdir()] == [other.id]
+    assert [path.name for path in paths.changes_dir().iterdir()] == [other.id]
+    assert [path.name for path in paths.server_files_dir("").iterdir()] == [other.id]
     assert [*(store.folder / "agents").iterdir()] == []
     assert [path.stem for path in store.files()] == [other.id]
 
@@ -129,12 +127,12 @@ def test_agents_session_can_be_deleted_alone_or_together_with_its_parent(
     session = keep(store)
     one, two = (keep(store.of_agents(session.id), LONG[0], text) for text in (LONG[1], LONG[2]))
 
-    assert delete(store, [one.id[:-1], one.id], folders_of=none) == 1
+    assert delete_sessions(store, [one.id[:-1], one.id]) == 1
 
     assert store.tree(session.path) == [session.path, two.path]
     assert verify(two.path) == []
     assert len(blobs_in(two.path.parent)) == 2
-    assert delete(store, [session.id, two.id], folders_of=none) == 2
+    assert delete_sessions(store, [session.id, two.id]) == 2
     assert not two.path.parent.exists()
 
 
@@ -144,18 +142,18 @@ def test_open_session_or_agent_prevents_the_whole_deletion(store: SessionStore) 
     opened, _ = store.resume(agent.id)
 
     with pytest.raises(SessionError, match=f"session {agent.id} is open in another agent-cli: "):
-        delete(store, [closed.id, parent.id], folders_of=none)
+        delete_sessions(store, [closed.id, parent.id])
 
     assert {path.stem for path in store.files()} == {closed.id, parent.id}
     opened.close()
-    assert delete(store, [closed.id, parent.id], folders_of=none) == 2
+    assert delete_sessions(store, [closed.id, parent.id]) == 2
 
 
 def test_unknown_session_prevents_the_whole_deletion(store: SessionStore) -> None:
     session = keep(store)
 
     with pytest.raises(SessionNotFound):
-        delete(store, [session.id, "unknown"], folders_of=none)
+        delete_sessions(store, [session.id, "unknown"])
 
     assert session.path.exists()
 
@@ -166,7 +164,7 @@ def test_a_damaged_session_can_be_deleted(store: SessionStore) -> None:
     data = session.path.read_bytes()
     session.path.write_bytes(b"rubbish\n" + data)
 
-    delete(store, [session.id], folders_of=none)
+    delete_sessions(store, [session.id])
 
     assert [*store.files()] == []
     assert blobs_in(store.folder) == set()
@@ -181,8 +179,8 @@ def test_session_file_named_dots_is_not_a_session(store: SessionStore, place: st
     odd.write_bytes(session.path.read_bytes())
 
     with pytest.raises(SessionNotFound):
-        delete(store, ["."], folders_of=none)
-    delete(store, [session.id], folders_of=none)
+        delete_sessions(store, ["."])
+    delete_sessions(store, [session.id])
 
     assert [path.stem for path in store.files()] == [other.id]
 
@@ -205,7 +203,7 @@ def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
         lock(descriptor, path, kind)
 
     monkeypatch.setattr(blobs, "wait_for_lock", tell)
-    deleting = threading.Thread(target=lambda: delete(store, [doomed.id], folders_of=none))
+    deleting = threading.Thread(target=lambda: delete_sessions(store, [doomed.id]))
     with stored.moved_out([{"kind": "x", "text": LONG[0]}]) as packed:
         deleting.start()
         assert has_to_wait.wait(LIMIT_S)
@@ -230,7 +228,7 @@ def test_deletion_removes_old_strings_without_a_session(store: SessionStore) -> 
     for file in (old, draft, foreign):
         os.utime(file, (long_ago_s, long_ago_s))
 
-    delete(store, [session.id], folders_of=none)
+    delete_sessions(store, [session.id])
 
     assert {file.name for file in folder.iterdir()} == {young.name, foreign.name, ".lock"}
 
@@ -248,7 +246,7 @@ def test_lock_that_is_never_released_is_reported(
     with blobs.Blobs(store.folder / "blobs").locked(fcntl.LOCK_EX):
         conversation.begin(UserMessage.of(LONG[1]))
         with pytest.raises(SessionError, match=r"\.lock: another agent-cli holds the lock; long"):
-            delete(store, [doomed.id], folders_of=none)
+            delete_sessions(store, [doomed.id])
     session.close()
 
     assert [text.partition(":")[0] for text in told] == [
@@ -260,20 +258,18 @@ def test_lock_that_is_never_released_is_reported(
 
 
 def test_deletion_that_fails_names_the_folder_and_keeps_the_session(
-    store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, gone = keep(store), keep(store, LONG[0])
+    folder = paths.changes_dir() / session.id
+    folder.mkdir(parents=True)
 
     def refuse(folder: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(folder))
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
-    with pytest.raises(SessionError, match=f"^{tmp_path} cannot be removed: Permission denied$"):
-        delete(
-            store,
-            [gone.id, session.id],
-            folders_of=lambda id: [tmp_path] if id == session.id else [],
-        )
+    with pytest.raises(SessionError, match=f"^{folder} cannot be removed: Permission denied$"):
+        delete_sessions(store, [gone.id, session.id])
 
     assert [path.stem for path in store.files()] == [session.id]
     assert blobs_in(store.folder) == set()
@@ -284,10 +280,11 @@ def test_deletion_removes_a_symlink_to_a_folder_without_following_the_link(
 ) -> None:
     session = keep(store)
     (tmp_path / "notes.txt").touch()
-    link = tmp_path / "link"
+    link = paths.changes_dir() / session.id
+    link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path)
 
-    delete(store, [session.id], folders_of=lambda _id: [link])
+    delete_sessions(store, [session.id])
 
     assert not link.is_symlink()
     assert (tmp_path / "notes.txt").exists()
@@ -298,7 +295,7 @@ def test_session_deleted_while_being_opened_is_not_resumed(store: SessionStore) 
     """Otherwise its new records would be lost."""
     session = keep(store)
     descriptor = os.open(session.path, os.O_RDWR)
-    delete(store, [session.id], folders_of=none)
+    delete_sessions(store, [session.id])
 
     with pytest.raises(SessionError, match="was deleted a moment ago"):
         LogFile.open(Path(f"/proc/self/fd/{descriptor}"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.early_imports import EarlyImports
+from agent_cli.app.preparations import EarlyImports
 
 
 async def test_each_module_is_imported_while_the_loop_goes_on(
