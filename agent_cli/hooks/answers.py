@@ -9,8 +9,7 @@ from agent_cli.contracts.dialogs import Action, Filled
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import QUESTIONS
-from agent_cli.hooks.exports import Exports
-from agent_cli.hooks.outcome import HookOutcome
+from agent_cli.hooks.outcome import Exports, HookOutcome
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object

@@ -1,9 +1,15 @@
-"""Run the hooks of events: wait for their answers, or run them beside the session."""
+"""Run the hooks of events: wait for their answers, or run them beside the session.
+
+Two ports are filled by asking them: the one around a compaction, and the one for the questions of
+MCP servers.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
+from agent_cli.contracts.dialogs import Filled
+from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import Json
@@ -214,3 +220,67 @@ class EventHooks:
     def _record(self, ran: Ran) -> None:
         self._unrecorded.append(ran)
         self.write_record()
+
+
+class CompactionHooks:
+    """Fills `policies.compaction.AroundCompaction` for one agent."""
+
+    def __init__(self, asking: EventHooks, about: Callable[[], Mapping[str, Json]] = dict) -> None:
+        """Use *asking*; *about* returns the fields that name a subagent."""
+        self._asking = asking
+        self._about = about
+
+    async def before(self, focus: str, *, trigger: str) -> str:
+        """Return *focus* with the additions of PreCompact hooks.
+
+        Raises:
+            ModelError: One of them blocks the compaction.
+        """
+        answer = await self._asking.ask("PreCompact", trigger, **self._fields(focus, trigger))
+        if answer.decision == "deny" or answer.stops:
+            raise ModelError(f"a hook blocked it: {answer.reason or answer.stops}")
+        return "\n".join(filter(None, (focus, *answer.contexts)))
+
+    def after(self, focus: str, *, trigger: str) -> None:
+        """Run PostCompact hooks without waiting for them."""
+        self._asking.tell("PostCompact", trigger, **self._fields(focus, trigger))
+
+    def _fields(self, focus: str, trigger: str) -> Mapping[str, Json]:
+        return {**self._about(), "trigger": trigger, "custom_instructions": focus}
+
+
+class ServerQuestionHooks:
+    """Fills `app.mcp.host.QuestionHooks`."""
+
+    def __init__(self, asking: EventHooks) -> None:
+        """Use *asking*."""
+        self._asking = asking
+
+    async def asks(self, server: str, about: Mapping[str, Json]) -> Filled | None:
+        """Return the answer of Elicitation hooks to a question; None to ask the user."""
+        answer = await self._asking.ask("Elicitation", server, mcp_server_name=server, **about)
+        return self._refusal("question", server, answer) or answer.filled
+
+    def shown(self, server: str) -> None:
+        """Tell Notification hooks that the user is asked."""
+        told = f"MCP server {server} has a question"
+        kind = "elicitation_dialog"
+        self._asking.tell("Notification", kind, message=told, notification_type=kind)
+
+    async def answered(self, server: str, about: Mapping[str, Json], filled: Filled) -> Filled:
+        """Return what the server gets in place of the user's answer *filled*."""
+        given: dict[str, Json] = {"action": filled.action, **about}
+        if filled.values:
+            given["content"] = dict(filled.values)
+        answer = await self._asking.ask(
+            "ElicitationResult", server, mcp_server_name=server, **given
+        )
+        return self._refusal("answer", server, answer) or answer.filled or filled
+
+    def _refusal(self, what: str, server: str, answer: HookAnswer) -> Filled | None:
+        if answer.decision != "deny" and not answer.stops:
+            return None
+        if not answer.fault:  # that is shown already
+            why = answer.reason or answer.stops
+            self._asking.warn(f"a hook declined the {what} for MCP server {server}: {why}")
+        return Filled("decline")

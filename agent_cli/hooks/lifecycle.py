@@ -29,7 +29,7 @@ from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.event_hooks import EventHooks
-from agent_cli.hooks.exports import Exports
+from agent_cli.hooks.outcome import Exports
 from agent_cli.hooks.payloads import about_agent
 from agent_cli.hooks.watching import EVERY_S, FileWatch
 

@@ -20,10 +20,9 @@ from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.exports import Exports, ExportsReader
 from agent_cli.hooks.functions import printed_by
 from agent_cli.hooks.judging import HookServices, judged
-from agent_cli.hooks.outcome import HookOutcome
+from agent_cli.hooks.outcome import Exports, ExportsReader, HookOutcome
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.background import in_background

@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
     from agent_cli.hooks.answers import HookAnswer
     from agent_cli.hooks.definition import Hook
-    from agent_cli.hooks.event_hooks import EventHooks
-    from agent_cli.hooks.exports import Exports
+    from agent_cli.hooks.event_hooks import EventHooks, ServerQuestionHooks
     from agent_cli.hooks.judging import HookServices
     from agent_cli.hooks.lifecycle import Lifecycle
+    from agent_cli.hooks.outcome import Exports
     from agent_cli.hooks.runs import HookRuns
-    from agent_cli.hooks.server_questions import ServerQuestionHooks
 
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code
 _LOST = (
@@ -205,7 +204,7 @@ class SessionHooks:
         """Return the hooks around compactions by the session or a subagent; None without any."""
         if self._asking is None:
             return None
-        from agent_cli.hooks.compactions import CompactionHooks  # noqa: PLC0415 - as above
+        from agent_cli.hooks.event_hooks import CompactionHooks  # noqa: PLC0415 - as above
         from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415
 
         return CompactionHooks(self._asking, lambda: about_agent(agent()) if agent else {})
@@ -266,7 +265,7 @@ class SessionHooks:
         """Return the hooks around the questions of MCP servers; None without any hooks."""
         if self._asking is None:
             return None
-        from agent_cli.hooks.server_questions import ServerQuestionHooks  # noqa: PLC0415 - rare
+        from agent_cli.hooks.event_hooks import ServerQuestionHooks  # noqa: PLC0415 - rare
 
         return ServerQuestionHooks(self._asking)
 
