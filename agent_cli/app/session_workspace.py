@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent_cli.app import parts
 from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out
 from agent_cli.app.startup import StartupContext
-from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.system import paths
 from agent_cli.system.launching import Watched
 from agent_cli_tools.snapshots import Snapshots

@@ -24,7 +24,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import PLACE_LIMIT_S, CapacityLimiter, InOrder
 from agent_cli.mcp_client.names import is_of_server
-from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
 from agent_cli.prompt_files import front_matter
 from agent_cli.system.records import dataclass

@@ -19,7 +19,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
-from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.providers.anthropic.thinking import effort_level
