@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.foreign_sessions.records import (
+from agent_cli.foreign_sessions.timeline import (
     CallRecord,
     ForeignRecord,
     ReplyRecord,

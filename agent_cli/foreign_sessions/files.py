@@ -11,8 +11,7 @@ from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json, Prompt
 from agent_cli.foreign_sessions import claude, codex
-from agent_cli.foreign_sessions.records import ForeignRecord
-from agent_cli.foreign_sessions.timeline import prompts_of
+from agent_cli.foreign_sessions.timeline import ForeignRecord, prompts_of
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.records import dataclass

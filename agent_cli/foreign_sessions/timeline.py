@@ -1,12 +1,13 @@
-"""Make prompts from the records of another agent, valid for every request to the API.
+"""The records of another agent's session, and prompts made of them that every request may hold.
 
 Thinking is left out: its signature belongs to another request. Each call has an id, a name and an
 input that the API accepts, and a result; no text is empty; what it does not know becomes text.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final, TypeAlias
 
 from agent_cli.contracts.authors import PROGRAM, USER
 from agent_cli.contracts.timeline import (
@@ -24,14 +25,7 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.core.recorded_calls import new_id
-from agent_cli.foreign_sessions.records import (
-    CallRecord,
-    ForeignRecord,
-    ReplyRecord,
-    ResultRecord,
-    SummaryRecord,
-    UserRecord,
-)
+from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_object
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,6 +34,61 @@ _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _IMAGE_CHARS_MAX: Final = 5_000_000
 _NO_RESULT: Final = "The session ended before this call had a result."
 _NOTHING: Final = "(no output)"
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord:
+    """A message in the user's role; not typed if the program wrote it."""
+
+    at_ms: int
+    blocks: tuple[Block, ...]
+    is_typed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A tool call with the id that the other program gave it."""
+
+    id: str
+    name: str
+    input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRecord:
+    """A reply of the model: texts and calls, in order."""
+
+    at_ms: int
+    model: str
+    parts: list[str | CallRecord] = field(default_factory=list[str | CallRecord])
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRecord:
+    """The result of a call."""
+
+    id: str
+    blocks: tuple[Block, ...]
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRecord:
+    """From here on the model was shown *summary* in place of all before."""
+
+    at_ms: int
+    summary: str
+
+
+ForeignRecord: TypeAlias = UserRecord | ReplyRecord | ResultRecord | SummaryRecord
+
+
+def at_ms(line: Mapping[str, Json]) -> int:
+    """Return the time of a line in Unix ms; 0 if it has none."""
+    try:
+        return int(datetime.fromisoformat(str(line.get("timestamp"))).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0
 
 
 def prompts_of(records: Iterable[ForeignRecord]) -> list[Prompt]:
