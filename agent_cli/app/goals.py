@@ -19,6 +19,7 @@ from agent_cli.core.returned_results import as_result
 from agent_cli.core.turn import Turn
 from agent_cli.policies.command_calls import COMMAND_TOOL
 from agent_cli.system.background import in_background
+from agent_cli.system.trees import tree_state
 
 if TYPE_CHECKING:
     from agent_cli.contracts.goals import CheckRun, Goal, GoalProgress
@@ -175,8 +176,6 @@ class SessionReceipts:
 
 
 async def _tree(place: SessionWorkspace, since_ns: int | None = None) -> str:
-    from agent_cli.system.tree_state import tree_state  # noqa: PLC0415 - with a check
-
     root = place.workspace.root
     return await in_background(lambda: tree_state(root, since_ns=since_ns))
 

@@ -9,7 +9,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.policies.receipts import Receipt, receipt_of, with_receipt
-from agent_cli.system.tree_state import tree_state
+from agent_cli.system.trees import tree_state
 
 CARGO = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"
 PASSED = "....  [100%]\n412 passed in 3.21s"

@@ -14,7 +14,7 @@ from agent_cli.sandbox import Confinement, Sandbox, SandboxMissing
 from agent_cli.system.batches import first_of
 from agent_cli.system.launching import Watched
 from agent_cli.system.records import dataclass
-from agent_cli.system.tree_state import file_time_ns
+from agent_cli.system.trees import file_time_ns
 from agent_cli.undo.rights import may_gain_rights
 from agent_cli_tools.command_answers import (
     Ended,
