@@ -1,8 +1,11 @@
-"""Place messages of the system's role between the others; pure.
+"""Place messages of the system's role between the others: notices, and the effort; pure.
 
 Until then marks in the user's messages hold their places: neighbours of one role become one message
 first. The API takes such a message only behind the whole of a user's turn, and no two in a row. It
 stays where it is from then on, so that what a later one says changes nothing that is cached.
+
+An effort beside the messages would be part of each cached prompt. One in such a message holds from
+the user's turn before it until the next one; the request itself then names none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.messages import LlmMessage, UserMessage
+from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.providers.anthropic.thinking import EFFORTS
 
 EFFORT_MARK: Final = "effort"
 _NOTICE_MARK: Final = "notice"
@@ -83,3 +88,36 @@ class _SystemMessage:
 
 def _marked(block: Block) -> Block:
     return {**block, "type": _NOTICE_MARK} if block["type"] == "text" else block
+
+
+def states_effort(messages: Sequence[LlmMessage]) -> bool:
+    """Return whether *messages* say at which effort they were answered."""
+    return any(isinstance(each, UserMessage) and each.effort is not None for each in messages)
+
+
+def with_effort_marks(
+    messages: Sequence[LlmMessage], *, model: Model, level: ThinkingLevel | None
+) -> tuple[LlmMessage, ...]:
+    """Return *messages* with a mark where the effort changes; see `system_messages`.
+
+    A new message at the end is answered at *level*, also if it says otherwise.
+    """
+    effort, found = "", list(messages)
+    for at, message in enumerate(messages):
+        if not isinstance(message, UserMessage):
+            continue
+        asked = (level or "") if at == len(found) - 1 else message.effort
+        wanted = effort if asked in (None, "off") else _effort(asked, model, before=effort)
+        if wanted != effort:
+            mark: Block = {"type": EFFORT_MARK, "effort": wanted}
+            found[at] = replace(message, content=(*message.content, mark))
+            effort = wanted
+    return tuple(found)
+
+
+def _effort(level: str, model: Model, *, before: str) -> str:
+    """Return the API's word for *level*; the model's default only where something changes to it."""
+    if level == "":
+        return model.default_effort if before else ""
+    effort = next((word for name, word in EFFORTS.items() if name == level), "")
+    return effort if effort in model.efforts else before

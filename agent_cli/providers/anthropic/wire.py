@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.found_tools import CALL_FOUND
-from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
+from agent_cli.contracts.media_files import REQUEST_CHARS_MAX
 from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
@@ -32,7 +32,6 @@ from agent_cli.providers.anthropic.betas import (
     usable,
 )
 from agent_cli.providers.anthropic.hosted_tools import hosted_request
-from agent_cli.providers.anthropic.message_effort import states_effort, with_effort_marks
 from agent_cli.providers.anthropic.models import with_known_facts
 from agent_cli.providers.anthropic.output_format import output_format
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
@@ -48,6 +47,8 @@ from agent_cli.providers.anthropic.signed_summaries import (
     without_instructions,
 )
 from agent_cli.providers.anthropic.system_messages import (
+    states_effort,
+    with_effort_marks,
     with_notice_marks,
     with_system_messages,
 )
