@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import TurnEnd as TurnEnd
     from agent_cli.contracts.events import TurnStart as TurnStart
     from agent_cli.contracts.events import UsageChanged as UsageChanged
-    from agent_cli.contracts.image_files import image_block as image_block
+    from agent_cli.contracts.media_files import image_block as image_block
     from agent_cli.contracts.messages import AssistantMessage as AssistantMessage
     from agent_cli.contracts.messages import CustomKind as CustomKind
     from agent_cli.contracts.messages import CustomMessage as CustomMessage
@@ -166,7 +166,7 @@ _PUBLIC = {
         "Retrying StreamEvent StreamFn TextDelta ThinkingDelta ThinkingLevel ToolCallDelta "
         "ToolCallStart"
     ),
-    "agent_cli.contracts.image_files": "image_block",
+    "agent_cli.contracts.media_files": "image_block",
     "agent_cli.contracts.permission_modes": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
     "agent_cli.contracts.sessions": "SessionInfo",

@@ -20,7 +20,7 @@ from agent_cli.attachments.files import (
     resolve_mention,
 )
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_chars
+from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
 from agent_cli.contracts.timeline import Block, text_of
 from agent_cli.contracts.wording import one_line

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.pdf_files import PDF_BYTES_MAX, is_pdf
+from agent_cli.contracts.media_files import PDF_BYTES_MAX, is_pdf
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.image_files import image_block, image_facts, image_type
+from agent_cli.contracts.media_files import image_block, image_facts, image_type
 from agent_cli.contracts.timeline import Block
 from agent_cli.system.records import dataclass
 

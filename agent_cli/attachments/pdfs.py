@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.pdf_files import (
+from agent_cli.contracts.media_files import (
     DOCUMENT_BYTES_MAX,
     DOCUMENT_PAGES_MAX,
     PAGE_CHARS_MAX,

@@ -25,7 +25,7 @@ from mcp_types import (
 )
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.image_files import image_file_block
+from agent_cli.contracts.media_files import image_file_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.private_file import write_private

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from agent_cli.contracts.hosted_blocks import is_result, is_use
+from agent_cli.contracts.media_files import DOCUMENT_PAGES_MAX, USUAL_PAGE_TOKENS, pages_of
 from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage, UserMessage
-from agent_cli.contracts.pdf_files import DOCUMENT_PAGES_MAX, USUAL_PAGE_TOKENS, pages_of
 from agent_cli.contracts.timeline import (
     Block,
     BlockOutput,

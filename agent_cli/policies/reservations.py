@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.found_tools import hosted_in
+from agent_cli.contracts.media_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
 from agent_cli.contracts.money import dollars
-from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
 from agent_cli.contracts.tooling import WEB_SEARCH_TOOL

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent_cli.acp.content import fenced, shown_blocks
 from agent_cli.acp.updates import CallView
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.image_files import image_block
+from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools import Workspace, builtin_tools

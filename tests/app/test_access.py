@@ -9,7 +9,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, check_input
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.plugins.workspace_facts import WorkspaceDirectories
+from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Place
 from agent_cli.sandbox import Policy, Sandbox

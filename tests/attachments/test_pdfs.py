@@ -14,7 +14,7 @@ from agent_cli.attachments import pdfs
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.attachments.pdfs import PdfContent, pdf_content
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.pdf_files import DOCUMENT_PAGES_MAX, document_block, pages_of
+from agent_cli.contracts.media_files import DOCUMENT_PAGES_MAX, document_block, pages_of
 from agent_cli.contracts.timeline import Block
 from tests.pdf_files import SCANNED, assembled, encrypted, pdf_file
 

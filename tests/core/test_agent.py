@@ -26,7 +26,7 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from agent_cli.contracts.image_files import image_block
+from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,

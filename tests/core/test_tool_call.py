@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
-from agent_cli.contracts.image_files import image_block
+from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import Error, FileOutput, Success, text_block
 from agent_cli.contracts.tooling import (

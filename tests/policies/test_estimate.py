@@ -2,6 +2,7 @@
 
 import json
 
+from agent_cli.contracts.media_files import USUAL_PAGE_TOKENS, document_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -9,7 +10,6 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.pdf_files import USUAL_PAGE_TOKENS, document_block
 from agent_cli.contracts.timeline import Block, Json, Success, Usage, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
+from agent_cli.contracts.media_files import PAGE_TOKENS_MAX, document_block, pages_of
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.money import in_microdollars
-from agent_cli.contracts.pdf_files import PAGE_TOKENS_MAX, document_block, pages_of
 from agent_cli.contracts.provider import (
     CountFn,
     Model,

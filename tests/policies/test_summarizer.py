@@ -4,6 +4,7 @@ import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.events import Retry
+from agent_cli.contracts.media_files import document_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -11,7 +12,6 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.provider import Model, ModelRequest, ReplyStart, Retrying, TextDelta
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.policies.compaction import Summary

@@ -5,14 +5,13 @@ from base64 import b64encode
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow
-from agent_cli.contracts.image_files import image_block
+from agent_cli.contracts.media_files import document_block, image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.betas import BETAS, TASK_BUDGETS, THINKING_BINDING, Beta, usable

@@ -2,14 +2,13 @@
 
 import pytest
 
-from agent_cli.contracts.image_files import image_block
+from agent_cli.contracts.media_files import document_block, image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic import sent_images

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.contracts.image_files import image_block
+from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.timeline import Json
 from agent_cli_tools.notebooks import notebook_in
 from tests.tools.calling import Tools

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from agent_cli.contracts.pdf_files import document_block
+from agent_cli.contracts.media_files import document_block
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli_tools.excerpts import SCANNED_BYTES_MAX

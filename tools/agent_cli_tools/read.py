@@ -12,8 +12,7 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
-from agent_cli.contracts.image_files import image_type
-from agent_cli.contracts.pdf_files import PDF_BYTES_MAX, is_pdf
+from agent_cli.contracts.media_files import PDF_BYTES_MAX, image_type, is_pdf
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.image_files import REQUEST_CHARS_MAX
-from agent_cli.contracts.pdf_files import without_document
+from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, without_document
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.accepted_history import without_thinking

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from agent_cli.contracts.image_files import REQUEST_CHARS_MAX, image_facts
-from agent_cli.contracts.pdf_files import without_document
+from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, image_facts, without_document
 from agent_cli.contracts.timeline import Block, Json, text_block
 
 MANY: Final = 20

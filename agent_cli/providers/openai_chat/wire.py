@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from agent_cli.contracts.hosted_blocks import own_tools
-from agent_cli.contracts.pdf_files import without_document
+from agent_cli.contracts.media_files import without_document
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.core.api_messages import to_api

@@ -9,8 +9,8 @@ import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
 from agent_cli.contracts.found_tools import CALL_FOUND, reference_to
+from agent_cli.contracts.media_files import document_block
 from agent_cli.contracts.messages import AssistantMessage, ToolResultMessage, UserMessage
-from agent_cli.contracts.pdf_files import document_block
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
