@@ -256,10 +256,13 @@ class App:
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
         from agent_cli.app.overview import overview_lines  # noqa: PLC0415 - with a screen
+        from agent_cli.undo.rights import why_never_watched  # noqa: PLC0415 - as above
 
+        is_off = self._startup.loaded.settings.undo.commands == "off"
         tools, servers = self._bench.own_tools(), self.servers.states()
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
-        return [head, *overview_lines(tools, servers, self._bench.place.sandbox.report)]
+        report, why = self._bench.place.sandbox.report, "" if is_off else why_never_watched()
+        return [head, *overview_lines(tools, servers, report, why)]
 
     @property
     def servers(self) -> McpServers:

@@ -17,7 +17,9 @@ from agent_cli.system.git import git_output
 
 if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
+    from agent_cli.sandbox import Report
     from agent_cli.settings.schema import UndoSettings
+    from agent_cli.system.launching import NamedFiles
     from agent_cli.undo.logs import CommandQuestion, GeneratedFolder, Loss
 
 _GO_ON, _REFUSE, _ALWAYS = "Go on", "Stop", "Always"
@@ -176,16 +178,49 @@ def left_out(leave_out: Sequence[str], command: str) -> str:
     return named[0] if named and len(named) == len(found) else ""
 
 
-def unkept(limits: "UndoSettings", command: str) -> str:
-    """Return a fact for the question about *command*: why /undo would not cover it, or ""."""
-    from agent_cli.undo.listener import why_missing  # noqa: PLC0415 - with a command
+def why_unrecorded(commands: str, report: "Report | None") -> str:
+    """Return why not all that commands change is recorded here, or ""; may try it, and block.
 
+    *commands* is the setting, *report* that of the sandbox, once it is known.
+    """
+    from agent_cli.undo.rights import may_gain_rights  # noqa: PLC0415 - as above
+    from agent_cli.undo.trial import why_unstopped  # noqa: PLC0415 - with a command
+
+    if why := why_unstopped():
+        return why
+    program = [str(report.program)] if report and report.program else []
+    restricts_itself = report is not None and report.state == "landlock"
+    if commands != "always" and may_gain_rights(program, restricts_itself=restricts_itself):
+        return (
+            "without a sandbox, sudo would fail in a command whose changes are recorded;"
+            ' undo.commands = "always" records them all the same'
+        )
+    return ""
+
+
+def unkept(
+    limits: "UndoSettings",
+    report: Callable[[], "Report | None"],
+    named: Callable[[str, str], "NamedFiles | None"],
+    command: str,
+) -> str:
+    """Return a fact for the question about *command*: what /undo would not cover, or "".
+
+    *named* returns what is kept of the files that a command names, for a reason.
+    """
     if limits.commands == "off":
         return ""
     if entry := left_out(limits.leave_out, command):
         return f"/undo does not cover it: undo.leave_out has {entry}"
-    why = why_missing()
-    return f"/undo does not cover commands here: {why}" if why else ""
+    why = why_unrecorded(limits.commands, report())
+    if not why:
+        return ""
+    found = named(command, why)
+    if found is None:
+        return f"/undo does not cover it: {why}"
+    lost = [f"{path} ({reason})" for path, reason in found.unkept.items()][:_NAMED_MAX]
+    but = f", but not {', '.join(lost)}" if lost else ""
+    return f"/undo covers only the files that it names{but}: {why}"
 
 
 def _can_be_built_again(generated: "GeneratedFolder") -> bool:

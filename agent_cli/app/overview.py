@@ -16,9 +16,15 @@ _OWN_TOOLS: Final = {*CLAUDE_NAMES, "recall"}
 
 
 def overview_lines(
-    tools: Sequence["Tool"], servers: Sequence["ServerState"], sandbox: "Report | None"
+    tools: Sequence["Tool"],
+    servers: Sequence["ServerState"],
+    sandbox: "Report | None",
+    why_unwatched: str = "",
 ) -> list[str]:
-    """Return the lines; without a sandbox report, the status line shows the sandbox later."""
+    """Return the lines; without a sandbox report, the status line shows the sandbox later.
+
+    *why_unwatched* says why `/undo` does not cover all that commands change; "" if it does.
+    """
     names = ", ".join(state.name for state in servers)
     more = [tool.name for tool in tools[_TOOLS_MAX:]]
     of_plugins = [name for name in more if name not in _OWN_TOOLS]
@@ -27,6 +33,11 @@ def overview_lines(
     return [
         f"tools: {shown} and {hidden} more" if hidden else f"tools: {shown}",
         *([f"sandbox: {sandbox.summary}"] if sandbox else []),
+        *(
+            [f"undo: of commands, only the files they name: {why_unwatched}"]
+            if why_unwatched
+            else []
+        ),
         *([f"MCP servers: {names}"] if names else []),
         "? or /help shows commands and keys",
     ]

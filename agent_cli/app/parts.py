@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path, PurePath
@@ -43,8 +44,9 @@ from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.providers.openai_chat.connection import ChatConnection
-    from agent_cli.sandbox import Policy
+    from agent_cli.sandbox import Policy, Report
     from agent_cli.sandbox.undecided import FileDecider
+    from agent_cli.system.launching import NamedFiles
     from agent_cli_tools.workspace_ports import Keeper
 
 
@@ -294,8 +296,44 @@ def permissions(
         sandbox=sandbox.outlook,
         project_rules=ProjectRules(permissions_file, keep, partial(keep, workspace=None)),
         access=access,
-        unkept=partial(unkept, startup.loaded.settings.undo),
+        unkept=partial(
+            unkept,
+            startup.loaded.settings.undo,
+            lambda: sandbox.report,
+            named_by_commands(startup, lambda: sandbox.report),
+        ),
     )
+
+
+def named_by_commands(
+    startup: StartupContext,
+    report: "Callable[[], Report | None]",
+    folders: Callable[[], Sequence[Path]] = tuple,
+) -> "Callable[[str, str], NamedFiles | None]":
+    """Return what finds the files that a command names, where its calls cannot be stopped.
+
+    For a reason; see `named_files`. *folders* returns those that the user has added. A secret is
+    not kept where a sandbox may hide it.
+    """
+    bytes_max = round(startup.loaded.settings.undo.max_mb * 1_000_000)
+
+    def named(command: str, why: str) -> "NamedFiles | None":
+        from agent_cli.app.named_files import named_files  # noqa: PLC0415 - rare
+
+        here, found = place(startup), report()
+        return named_files(
+            command,
+            replace(here, extra_dirs=[*here.extra_dirs, *map(_real, folders())]),
+            why,
+            bytes_max=bytes_max,
+            is_kept_back=is_secret if found is None or found.holds else _nothing,
+        )
+
+    return named
+
+
+def _nothing(_path: PurePath) -> bool:
+    return False
 
 
 def place(startup: StartupContext) -> Place:

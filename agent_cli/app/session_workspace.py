@@ -1,14 +1,13 @@
 """The directories that a session works in, and the rights of its tools there."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
-from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out
+from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out, why_unrecorded
 from agent_cli.app.startup import StartupContext
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.system import paths
@@ -18,6 +17,8 @@ from agent_cli_tools.snapshots import Snapshots
 if TYPE_CHECKING:
     from agent_cli.app.host_access import HostAccess
     from agent_cli.app.person import ModelsPerson
+    from agent_cli.sandbox import Report
+    from agent_cli.system.launching import NamedFiles
 
 
 class SessionWorkspace:
@@ -62,10 +63,10 @@ class SessionWorkspace:
         self.startup = startup
         self.warn = warn
         losses = LossDecider(person, lambda: self.permissions, startup.workspace)
+        named = parts.named_by_commands(startup, self._report, self._folders)
         self.file_changes = _snapshots(
             startup,
-            lambda: self.directories.all,
-            lambda: person is not None and person.can_ask,
+            *(self._folders, lambda: person is not None and person.can_ask, named),
         )
         self.file_changes.decide = losses.decide
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
@@ -76,6 +77,7 @@ class SessionWorkspace:
             self.file_changes.others_at_work,
         )
         self.workspace.shared.command_variables = command_variables
+        self.workspace.shared.named_files = lambda command: named(command, self._why_unrecorded())
         self.person = person
         self.sandbox = parts.sandbox(startup, warn, person)
         self.hosts = self.workspace.shared.network = self._host_access()
@@ -93,6 +95,15 @@ class SessionWorkspace:
                 opened,
             ),
         )
+
+    def _why_unrecorded(self) -> str:
+        return why_unrecorded(self.startup.loaded.settings.undo.commands, self._report())
+
+    def _report(self) -> "Report | None":
+        return self.sandbox.report
+
+    def _folders(self) -> Sequence[Path]:
+        return self.directories.all
 
     def _host_access(self) -> "HostAccess | None":
         if self.startup.loaded.settings.sandbox.network != "hosts":
@@ -115,11 +126,12 @@ def _snapshots(
     startup: StartupContext,
     opened: Callable[[], Sequence[Path]],
     can_ask: Callable[[], bool],
+    named: "Callable[[str, str], NamedFiles | None]",
 ) -> Snapshots:
     """Return the store of file contents from before the agent's changes.
 
     *opened* returns the workspace and the folders that the user has added, *can_ask* whether a
-    person can be asked about what a command deletes.
+    person can be asked about what a command deletes, *named* what a command names, for a reason.
     """
     here, limits = parts.place(startup), startup.loaded.settings.undo
 
@@ -137,8 +149,11 @@ def _snapshots(
     changes = paths.changes_dir()
 
     def watched(folder: Path, command: str, run_began_ns: int) -> Watched | None:
+        from agent_cli.undo.trial import why_unstopped  # noqa: PLC0415 - with a command
+
         if left_out(limits.leave_out, command):
             return None
+        why = why_unstopped()
         roots = dict.fromkeys(map(os.path.realpath, (*opened(), *parts.beside(startup))))
         return Watched(
             module="agent_cli.undo.watch",
@@ -151,13 +166,14 @@ def _snapshots(
             ask_beyond_bytes=round(limits.ask_beyond_mb * 1_000_000),
             alone_since_ns=0 if can_ask() else run_began_ns,
             store=str(changes) if changes in folder.parents else "",
+            named=named(command, why) if why else None,
         )
 
     return Snapshots(
         changes,
         only_reads=only_reads,
         is_foreign=lambda tool: tool.startswith("mcp__"),
-        watched=watched if limits.commands != "off" and sys.platform == "linux" else None,
+        watched=watched if limits.commands != "off" else None,
         keep_days=limits.keep_days,
         bytes_max=round(limits.max_gb * 1_000_000_000),
     )

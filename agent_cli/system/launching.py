@@ -53,6 +53,26 @@ class Restriction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedFiles:
+    """The files that a command names, which are kept because its calls cannot be stopped.
+
+    Attributes:
+        why: Why they cannot.
+        paths: What is there, what is in a folder before the folder.
+        absent: Names of files that it may make.
+        unkept: Files and folders that are not kept, each with the reason.
+        by_link: Whether it only deletes files, or gives their names to others: then a hard link
+            keeps one.
+    """
+
+    why: str
+    paths: Sequence[str] = ()
+    absent: Sequence[str] = ()
+    unkept: Mapping[str, str] = field(default_factory=dict[str, str])
+    by_link: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
     """The recording of a command's changes, so that they can be undone.
 
@@ -70,6 +90,7 @@ class Watched:
         alone_since_ns: Nobody can be asked; files that changed since then do not count, nor those
             that git holds as they are. In nanoseconds of the clock on the wall; 0: all count.
         takes_rights: Whether it is recorded even if `sudo` and the like then fail in it.
+        named: Its calls cannot be stopped, and these files are kept instead; None: they can.
     """
 
     module: str
@@ -82,6 +103,7 @@ class Watched:
     ask_beyond_bytes: int = 0
     alone_since_ns: int = 0
     takes_rights: bool = False
+    named: NamedFiles | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

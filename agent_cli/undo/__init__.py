@@ -14,6 +14,7 @@ The first half runs in a command's keeper and imports little; see `system/launch
     recorder    what is recorded before a call goes on
     moves       what recorded files are called after their folders were renamed
     images      keep a file: a hard link, a clone or a copy
+    named_copies  keep what a command names, before it, where its calls cannot be stopped
     records     one JSON line for each record, in order
 
 The second half runs in the session:

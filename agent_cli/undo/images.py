@@ -6,11 +6,17 @@ Imports little: see `system/launcher`.
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Generator
-from fcntl import ioctl
+from fcntl import fcntl, ioctl
 
 _CLONE = 0x40049409  # FICLONE
 _PART_BYTES = 1 << 30
+_READ_BYTES = 1 << 20
+_IS_LINUX = sys.platform == "linux"
+# Looking up names needs fewer rights than listing a folder; macOS has no such flag.
+_LOOKUP = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_GET_PATH, _PATH_BYTES_MAX = 50, 1024  # F_GETPATH of macOS
 
 
 def keep_link(path: str, kept: str, held: int = -1) -> bool:
@@ -71,13 +77,20 @@ def _folder_of(path: str) -> Generator[int]:
         FileNotFoundError: The folder is another one by now.
     """
     above = os.path.dirname(path)
-    folder = os.open(above, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(above, _LOOKUP)
     try:
-        if os.readlink(f"/proc/self/fd/{folder}") != above:
+        if _path_of(folder) != above:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         yield folder
     finally:
         os.close(folder)
+
+
+def _path_of(folder: int) -> str:
+    """Return the path of an open folder."""
+    if _IS_LINUX:
+        return os.readlink(f"/proc/self/fd/{folder}")
+    return os.fsdecode(fcntl(folder, _GET_PATH, bytes(_PATH_BYTES_MAX)).partition(b"\0")[0])
 
 
 def copy_content(source: int, target: int) -> None:
@@ -102,14 +115,23 @@ def copy_content(source: int, target: int) -> None:
         end = os.lseek(source, at, os.SEEK_HOLE)
         os.lseek(target, at, os.SEEK_SET)
         while at < end:
-            got = os.sendfile(target, source, at, min(end - at, _PART_BYTES))
+            got = _pass(source, target, at, end - at)
             if got == 0:
                 return
             at += got
 
 
+def _pass(source: int, target: int, at: int, size: int) -> int:
+    """Copy up to *size* bytes from *at* to where *target* stands; return how many."""
+    if _IS_LINUX:  # elsewhere it is for sockets
+        return os.sendfile(target, source, at, min(size, _PART_BYTES))
+    return os.write(target, os.pread(source, min(size, _READ_BYTES), at))
+
+
 def attributes_of(path: str) -> dict[str, str]:
     """Return the extended attributes of *path*, in hexadecimal; {} where there are none."""
+    if not _IS_LINUX:  # Python knows them on Linux alone
+        return {}
     try:
         names = os.listxattr(path, follow_symlinks=False)
         return {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names}
@@ -119,6 +141,8 @@ def attributes_of(path: str) -> dict[str, str]:
 
 def set_attributes(path: str, wanted: dict[str, str]) -> None:
     """Give *path* just these extended attributes, as far as this user may."""
+    if not _IS_LINUX:
+        return
     present = attributes_of(path)
     for name in present.keys() - wanted.keys():
         with contextlib.suppress(OSError):

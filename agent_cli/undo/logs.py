@@ -31,6 +31,7 @@ class CommandLog:
         ended_ns: When all its processes had ended; 0 if its keeper was killed.
         after: The signature that each touched path had then.
         roots: The folders whose files were recorded.
+        unwatched: Why only files that it names were kept; "" if all changes were recorded.
     """
 
     folder: Path
@@ -40,6 +41,7 @@ class CommandLog:
     ended_ns: int
     after: Mapping[str, Signature]
     roots: Sequence[str] = ()
+    unwatched: str = ""
 
     @property
     def lost(self) -> Sequence[ChangeRecord]:
@@ -119,6 +121,7 @@ def read_log(folder: Path) -> CommandLog | None:
     return CommandLog(
         *(folder, str(header["command"]), began_ns, records, ended_ns, after),
         roots=header.get("roots", ()),
+        unwatched=str(header.get("unwatched", "")),
     )
 
 
@@ -127,6 +130,13 @@ def _without_kept(record: ChangeRecord, folder: Path) -> ChangeRecord:
     if record.kind not in ("gone", "write") or os.path.lexists(folder / record.to):
         return record
     return record._replace(kind="lost", to=NEARLY_FULL)
+
+
+def is_of_names(folder: Path) -> bool:
+    """Return whether the log in *folder* is about the files that the command names alone."""
+    with contextlib.suppress(OSError, ValueError), (folder / LOG).open(encoding="utf-8") as log:
+        return "unwatched" in json.loads(log.readline())
+    return False
 
 
 def is_watched(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Tell the commands that may gain rights, which a watched one cannot.
+"""Tell the commands that cannot be watched, or that may gain rights, which a watched one cannot.
 
 For an ordinary user the kernel stops only the calls of processes that gain no rights: `sudo` would
 fail, in a script too. A sandbox forbids them to gain rights anyway.
@@ -7,8 +7,11 @@ fail, in a script too. A sandbox forbids them to gain rights anyway.
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+_ACTIONS = Path("/proc/sys/kernel/seccomp/actions_avail")
 
 
 def may_gain_rights(sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
@@ -27,6 +30,20 @@ def may_gain_rights(sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
     except OSError:
         return True
     return bool(mode & (stat.S_ISUID | stat.S_ISGID))
+
+
+def why_never_watched() -> str:
+    """Return why no command can be watched here, or ""; a container may forbid it all the same.
+
+    For the first lines of a session: `listener.why_missing` imports more.
+    """
+    if sys.platform != "linux":
+        return "only Linux can stop the changes of commands"
+    try:
+        actions = _ACTIONS.read_text(encoding="ascii")
+    except OSError:  # not in all containers: then the first command shows it
+        return ""
+    return "" if "user_notif" in actions.split() else "the kernel is older than 5.0"
 
 
 def _gains_none() -> bool:

@@ -25,6 +25,7 @@ from agent_cli.undo.generated import GeneratedFolders
 from agent_cli.undo.listener import StoppedCall
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.losses import LossLimit, Refused
+from agent_cli.undo.named_copies import NamedCopies
 from agent_cli.undo.recorder import ChangeRecorder
 from agent_cli.undo.records import EDITION, LOG, ChangeRecord, signature_at
 from agent_cli.undo.space import KeptSpace
@@ -71,6 +72,7 @@ class CommandWatch:
         )
         self._listener = -1
         self._recorder: ChangeRecorder | None = None
+        self._copies: NamedCopies | None = None
         self._begun: select.poll | None = None
         if begun >= 0:
             self._begun = select.poll()
@@ -99,10 +101,7 @@ class CommandWatch:
         def filtered() -> None:
             try:
                 if self._recorder is not None:
-                    try:
-                        self._listener = listener.install()
-                    except OSError as error:
-                        self.reason = _why(error)
+                    self._install()
                 os.write(writing, b"f")
                 result.append(start())
             except BaseException as error:
@@ -114,7 +113,9 @@ class CommandWatch:
             forever.acquire()
 
         try:
-            self._open()
+            self._open_log()
+            if self._copies:
+                self._keep_named(self._copies)
             _thread.start_new_thread(filtered, ())
             os.read(reading, 1)
             self._begin()
@@ -151,20 +152,25 @@ class CommandWatch:
     def end(self) -> None:
         """Record how all that the command touched is now; all its processes have ended."""
         recorder, self._recorder = self._recorder, None
-        if recorder is None:
+        copies, self._copies = self._copies, None
+        if recorder is None and copies is None:
             return
         done = _thread.allocate_lock()
         done.acquire()
 
         def finish() -> None:
             try:
+                if recorder is None:
+                    assert copies
+                    copies.end()
+                    return
                 now = dict.fromkeys(map(recorder.called_now, list(recorder.touched)))
                 after = {path: signature_at(path) for path in now}
                 recorder.close({"end": time.time_ns(), "after": after})
             finally:
                 done.release()
 
-        if not recorder.touched:
+        if recorder and not recorder.touched:
             finish()
             return
         # A hanging file system must not keep us; without the end, the undo takes what is there
@@ -172,13 +178,18 @@ class CommandWatch:
         _thread.start_new_thread(finish, ())
         done.acquire(timeout=_END_LIMIT_S)
 
-    def _open(self) -> None:
+    def _open_log(self) -> None:
+        """Open the log, for the recorder of calls or for the copies of named files."""
         order = self._order
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             log = os.open(f"{order['folder']}/{LOG}", flags, 0o600)
         except OSError as error:
             self.reason = _why(error)
+            return
+        if named := order.get("named"):
+            self.reason = named["why"]
+            self._copies = NamedCopies(order["folder"], log, self._space, named)
             return
         self._recorder = ChangeRecorder(
             order["folder"],
@@ -194,6 +205,20 @@ class CommandWatch:
             ),
         )
 
+    def _keep_named(self, copies: NamedCopies) -> None:
+        """Keep what the command names, before it starts; whatever fails, it starts."""
+        try:
+            copies.keep(self._header())
+        except OSError as error:
+            copies.give_up(os.strerror(error.errno or errno.EIO))
+
+    def _install(self) -> None:
+        """Take the filter, in the thread that starts the command."""
+        try:
+            self._listener = listener.install()
+        except OSError as error:
+            self.reason = _why(error)
+
     def _begin(self) -> None:
         """Begin the log, and answer calls."""
         if self._listener < 0:
@@ -202,16 +227,18 @@ class CommandWatch:
                 self._recorder = None
             return
         self.is_on = True
-        header = {"edition": EDITION, "at": time.time_ns(), "roots": self._order["roots"]}
         try:
             if self._recorder is not None:
-                self._recorder.write_line(
-                    json.dumps(header | self._order["header"]).encode() + b"\n"
-                )
+                self._recorder.write_line(self._header())
         except OSError as error:
             self.reason = _why(error)
             self._recorder = None
         _thread.start_new_thread(self._answer, ())
+
+    def _header(self) -> bytes:
+        header = {"edition": EDITION, "at": time.time_ns(), "roots": self._order["roots"]}
+        why = {"unwatched": self.reason} if self._copies else {}
+        return json.dumps(header | why | self._order["header"]).encode() + b"\n"
 
     def _answer(self) -> None:
         try:

@@ -56,7 +56,7 @@ async def test_doctor_names_each_fault_with_a_remedy(
     ("user", "commands", "told"),
     [
         (0, "auto", "tools and commands"),
-        (1000, "auto", "tools only: without a sandbox, sudo would fail"),
+        (1000, "auto", "delete or overwrite: without a sandbox, sudo would fail"),
         (1000, "always", "tools and commands"),
     ],
 )

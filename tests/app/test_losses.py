@@ -15,7 +15,8 @@ from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Place
 from agent_cli.settings.schema import UndoSettings
-from agent_cli.undo import listener
+from agent_cli.system.launching import NamedFiles
+from agent_cli.undo import trial
 from agent_cli.undo.logs import Loss
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import BashParameters, bash_tool
@@ -216,12 +217,23 @@ def test_question_says_why_the_undo_would_not_cover_a_command(
     """By the setting, or because the machine cannot; nothing is said where the undo is off."""
     limits = UndoSettings(commands="auto", leave_out=("make *",))
 
-    assert unkept(limits, "make all") == "/undo does not cover it: undo.leave_out has make *"
-    monkeypatch.setattr(listener, "why_missing", lambda: "the kernel is older than 5.0")
-    assert (
-        unkept(limits, "ls") == "/undo does not cover commands here: the kernel is older than 5.0"
+    def named(command: str, why: str) -> NamedFiles | None:
+        unkept = {"big": "it is larger than undo.max_mb"} if "big" in command else {}
+        return NamedFiles(why=why, unkept=unkept) if command.startswith("rm") else None
+
+    def told(command: str, limits: UndoSettings = limits) -> str:
+        return unkept(limits, lambda: None, named, command)
+
+    assert told("make all") == "/undo does not cover it: undo.leave_out has make *"
+    old = "the kernel is older than 5.0"
+    monkeypatch.setattr(trial, "why_missing", lambda: old)
+    assert told("ls") == f"/undo does not cover it: {old}"
+    assert told("rm a") == f"/undo covers only the files that it names: {old}"
+    assert told("rm a big") == (
+        "/undo covers only the files that it names, but not big (it is larger than undo.max_mb):"
+        f" {old}"
     )
-    assert unkept(UndoSettings(commands="off"), "make all") == ""
+    assert told("make all", UndoSettings(commands="off")) == ""
 
 
 async def test_why_the_undo_would_not_cover_a_command_stands_in_its_question(

@@ -16,7 +16,7 @@ from agent_cli.contracts.events import PromptStarted, SessionOpened
 from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
-from agent_cli.system.launching import Watched
+from agent_cli.system.launching import NamedFiles, Watched
 from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli_tools import Workspace, command_run
@@ -39,6 +39,7 @@ class Session:
         self.ask_beyond: tuple[int, int] = (0, 0)
         self.takes_rights = False
         self.is_alone = False
+        self.named_before: Callable[[str], NamedFiles | None] = lambda _command: None
         self.again()
 
     def again(self) -> None:
@@ -53,6 +54,7 @@ class Session:
                 ask_beyond_files=self.ask_beyond[0],
                 ask_beyond_bytes=self.ask_beyond[1],
                 alone_since_ns=run_began_ns if self.is_alone else 0,
+                named=self.named_before(command),
             )
 
         def only_reads(command: str) -> bool:
@@ -644,7 +646,7 @@ async def test_limit_of_a_job_stands_still_while_its_question_does(
     jobs = many.workspace.shared.jobs
     looking = asyncio.create_task(jobs.look_after())
     await until((many.root / "done").exists)
-    await until(lambda: jobs.all[0].stopped_by == "limit")
+    await until(lambda: jobs.all[0].stopped_by == "limit" and not jobs.all[0].is_running)
     looking.cancel()
 
 

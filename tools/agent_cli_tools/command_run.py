@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -122,7 +123,8 @@ class CommandRun:
         confinement = await self._confinement()
         updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
         began_ns = file_time_ns()
-        command = await self._started(confinement or Confinement(), updates)
+        recorded = await self._recorded(confinement or Confinement())
+        command = await self._started(confinement or Confinement(), recorded, updates)
         command.decide = partial(self._workspace.decides, self._request.text)
         command.limits = self._limits
         began = time.monotonic()
@@ -173,7 +175,9 @@ class CommandRun:
         )
         return finished(self._output, ended)
 
-    async def _started(self, confinement: Confinement, updates: PacedUpdates) -> RunningCommand:
+    async def _started(
+        self, confinement: Confinement, recorded: Watched | None, updates: PacedUpdates
+    ) -> RunningCommand:
         began = time.monotonic()
         try:
             return await start_command(
@@ -182,7 +186,7 @@ class CommandRun:
                 confinement,
                 self._output,
                 updates.due,
-                watched=self._recorded(confinement),
+                watched=recorded,
             )
         except asyncio.CancelledError:
             updates.stop()
@@ -191,15 +195,20 @@ class CommandRun:
             # It was already printing, although its start was not confirmed yet.
             raise ToolError(stopped(self._output, time.monotonic() - began)) from None
 
-    def _recorded(self, confinement: Confinement) -> Watched | None:
-        """Return how to record what the command changes; None where that would hinder it."""
+    async def _recorded(self, confinement: Confinement) -> Watched | None:
+        """Return how to record what the command changes; None if that is not possible.
+
+        Where a watch would hinder it, what it names is kept.
+        """
         watched = self._watched
-        if watched is None or watched.takes_rights:
+        if watched is None or watched.takes_rights or watched.named:
             return watched
         restricts_itself = confinement.restriction is not None
-        if may_gain_rights(confinement.prefix, restricts_itself=restricts_itself):
-            return None
-        return watched
+        if not may_gain_rights(confinement.prefix, restricts_itself=restricts_itself):
+            return watched
+        named = self._workspace.shared.named_files
+        found = await asyncio.to_thread(named, self._request.text) if named else None
+        return replace(watched, named=found) if found else None
 
     def _job_to_end(self) -> Job | None:
         """Return the agent's running job that this command kills, if that is all it does.

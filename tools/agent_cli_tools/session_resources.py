@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent_cli.sandbox.own_folder import OwnFolder
-from agent_cli.system.launching import Launcher
+from agent_cli.system.launching import Launcher, NamedFiles
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.workspace_ports import CommandExports, CommandNetwork, LeftRunning
 
@@ -26,6 +26,8 @@ class SessionResources:
         command_variables: Returns additional environment variables for a command.
         exports: Variables that hooks set for commands.
         network: Opens the network by host to commands in bubblewrap; None: it stays closed.
+        named_files: Returns what a command names and may lose, where its calls cannot be stopped;
+            None for nothing. It blocks.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class SessionResources:
         self.launcher = Launcher()
         self.exports = CommandExports()
         self.network: CommandNetwork | None = None
+        self.named_files: Callable[[str], NamedFiles | None] | None = None
         self.command_variables: Callable[[], Mapping[str, str]] = dict
         self.spill_dir = spill_dir
         self._own_spill_dir: OwnFolder | None = None

@@ -21,6 +21,7 @@ from agent_cli.app.hooks.lifecycle import hook_problems
 from agent_cli.app.hooks.lines import overview
 from agent_cli.app.imports.readers import READERS
 from agent_cli.app.imports.writing import is_current
+from agent_cli.app.losses import why_unrecorded
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.providers import Providers, is_listed
 from agent_cli.app.startup import StartupContext
@@ -44,7 +45,6 @@ from agent_cli.system import paths
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import acting_files
-from agent_cli.undo.rights import may_gain_rights
 from agent_cli.undo.trial import why_unwatched
 
 _ENDPOINT_LIMIT_S = 20.0
@@ -84,17 +84,9 @@ def _undo(startup: StartupContext, sandbox: Report) -> Check:
     commands = startup.loaded.settings.undo.commands
     if commands == "off":
         return Check("undo", None, 'tools only: undo.commands is "off"')
-    program = [str(sandbox.program)] if sandbox.program else []
-    reason = why_unwatched()
-    restricts_itself = sandbox.state == "landlock"
-    if not (reason or commands == "always") and may_gain_rights(
-        program, restricts_itself=restricts_itself
-    ):
-        reason = (
-            "without a sandbox, sudo would fail in a command whose changes are recorded;"
-            ' undo.commands = "always" records them all the same'
-        )
-    return Check("undo", None, f"tools only: {reason}" if reason else "tools and commands")
+    reason = why_unwatched() or why_unrecorded(commands, sandbox)
+    only = "tools, and the files that commands name when they delete or overwrite: "
+    return Check("undo", None, f"{only}{reason}" if reason else "tools and commands")
 
 
 async def diagnosis(

@@ -5,7 +5,7 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -185,6 +185,17 @@ class Watch:
         from agent_cli.undo.logs import is_watched  # noqa: PLC0415 - with a command
 
         return self.log is not None and is_watched(self.log)
+
+    def unrecorded(self) -> Sequence[Path] | None:
+        """Return the known files about which the keeper said nothing; None if it recorded all."""
+        from agent_cli.undo.logs import is_of_names, read_log  # noqa: PLC0415 - with a command
+
+        if self.log is None or not self.is_recorded:
+            return tuple(self.seen)
+        if not is_of_names(self.log) or (log := read_log(self.log)) is None:
+            return None
+        named = {each.path for each in log.records}
+        return [path for path in self.seen if str(path) not in named]
 
 
 def seen_now(path: Path, digests: Digests) -> Seen:

@@ -11,6 +11,7 @@ session that writes it is open.
 import contextlib
 import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -149,9 +150,12 @@ class Journal:
         """Record a command whose changes are unknown."""
         self._record(_Line(run=run_id, ran=command))
 
-    def add_log(self, run_id: str, log: str, command: str) -> None:
-        """Record that a command begins, with the name of the log that its keeper may write."""
+    def new_log(self, run_id: str, command: str) -> Path:
+        """Record that a command begins; return the new folder for its keeper's log."""
+        log = secrets.token_hex(8)
+        folder = private_dir(self.log_folder(log))
         self._record(_Line(run=run_id, log=log, ran=command))
+        return folder
 
     def logs_of(self, run: RunChanges, *, since_s: float = 0.0) -> list[CommandLog]:
         """Return the logs of the commands of a run that changed something, in order.

@@ -1,7 +1,6 @@
 """Record every change to a file with its earlier content, and undo the changes of a run."""
 
 import asyncio
-import secrets
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -22,7 +21,6 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.options import UNDO_KEEP_DAYS
 from agent_cli.contracts.wording import one_line
 from agent_cli.sandbox.own_folder import OwnFolder
-from agent_cli.system.paths import private_dir
 from agent_cli_tools.snapshots.contents import (
     Digests,
     Seen,
@@ -160,9 +158,9 @@ class Snapshots:
             self._watches.append(watch)
         # In threads, as earlier commands may have made the files large.
         try:
-            await asyncio.shield(unstoppable(lambda: self._begin(watch, command)))
+            order = await asyncio.shield(unstoppable(lambda: self._begin(watch, command)))
             watch.has_run = True
-            yield self._order(watch, command) if command else None
+            yield order
         finally:
             await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
 
@@ -180,11 +178,11 @@ class Snapshots:
         """Return which session or command changed *path* last, or "" if none did; blocks."""
         from agent_cli_tools.snapshots.kept_versions import changed_by  # noqa: PLC0415 - rare
 
-        found: dict[str, str] = {}
         with suppress(OSError):
             id = self._session_id or ""
             found = changed_by({str(path)}, self._folder, session=id, with_own=True)
-        return found.get(str(path), "")
+            return found.get(str(path), "")
+        return ""
 
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
@@ -289,10 +287,8 @@ class Snapshots:
         if self._watched is None:
             return None
         with self._lock, noted("command not recorded", command):
-            journal, name = self._open(), secrets.token_hex(8)
-            folder = private_dir(journal.log_folder(name))
-            journal.add_log(self._run_id, name, one_line(command, _COMMAND_CHARS_MAX))
-            watch.log = folder
+            shown = one_line(command, _COMMAND_CHARS_MAX)
+            watch.log = self._open().new_log(self._run_id, shown)
         return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
 
     def _finish_undo(self) -> None:
@@ -319,8 +315,8 @@ class Snapshots:
             at_ns = time.time_ns()  # among the changes that commands' keepers record
             self._add(Change(path, before.digest, now.digest, before.mode, at_ns=at_ns))
 
-    def _begin(self, watch: Watch, command: str) -> None:
-        """Keep what all known files hold before a command."""
+    def _begin(self, watch: Watch, command: str) -> "Watched | None":
+        """Keep what all known files hold before a command; return how to record it."""
         with noted("contents not kept", command):
             with self._lock:
                 journal = self._open()
@@ -332,17 +328,19 @@ class Snapshots:
             with self._lock:
                 for path in paths:  # a tool may have changed it
                     watch.seen.setdefault(path, seen_now(path, self._digests))
+        return self._order(watch, command) if command else None
 
     def _end(self, watch: Watch, command: str) -> None:
         """Record a command that has ended, and its changes to known files."""
         with noted("command not noted", command):
-            for path in tuple(watch.seen) if watch.has_run and not watch.is_recorded else ():
+            unrecorded = watch.unrecorded() if watch.has_run else None
+            for path in unrecorded or ():
                 self._digests.of(path)  # while others need not wait for it
             with self._lock:
                 self._watches = [each for each in self._watches if each is not watch]
-                if watch.has_run and not watch.is_recorded:
-                    for path, before in watch.seen.items():
-                        self._catch_up(path, before, seen_now(path, self._digests))
+                if unrecorded is not None:
+                    for path in unrecorded:
+                        self._catch_up(path, watch.seen[path], seen_now(path, self._digests))
                     if command:
                         shown = one_line(command, _COMMAND_CHARS_MAX)
                         self._open().add_command(self._run_id, shown)
