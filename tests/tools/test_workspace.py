@@ -344,3 +344,22 @@ def test_variables_of_a_hook_in_the_sandbox_are_for_commands_in_the_sandbox_only
 
     assert exports.words(is_confined=True) == ["A=1", "B=2"]
     assert exports.words(is_confined=False) == ["A=1"]
+
+
+def test_agents_at_one_root_share_what_was_opened_and_those_at_another_do_not(
+    tmp_path: Path,
+) -> None:
+    """In a worktree the same path is another file."""
+    root, elsewhere, outside = tmp_path / "root", tmp_path / "worktree", tmp_path / "out"
+    for folder in (root, elsewhere, outside):
+        folder.mkdir()
+    workspace = Workspace(root)
+    beside, isolated = workspace.for_another_agent(), workspace.for_another_agent(elsewhere)
+
+    workspace.open_path(str(outside / "a.txt"))
+
+    assert beside.refusal(str(outside / "a.txt"), to_write=False) == ""
+    assert "is outside the workspace" in isolated.refusal(str(outside / "a.txt"), to_write=False)
+    assert beside.open_files is workspace.open_files is not isolated.open_files
+    assert beside.seen is not workspace.seen
+    assert beside.shared is isolated.shared is workspace.shared

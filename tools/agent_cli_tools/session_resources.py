@@ -1,4 +1,4 @@
-"""Resources that the workspaces of a session's agents share, and that end together."""
+"""What the workspaces of a session's agents share: all of them, and those at one root."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,24 @@ from typing import BinaryIO
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.launching import Launcher, NamedFiles
 from agent_cli_tools.jobs import Jobs
-from agent_cli_tools.workspace_ports import CommandExports, CommandNetwork, LeftRunning
+from agent_cli_tools.open_files import OpenFiles
+from agent_cli_tools.workspace_ports import CommandExports, CommandNetwork, Keeper, LeftRunning
+
+
+class RootResources:
+    """What the workspaces of several agents at one root share, because they have the same files.
+
+    Attributes:
+        keeper: Notified of every write to a file, and of commands.
+        opened: Paths outside that the user let the tools use.
+        open_files: The files that an editor has open.
+    """
+
+    def __init__(self, keeper: Keeper | None = None) -> None:
+        """Share *keeper*; nothing is opened yet."""
+        self.keeper = keeper
+        self.opened: set[Path] = set()
+        self.open_files = OpenFiles()
 
 
 class SessionResources:

@@ -14,10 +14,9 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.protected import why_protected
 from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system.launching import Watched
-from agent_cli_tools.open_files import OpenFiles
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
-from agent_cli_tools.session_resources import SessionResources
+from agent_cli_tools.session_resources import RootResources, SessionResources
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
 from agent_cli_tools.workspace_ports import Keeper
@@ -36,6 +35,7 @@ class Workspace:
         root: The base of relative paths and working directory of commands.
         shared: What the workspaces of a session share; closed with this one.
         keeper: Notified of every write to a file, and of commands.
+        at_root: What workspaces at this root share, *keeper* included; None begins that anew.
         jobs_end_with_run: Whether the agent here has only one run, with which its jobs end.
 
     Attributes:
@@ -50,13 +50,14 @@ class Workspace:
         *,
         shared: SessionResources | None = None,
         keeper: Keeper | None = None,
+        at_root: RootResources | None = None,
         jobs_end_with_run: bool = False,
     ) -> None:
         self.shared = shared or SessionResources()
         self.root = Path(os.path.realpath(root.expanduser()))
-        self._opened: set[Path] = set()
-        self._keeper = keeper
-        self.seen, self.open_files = SeenFiles(), OpenFiles()
+        self._at_root = at_root or RootResources(keeper)
+        self.open_files, self._keeper = self._at_root.open_files, self._at_root.keeper
+        self.seen = SeenFiles()
         self.jobs_end_with_run = jobs_end_with_run
         self.has_started: Callable[[str], bool] = lambda _call_id: True
         self.wrote: Callable[[Path], None] = lambda _path: None
@@ -129,20 +130,17 @@ class Workspace:
 
     def open_path(self, path: str) -> None:
         """Let the tools use the real *path*, although it is outside."""
-        self._opened.add(Path(path))
+        self._at_root.opened.add(Path(path))
 
     def for_another_agent(self, root: Path | None = None) -> "Workspace":
         """Return this workspace, or one at *root*, for a subagent, which has seen no files yet.
 
-        Both share the session's resources. At the same root they also share what the user opened,
-        the recorder of changes and the editor's files.
+        Both share the session's resources, and at the same root that root's.
         """
-        other = Workspace(root or self.root, shared=self.shared, jobs_end_with_run=True)
-        other.has_started, other.wrote = self.has_started, self.wrote
-        if root is None:  # the same files
-            other._opened, other._keeper = self._opened, self._keeper
-            other.open_files = self.open_files
-        return other
+        at_root = self._at_root if root is None else None
+        return Workspace(
+            root or self.root, shared=self.shared, at_root=at_root, jobs_end_with_run=True
+        )
 
     def open_dir(self, folder: Path) -> None:
         """Let the tools use a further directory like the workspace; those of subagents too."""
@@ -232,7 +230,7 @@ class Workspace:
         return any(real.is_relative_to(directory) for directory in dirs)
 
     def _is_opened(self, real: Path) -> bool:
-        return any(real.is_relative_to(path) for path in self._opened)
+        return any(real.is_relative_to(path) for path in self._at_root.opened)
 
     def _refuse_protected(self, given: str, real: Path) -> None:
         for directory in self._dirs:
