@@ -16,10 +16,10 @@ from agent_cli.contracts.dialogs import (
     PlanRefused,
     UserQuestion,
 )
+from agent_cli.contracts.messages import new_id
 from agent_cli.contracts.servers import FormField, SamplingRequest
 from agent_cli.contracts.timeline import Json, text_of
 from agent_cli.contracts.wording import one_line
-from agent_cli.core.recorded_calls import new_id
 from agent_cli.terminal.sanitize import reveal
 
 _OWN: Final = "own_"

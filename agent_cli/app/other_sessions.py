@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.messages import new_id
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.recorded_calls import new_id
 from agent_cli.foreign_sessions.files import (
     ForeignSession,
     described,

@@ -1,5 +1,6 @@
 """Messages of the Agent API: a view of the timeline, never a second record."""
 
+import secrets
 import time
 from collections.abc import Sequence
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
@@ -48,6 +49,11 @@ def typed_in(content: tuple[Block, ...]) -> str:
 def is_cut_off(stop_reason: str) -> bool:
     """Return whether a reply with this stop reason may end in the middle of a tool call."""
     return stop_reason in _CUT_OFF
+
+
+def new_id() -> str:
+    """Return an id that is unique in practice: 12 hexadecimal digits."""
+    return secrets.token_hex(6)
 
 
 def now_ms() -> int:

@@ -18,6 +18,7 @@ from agent_cli.contracts.messages import (
     Message,
     ToolResultMessage,
     UserMessage,
+    new_id,
 )
 from agent_cli.contracts.provider import Model, Reply
 from agent_cli.contracts.timeline import (
@@ -48,7 +49,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core import projection
 from agent_cli.core.incoming import check_content, checked_incoming
-from agent_cli.core.recorded_calls import Record, new_id
+from agent_cli.core.recorded_calls import Record
 from agent_cli.system.logger import logger
 
 _log = logger(__name__)

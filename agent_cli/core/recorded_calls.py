@@ -3,7 +3,6 @@
 It knows the position and time of an entry, not its meaning.
 """
 
-import secrets
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
@@ -24,11 +23,6 @@ _NEXT_STATES: dict[PromptState, frozenset[PromptState]] = {
     "waiting_for_approval": frozenset({"running"}),
     "completed": frozenset(),
 }
-
-
-def new_id() -> str:
-    """Return an id that is unique in practice: 12 hexadecimal digits."""
-    return secrets.token_hex(6)
 
 
 def _ignore(_event: object) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from agent_cli.contracts.authors import PROGRAM, USER
+from agent_cli.contracts.messages import new_id
 from agent_cli.contracts.timeline import (
     Block,
     CompactionOutput,
@@ -24,7 +25,6 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_block,
 )
-from agent_cli.core.recorded_calls import new_id
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_object
 

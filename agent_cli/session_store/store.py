@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import SessionError, SessionNotFound
-from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.messages import new_id, now_ms
 from agent_cli.contracts.timeline import Output
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.recorded_calls import new_id
 from agent_cli.session_store.codec import Codec, JsonObject
 from agent_cli.session_store.history import (
     History,
