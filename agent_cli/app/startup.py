@@ -15,7 +15,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
-from agent_cli.settings.sources import CLAUDE_FILES, Override
+from agent_cli.settings.sources import CLAUDE_FILES, Override, WrittenHooks
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path
@@ -149,9 +149,35 @@ def start(
         )
     found = (*_plain_http(startup.environment), *(_first_start() if may_ask else ()))
     startup = startup._replace(notices=(*notices, *startup.loaded.notices, *found))
-    from agent_cli.app.added_plugins import with_plugins  # noqa: PLC0415 - it imports this module
+    return _with_plugins(startup)
 
-    return with_plugins(startup)
+
+def _with_plugins(startup: StartupContext) -> StartupContext:
+    """Return *startup* with the added plugins, and a notice for each that cannot be used."""
+    own_settings = startup.loaded.settings.plugins
+    if not own_settings.enabled or not paths.plugins_file().is_file():
+        return startup
+    from agent_cli.added_plugins.store import PluginStore  # noqa: PLC0415 - most have none
+
+    found, problems = PluginStore().load()
+    used = tuple(each for each in found if each.name not in own_settings.disabled)
+    hooks = [
+        WrittenHooks(
+            event,
+            group,
+            f"plugin {plugin.name}",
+            root=str(plugin.root),
+            variables=tuple(plugin.variables.items()),
+        )
+        for plugin in used
+        for event, group in plugin.used_hooks()
+    ]
+    loaded = startup.loaded
+    return startup._replace(
+        plugins=used,
+        loaded=loaded._replace(hooks=(*loaded.hooks, *hooks)),
+        notices=(*startup.notices, *problems),
+    )
 
 
 def _plain_http(environment: Environment) -> tuple[str, ...]:
