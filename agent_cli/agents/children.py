@@ -121,11 +121,11 @@ class Children:
         catalogue: AgentCatalogue,
         build: Callable[[Assignment], AbstractAsyncContextManager[Worker]],
         *,
-        places: CapacityLimiter,
+        slots: CapacityLimiter,
         publish: EventSink,
         conversation: Callable[[], Conversation],
         depth: int = 1,
-        place: object = None,
+        slot: object = None,
         begin: Begin | None = None,
         listing: Callable[[Assignment], AbstractContextManager[object]] = nullcontext,
     ) -> None:
@@ -134,21 +134,21 @@ class Children:
         Args:
             catalogue: The available agents.
             build: Builds an agent; the context manager cleans up after it.
-            places: The limit of the whole tree.
+            slots: The limit of the whole tree.
             publish: Receives the agents' events, as `AgentEvent`.
             conversation: Returns the conversation of the parent agent.
             depth: The depth of these agents in the tree.
-            place: The holder of the parent agent's place; the main agent needs none.
+            slot: The holder of the parent agent's slot; the main agent needs none.
             begin: Starts an agent in the background; None if that is not allowed.
-            listing: Entered while an agent waits for a place or works.
+            listing: Entered while an agent waits for a slot or works.
         """
         self.catalogue = catalogue
         self._build = build
-        self._places = places
+        self._slots = slots
         self._publish = publish
         self._conversation = conversation
         self._depth = depth
-        self._place = place
+        self._slot = slot
         self._begin = begin
         self._listing = listing
         self._waiting = 0
@@ -209,8 +209,8 @@ class Children:
             with self._listing(assignment):
                 async with AsyncExitStack() as stack:
                     async with assignment.stop.scope():
-                        await self._places.take(assignment)
-                        stack.callback(self._places.give, assignment)
+                        await self._slots.take(assignment)
+                        stack.callback(self._slots.give, assignment)
                         worker = await stack.enter_async_context(self._build(assignment))
                     return await self._done(assignment, worker, tell)
         except Aborted:
@@ -218,18 +218,18 @@ class Children:
 
     @asynccontextmanager
     async def _parent_waits(self) -> AsyncGenerator[None]:
-        """Release the parent agent's place while it waits for its own agents."""
+        """Release the parent agent's slot while it waits for its own agents."""
         self._waiting += 1
-        if self._place:
-            self._places.give(self._place)
+        if self._slot:
+            self._slots.give(self._slot)
         try:
             yield
         finally:
             self._waiting -= 1
             task = asyncio.current_task()
             is_ending = task is not None and task.cancelling()
-            if self._place and not self._waiting and not is_ending:
-                await self._places.take(self._place)
+            if self._slot and not self._waiting and not is_ending:
+                await self._slots.take(self._slot)
 
     async def _done(self, assignment: Assignment, worker: Worker, tell: Tell) -> ToolResult:
         agent = worker.agent

@@ -67,18 +67,18 @@ class App:
         self._bench = bench = Workbench(startup, one_shot=one_shot)
         self.agent = bench.agent
         self.sessions = bench.sessions
-        self.permissions = bench.place.permissions
+        self.permissions = bench.session.permissions
         self.hooks = bench.hooks
         self.remote_answers = bench.hooks.answers
         self.jobs = bench.jobs
         self.goals: GoalsPort = bench.goal
         self.receipts = bench.receipts.to_json
         self.agents = bench.agents.list
-        self.launcher = bench.place.workspace.shared.launcher
-        self.file_changes = bench.place.file_changes
-        self.directories = bench.place.directories
+        self.launcher = bench.session.workspace.shared.launcher
+        self.file_changes = bench.session.file_changes
+        self.directories = bench.session.directories
         self.output_styles = bench.output_styles
-        self.note_attached = bench.place.workspace.seen.all_of
+        self.note_attached = bench.session.workspace.seen.all_of
         self.why_kept_back = parts.why_kept_back(startup)
         self.context_parts = bench.context.parts
         self.context_tokens = bench.context.tokens
@@ -195,7 +195,7 @@ class App:
 
     def use_documents(self, documents: "Documents") -> None:
         """Read and write files of the workspace through an editor from now on."""
-        self._bench.place.workspace.open_files.documents = documents
+        self._bench.session.workspace.open_files.documents = documents
 
     def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         """Make runs that the body starts part of the trace that W3C *headers* name, if any."""
@@ -261,7 +261,7 @@ class App:
         is_off = self._startup.loaded.settings.undo.commands == "off"
         tools, servers = self._bench.own_tools(), self.servers.states()
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
-        report, why = self._bench.place.sandbox.report, "" if is_off else why_never_watched()
+        report, why = self._bench.session.sandbox.report, "" if is_off else why_never_watched()
         return [head, *overview_lines(tools, servers, report, why)]
 
     @property
@@ -283,7 +283,7 @@ class App:
     @property
     def undecided_files(self) -> Sequence[Path]:
         """The files that appeared beside commands and await a person's decision."""
-        return self._bench.place.sandbox.undecided_files
+        return self._bench.session.sandbox.undecided_files
 
     def require_answer(self, schema: "Mapping[str, Json]") -> None:
         """Have the model's answers fit *schema* where its server can hold them to it."""
@@ -297,7 +297,7 @@ class App:
     @property
     def refused_hosts(self) -> Sequence[str]:
         """The hosts that commands could not reach, because nobody could be asked."""
-        return [*hosts.refused] if (hosts := self._bench.place.hosts) else []
+        return [*hosts.refused] if (hosts := self._bench.session.hosts) else []
 
     @property
     def judged(self) -> Sequence[tuple[str, str]]:
@@ -307,7 +307,7 @@ class App:
     @property
     def contacts(self) -> Mapping[str, str]:
         """The hosts that commands asked for, and why each was refused; "" if it was reached."""
-        return hosts.contacts if (hosts := self._bench.place.hosts) else {}
+        return hosts.contacts if (hosts := self._bench.session.hosts) else {}
 
     def answer_calls(self, calls: "CallDialogs") -> None:
         """Let *calls* decide about calls of agents; nobody answers other questions."""
@@ -323,7 +323,7 @@ class App:
 
     def badges(self) -> Sequence[str]:
         """Return words for the status line: the permission mode, sandbox, MCP servers, jobs."""
-        words = [report.word] if (report := self._bench.place.sandbox.report) else []
+        words = [report.word] if (report := self._bench.session.sandbox.report) else []
         goal = [self._bench.goal.badge] if self._bench.goal.badge else []
         servers, jobs = self._bench.servers.badges(), self.jobs.badges()
         return [self.permissions.mode, *words, *goal, *servers, *jobs]

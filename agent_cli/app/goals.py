@@ -34,7 +34,7 @@ class SessionGoal:
 
     def __init__(
         self,
-        place: SessionWorkspace,
+        session_workspace: SessionWorkspace,
         conversation: Callable[[], Conversation],
         *,
         has_jobs: Callable[[], bool],
@@ -43,7 +43,7 @@ class SessionGoal:
         one_shot: bool,
     ) -> None:
         """Pursue nothing yet; see `Pursuit` for the arguments."""
-        self._place = place
+        self._session_workspace = session_workspace
         self._conversation = conversation
         self._has_jobs = has_jobs
         self._cost_of_agents = cost_of_agents
@@ -104,7 +104,7 @@ class SessionGoal:
         )
 
     async def _tree(self) -> str:
-        return await _tree(self._place)
+        return await _tree(self._session_workspace)
 
     async def _run_check(self, command: str, limit_s: float) -> "CheckRun":
         """Run *command* in the sandbox, as the tool does.
@@ -114,7 +114,9 @@ class SessionGoal:
         """
         from agent_cli.contracts.goals import CheckRun  # noqa: PLC0415 - with a goal
 
-        tool = next((tool for tool in self._place.tools if tool.name == COMMAND_TOOL), None)
+        tool = next(
+            (tool for tool in self._session_workspace.tools if tool.name == COMMAND_TOOL), None
+        )
         if tool is None:
             raise AgentCliError(f"the goal's check needs the tool {COMMAND_TOOL}, which is off")
         params = check_input(tool, {"command": command, "timeout": limit_s})
@@ -135,10 +137,13 @@ class SessionReceipts:
     """Receipts of the checks among the model's commands, each with the state of its files."""
 
     def __init__(
-        self, place: SessionWorkspace, conversation: Callable[[], Conversation], publish: EventSink
+        self,
+        session_workspace: SessionWorkspace,
+        conversation: Callable[[], Conversation],
+        publish: EventSink,
     ) -> None:
         """Know the checks of the conversation only; *publish* receives a notice after a run."""
-        self._place = place
+        self._session_workspace = session_workspace
         self._conversation = conversation
         self._publish = publish
 
@@ -148,7 +153,7 @@ class SessionReceipts:
             return result
         from agent_cli.policies.receipts import with_receipt  # noqa: PLC0415 - with a command
 
-        return await with_receipt(call, result, partial(_tree, self._place))
+        return await with_receipt(call, result, partial(_tree, self._session_workspace))
 
     async def to_json(self) -> Sequence[dict[str, Json]]:
         """Return what a script reads of the last receipts."""
@@ -161,7 +166,7 @@ class SessionReceipts:
         from agent_cli.policies.receipts import receipts  # noqa: PLC0415 - with a command
 
         found = receipts(prompts, "")
-        return receipts(prompts, await _tree(self._place)) if found else ()
+        return receipts(prompts, await _tree(self._session_workspace)) if found else ()
 
     async def follow_ups(self) -> Sequence[UserMessage]:
         """Tell the user at the end of a run that changed files; the model is told nothing."""
@@ -175,8 +180,8 @@ class SessionReceipts:
         return ()
 
 
-async def _tree(place: SessionWorkspace, since_ns: int | None = None) -> str:
-    root = place.workspace.root
+async def _tree(session_workspace: SessionWorkspace, since_ns: int | None = None) -> str:
+    root = session_workspace.workspace.root
     return await in_background(lambda: tree_state(root, since_ns=since_ns))
 
 

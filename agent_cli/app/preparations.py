@@ -61,12 +61,14 @@ class Preparations:
         log: A listener that logs events; it holds them back until the logs are loaded.
     """
 
-    def __init__(self, place: SessionWorkspace, *, one_shot: bool) -> None:
+    def __init__(self, session_workspace: SessionWorkspace, *, one_shot: bool) -> None:
         """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
         self.log = EventLog()
-        self._sandbox = place.sandbox
-        self._launcher = place.workspace.shared.launcher
-        self._tell_left = partial(tell_left_worktrees, place.workspace.root, place.warn)
+        self._sandbox = session_workspace.sandbox
+        self._launcher = session_workspace.workspace.shared.launcher
+        self._tell_left = partial(
+            tell_left_worktrees, session_workspace.workspace.root, session_workspace.warn
+        )
         self._one_shot = one_shot
         self._imports = EarlyImports()
         self._while_waiting: asyncio.TimerHandle | None = None

@@ -81,8 +81,8 @@ class Workbench:
         self.announce = Announcements(lambda event: self.agent.publish(event))
         warn = self.announce.warn
         self.telemetry = SessionTelemetry(startup, warn)
-        self.person = ModelsPerson(lambda: self.place.permissions)
-        self.place = SessionWorkspace(
+        self.person = ModelsPerson(lambda: self.session.permissions)
+        self.session = SessionWorkspace(
             startup,
             warn,
             command_variables=self.telemetry.command_variables,
@@ -90,7 +90,7 @@ class Workbench:
             one_shot=one_shot,
             person=self.person,
         )
-        self._preparations = Preparations(self.place, one_shot=one_shot)
+        self._preparations = Preparations(self.session, one_shot=one_shot)
         self._prefix_watches: WeakSet[PrefixWatch] = WeakSet()
         self.calls = ModelCalls(
             startup,
@@ -101,14 +101,16 @@ class Workbench:
             of_agents=lambda prompt: self.sessions.cost_of_agents(prompt),
             publish=self.announce,
         )
-        rules, place = self.place.permissions, parts.place(startup)
+        rules, place = self.session.permissions, parts.place(startup)
         self.judge = SessionJudge(self.calls, rules, place, lambda: self.agent.conversation)
         self.answer_format = AnswerFormat(self.calls.ledger.stream)
         self._watch_cache()
         self._kept_warm = kept_warm(self, startup, one_shot=one_shot)
-        self.jobs = JobHost(self.place.workspace, self.announce, lambda: self.agent)
+        self.jobs = JobHost(self.session.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
-        self.receipts = SessionReceipts(self.place, lambda: self.agent.conversation, self.announce)
+        self.receipts = SessionReceipts(
+            self.session, lambda: self.agent.conversation, self.announce
+        )
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(
             startup, warn=warn, one_shot=one_shot, person=self.person, tell_hooks=self.tell_hooks
@@ -121,7 +123,7 @@ class Workbench:
         self.agent = Agent(self.telemetry.around_calls(config))
         self.person.steer = self.agent.steer
         self.context = self._new_context(startup)
-        on_copy = self.place.file_changes.copy
+        on_copy = self.session.file_changes.copy
         self.sessions = Sessions(startup, self.agent, self.announce, on_copy=on_copy)
         self._subscribe_listeners()
 
@@ -130,7 +132,7 @@ class Workbench:
             self._preparations.log,
             self.calls.ledger.listen,
             self.goal.listen,
-            self.place.file_changes,
+            self.session.file_changes,
             self.servers.note_run,
             self.hooks.listen,
         ):
@@ -173,31 +175,31 @@ class Workbench:
             watch.forget_tool(tool)
 
     def _config(self, compaction: Compaction) -> LoopConfig:
-        startup, place = self._startup, self.place
+        startup, session = self._startup, self.session
         config = config_of(
             AgentParts(
                 role="session",
                 startup=startup,
                 options=replace(parts.run_options(startup), model=self.calls.named()),
-                tools=(*place.tools, *self.agents.tools()),
-                workspace=place.workspace,
-                sandbox=place.sandbox,
+                tools=(*session.tools, *self.agents.tools()),
+                workspace=session.workspace,
+                sandbox=session.sandbox,
                 path_order=self.agents.path_order,
-                directories=place.directories,
+                directories=session.directories,
                 style=self.output_styles,
                 plugins=self._plugins,
                 agents=self.agents,
                 servers=self.servers,
-                is_planning=lambda: place.permissions.mode == "plan",
-                undone=place.file_changes.tell_model,
+                is_planning=lambda: session.permissions.mode == "plan",
+                undone=session.file_changes.tell_model,
                 jobs=self.jobs.own_jobs,
                 ledger=self.calls.ledger,
                 compaction=compaction,
                 prefix_watch=self.prefix,
                 fallback=self.fallback,
                 authorize=self.judge.around(
-                    place.permissions,
-                    mode=lambda: place.permissions.mode,
+                    session.permissions,
+                    mode=lambda: session.permissions.mode,
                     agent=lambda: self.agent.conversation,
                 ),
                 goal=self.goal,
@@ -240,7 +242,7 @@ class Workbench:
 
     def _new_goal(self, *, one_shot: bool) -> SessionGoal:
         return SessionGoal(
-            self.place,
+            self.session,
             lambda: self.agent.conversation,
             has_jobs=lambda: any(job.is_running for job in self.jobs.own_jobs.started()),
             cost_of_agents=lambda: self.sessions.cost_of_all_agents(),
@@ -256,7 +258,7 @@ class Workbench:
             check_budget=self.calls.ledger.check,
             agent=lambda: self.agent,
             sessions=lambda: self.sessions,
-            directories=lambda: self.place.directories.all,
+            directories=lambda: self.session.directories.all,
             publish=self.announce,
             hooks=lambda: self.hooks.server_questions(),
         )
@@ -275,14 +277,14 @@ class Workbench:
             self.announce,
             self.telemetry.command_variables,
             self._hooked_tools,
-            self.place.sandbox,
+            self.session.sandbox,
             lambda: self.model.id,
-            self.place.workspace.shared.exports,
+            self.session.workspace.shared.exports,
             self.jobs.wake,
             self._hook_services,
-            self.place.file_changes.running,
+            self.session.file_changes.running,
         )
-        return SessionHooks(self._startup, self.place.permissions, host, one_shot=one_shot)
+        return SessionHooks(self._startup, self.session.permissions, host, one_shot=one_shot)
 
     def _hook_services(self) -> "HookServices":
         from agent_cli.app.hooks.services import SessionHookServices  # noqa: PLC0415 - with hooks
@@ -290,7 +292,7 @@ class Workbench:
         return SessionHookServices(
             self.calls,
             self.servers,
-            self.place.permissions,
+            self.session.permissions,
             agent=lambda: self.agent,
             tools=self.own_tools,
         )
@@ -301,7 +303,7 @@ class Workbench:
             await stack.enter_async_context(self.telemetry)
             await self.sessions.begin()
             stack.callback(self.sessions.close)
-            stack.callback(self.place.close)
+            stack.callback(self.session.close)
             stack.push_async_callback(self.calls.aclose)
             await stack.enter_async_context(self.servers)
             await stack.enter_async_context(self._plugins)
@@ -337,7 +339,7 @@ class Workbench:
     def own_tools(self) -> Sequence[Tool]:
         """Return the tools of this program and its plugins, without tools of MCP servers."""
         agents, plugins = self.agents.tools(), self._plugins.tools()
-        return (*self.place.tools, *agents, *plugins, *self.jobs.own_jobs.tools())
+        return (*self.session.tools, *agents, *plugins, *self.jobs.own_jobs.tools())
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""

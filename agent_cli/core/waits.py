@@ -2,16 +2,16 @@
 
 | | | held by |
 |---|---|---|
-| 1 | a place among the running agents | an agent, but not while its own agents work |
+| 1 | a slot of the tree for an agent | an agent, but not while its own agents work |
 | 2 | earlier calls of the same reply that use the same files | a call, until it has ended |
-| 3 | a slot of the reply (`concurrency`) | a call that runs or waits for 4 |
+| 3 | a slot of the reply for a call (`concurrency`) | a call that runs or waits for 4 |
 | 4 | calls of other agents that use the same files | a call, until it has ended |
 | 5 | a reservation of the cost limit; a model, a process, a person | a running call or agent |
 
 **Whoever holds something waits only for things further down.** So no circle can form: in any set of
 waiting holders, the one furthest down waits for work that is running. A call that waits for agents
 (`Tool.takes_slot` is False) holds nothing from 2 to 4; the agents that it waits for have
-places, slots and files of their own.
+slots and files of their own.
 
 A running command may ask a person about a host or a deletion. Such a question waits for the open
 ones, first of its kind and then of any kind, and takes nothing else meanwhile.
@@ -35,8 +35,8 @@ from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.records import dataclass, field
 
 CALL_LIMIT_S: Final = 3_600.0
-PLACE_LIMIT_S: Final = 12 * 3_600.0
-"""Longer: an agent that has asked the user keeps its place until there is an answer."""
+AGENT_SLOT_LIMIT_S: Final = 12 * 3_600.0
+"""Longer: an agent that has asked the user keeps its slot until there is an answer."""
 
 
 class WaitedTooLong(ToolError):
@@ -113,15 +113,15 @@ class InOrder:
 
 
 class CapacityLimiter:
-    """A limited number of places, given in the order in which they were asked for."""
+    """A limited number of slots, given in the order in which they were asked for."""
 
     def __init__(self, most: int, awaited: str, *, limit_s: float = CALL_LIMIT_S) -> None:
-        """Have *most* free places.
+        """Have *most* free slots.
 
         Args:
-            most: The number of places.
-            awaited: A place in words, for `WaitedTooLong`.
-            limit_s: Seconds to wait while no place changes hands.
+            most: The number of slots.
+            awaited: A slot in words, for `WaitedTooLong`.
+            limit_s: Seconds to wait while no slot changes hands.
         """
         self._most = most
         self._awaited = awaited
@@ -131,10 +131,10 @@ class CapacityLimiter:
         self._moves = 0
 
     async def take(self, holder: object) -> None:
-        """Wait for a free place and take it for *holder*, whose `str` names it.
+        """Wait for a free slot and take it for *holder*, whose `str` names it.
 
         Raises:
-            WaitedTooLong: No place has changed hands within the limit.
+            WaitedTooLong: No slot has changed hands within the limit.
         """
         if len(self._held) < self._most:
             self._held.append(holder)
@@ -147,11 +147,11 @@ class CapacityLimiter:
             if mine in self._queue:
                 self._queue.remove(mine)
             else:
-                self.give(holder)  # it got the place in the moment in which it gave up
+                self.give(holder)  # it got the slot in the moment in which it gave up
             raise
 
     def give(self, holder: object) -> None:
-        """Release the place of *holder*, if it has one."""
+        """Release the slot of *holder*, if it has one."""
         if holder not in self._held:
             return
         self._held.remove(holder)
@@ -163,18 +163,18 @@ class CapacityLimiter:
 
     @asynccontextmanager
     async def held(self, holder: object) -> AsyncGenerator[None]:
-        """Run the body with a place; see `take`."""
+        """Run the body with a slot; see `take`."""
         await self.take(holder)
         try:
             yield
         finally:
             self.give(holder)
 
-    async def _given(self, place: asyncio.Future[None]) -> None:
-        while not place.done():
+    async def _given(self, slot: asyncio.Future[None]) -> None:
+        while not slot.done():
             moves = self._moves
-            await asyncio.wait({place}, timeout=self._limit_s)
-            if not place.done() and moves == self._moves:
+            await asyncio.wait({slot}, timeout=self._limit_s)
+            if not slot.done() and moves == self._moves:
                 raise WaitedTooLong(self._awaited, sorted(map(str, self._held)), self._limit_s)
 
 

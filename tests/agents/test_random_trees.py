@@ -209,7 +209,7 @@ class Tree:
         self.agents: list[Agent] = []
         self.dice = dice
         self._catalogue = AgentCatalogue(warn=lambda _text: None)
-        self._places = CapacityLimiter(3, "a place")
+        self._slots = CapacityLimiter(3, "a slot")
         self.ledger = Ledger(
             provider.stream,
             lambda: self.root.conversation,
@@ -229,15 +229,15 @@ class Tree:
             result = await decided(self.root, self.dice)
         return result
 
-    def _agent(self, ledger: Ledger, depth: int, place: Assignment | None) -> Agent:
+    def _agent(self, ledger: Ledger, depth: int, slot: Assignment | None) -> Agent:
         children = Children(
             self._catalogue,
             lambda assignment: self._built(assignment, ledger),
-            places=self._places,
+            slots=self._slots,
             publish=lambda event: agent.publish(event),
             conversation=lambda: agent.conversation,
             depth=depth,
-            place=place,
+            slot=slot,
         )
         tools: list[Tool] = [tool("sample", self._sampling(ledger, lambda: agent))]
         if depth <= DEPTH_MAX:
@@ -255,10 +255,10 @@ class Tree:
                 max_rounds=6,
                 authorize_tool=_asks_about_risky,
             ),
-            conversation=None if place else self._conversation,
+            conversation=None if slot else self._conversation,
         )
         if self._keep:
-            self._keep(agent, place)
+            self._keep(agent, slot)
         agent.subscribe(ledger.listen)
         self.conversations.append(agent.conversation)
         self.agents.append(agent)

@@ -1,6 +1,6 @@
 """Random replies in trees of agents: no call waits for ever, whatever stands beside it.
 
-The agents, their executors, files, slots, places and the questions about hosts are the real ones;
+The agents, their executors, files, slots and the questions about hosts are the real ones;
 the model is a function, and the person answers one question after the other.
 """
 
@@ -93,7 +93,7 @@ class Tree:
     def __init__(self, seed: int) -> None:
         self._dice = dice = random.Random(seed)
         self._most = dice.randint(1, 4)
-        self._places = CapacityLimiter(self._most, "a place")
+        self._slots = CapacityLimiter(self._most, "a slot")
         self._order = InOrder()
         self._concurrency = dice.randint(1, 8)
         self._person = OnePerson(dice)
@@ -110,15 +110,15 @@ class Tree:
         assert not self._running
         assert not self._faults
 
-    def _agent(self, depth: int, place: Assignment | None) -> Agent:
+    def _agent(self, depth: int, slot: Assignment | None) -> Agent:
         children = Children(
             AgentCatalogue(warn=lambda _text: None),
             self._built,
-            places=self._places,
+            slots=self._slots,
             publish=lambda _event: None,
             conversation=lambda: agent.conversation,
             depth=depth + 1,
-            place=place,
+            slot=slot,
         )
         slots = object()
         reader = replace(tool("read", self._used(slots, writes=False)), reads=_paths)

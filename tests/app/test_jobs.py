@@ -111,7 +111,7 @@ async def test_job_that_has_just_ended_is_not_reported_as_running(
             app.agent.subscribe(heard.append)
             await app.agent.prompt("go")
             (app.workspace / "go").touch()
-            [job] = app._bench.place.workspace.shared.jobs.running
+            [job] = app._bench.session.workspace.shared.jobs.running
             await until(job.work.has_ended)
 
     assert not [each for each in heard if isinstance(each, Notice) and "running" in each.text]

@@ -1,4 +1,4 @@
-"""The waits of calls: for files, in call order, and for places."""
+"""The waits of calls: for files, in call order, and for slots."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -55,13 +55,13 @@ async def test_wait_for_a_file_ends_and_names_the_call_that_has_it() -> None:
 
 
 async def test_wait_for_a_place_ends_and_names_those_who_have_one() -> None:
-    places = CapacityLimiter(1, "a slot", limit_s=0.01)
-    await places.take("bash (t1)")
+    slots = CapacityLimiter(1, "a slot", limit_s=0.01)
+    await slots.take("bash (t1)")
 
     with pytest.raises(WaitedTooLong, match=r"waited 0\.01 s for a slot, held by bash \(t1\)\."):
-        await places.take("bash (t2)")
-    places.give("bash (t1)")
-    async with places.held("bash (t3)"):
+        await slots.take("bash (t2)")
+    slots.give("bash (t1)")
+    async with slots.held("bash (t3)"):
         pass
 
 
@@ -84,19 +84,19 @@ async def test_call_that_waits_for_a_slot_too_long_reads_who_holds_it(
 
 
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    """One that gave up before, or in the very moment it got its place, leaves it to the next."""
-    places, got = CapacityLimiter(1, "a place"), list[str]()
+    """One that gave up before, or in the very moment it got its slot, leaves it to the next."""
+    slots, got = CapacityLimiter(1, "a slot"), list[str]()
 
     async def work(name: str) -> None:
-        async with places.held(name):
+        async with slots.held(name):
             got.append(name)
 
-    await places.take("first")
+    await slots.take("first")
     tasks = {name: asyncio.create_task(work(name)) for name in "abcd"}
     await asyncio.sleep(0)
     tasks["a"].cancel()
     await asyncio.sleep(0)
-    places.give("first")
+    slots.give("first")
     tasks["b"].cancel()
     await asyncio.wait(tasks.values())
 

@@ -22,7 +22,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
-from agent_cli.core.waits import PLACE_LIMIT_S, CapacityLimiter, InOrder
+from agent_cli.core.waits import AGENT_SLOT_LIMIT_S, CapacityLimiter, InOrder
 from agent_cli.mcp_client.names import is_of_server
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
@@ -42,8 +42,8 @@ class _Rank:
     Attributes:
         allows: Returns whether it may use the tool of that name.
         depth: The depth of its children.
-        place: The holder of its place among the running agents; the session's agent needs none.
-        where: Returns its place; its children share that unless they are isolated.
+        slot: The holder of its slot among the running agents; the session's agent needs none.
+        where: Returns its workspace; its children share that unless they are isolated.
     """
 
     agent: Callable[[], Agent]
@@ -51,7 +51,7 @@ class _Rank:
     where: Callable[[], "AgentWorkspace"]
     allows: Callable[[str], bool] = lambda _name: True
     depth: int = 1
-    place: object = None
+    slot: object = None
 
 
 class AgentTree:
@@ -75,8 +75,8 @@ class AgentTree:
         self._bench = bench
         self._startup = startup
         self._settings = startup.loaded.settings.agents
-        self._places = CapacityLimiter(
-            self._settings.max_parallel, "a place among the agents", limit_s=PLACE_LIMIT_S
+        self._slots = CapacityLimiter(
+            self._settings.max_parallel, "a slot among the agents", limit_s=AGENT_SLOT_LIMIT_S
         )
         self._catalogue = catalogue(startup, bench.announce.warn)
         self._of_plugins = of_plugins
@@ -108,11 +108,11 @@ class AgentTree:
         children = Children(
             self._catalogue,
             lambda assignment: self._built(assignment, rank),
-            places=self._places,
+            slots=self._slots,
             publish=lambda event: rank.agent().publish(event),
             conversation=lambda: rank.agent().conversation,
             depth=rank.depth,
-            place=rank.place,
+            slot=rank.slot,
             begin=self._bench.jobs.start_agent if rank.depth == 1 else None,
             listing=self.list.working,
         )
@@ -123,7 +123,7 @@ class AgentTree:
     def _place_of_session(self) -> "AgentWorkspace":
         from agent_cli.app.agents.workspaces import AgentWorkspace  # noqa: PLC0415 - with the first agent
 
-        return AgentWorkspace.of_session(self._bench.place)
+        return AgentWorkspace.of_session(self._bench.session)
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
@@ -136,25 +136,27 @@ class AgentTree:
         above = parent.where()
         async with AsyncExitStack() as stack:
             mode = definition.mode
-            place = await above.isolated(mode) if assignment.is_isolated else above.shared(mode)
-            stack.push_async_callback(place.leave)
-            directories = stack.enter_context(place.directories())
+            agent_workspace = (
+                await above.isolated(mode) if assignment.is_isolated else above.shared(mode)
+            )
+            stack.push_async_callback(agent_workspace.leave)
+            directories = stack.enter_context(agent_workspace.directories())
             rank = _Rank(
                 lambda: agent,
                 ledger,
-                lambda: place,
+                lambda: agent_workspace,
                 lambda name: parent.allows(name) and _allows(definition, name),
                 assignment.depth + 1,
                 assignment,
             )
-            jobs = AgentJobs(place.workspace, bench.announce, lambda: agent)
+            jobs = AgentJobs(agent_workspace.workspace, bench.announce, lambda: agent)
             own_servers = self._servers(definition, rank)
             self.list.uses(assignment, own_servers.states)
             servers = await stack.enter_async_context(own_servers)
             config = bench.hooks.around_calls(
                 self._config(assignment, parent, rank, directories, jobs, servers),
-                parts.place(place.startup),
-                lambda: place.working(agent, definition.name),
+                parts.place(agent_workspace.startup),
+                lambda: agent_workspace.working(agent, definition.name),
             )
             agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())
             closing = bench.sessions.keep_agent(
@@ -166,11 +168,13 @@ class AgentTree:
             stack.callback(closing)
             stack.push_async_callback(jobs.end)
             agent.subscribe(ledger.listen)
-            if contexts := await bench.hooks.agent_starts(place.working(agent, definition.name)):
+            if contexts := await bench.hooks.agent_starts(
+                agent_workspace.working(agent, definition.name)
+            ):
                 prompt = "\n\n".join((agent.state.system_prompt, *contexts))
                 agent.set_system_prompt(prompt)
             stack.enter_context(self.list.following(assignment, agent))
-            yield AgentWorker(bench, assignment, agent, jobs, place, servers)
+            yield AgentWorker(bench, assignment, agent, jobs, agent_workspace, servers)
 
     def _with_servers(self) -> Sequence[AgentDefinition]:
         """Return the definitions whose agents start MCP servers."""
@@ -181,7 +185,7 @@ class AgentTree:
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> "AgentServers":
         from agent_cli.app.agents.servers import AgentServers  # noqa: PLC0415 - with the first agent
 
-        directories, root = self._bench.place.directories, rank.where().workspace.root
+        directories, root = self._bench.session.directories, rank.where().workspace.root
         return AgentServers(
             self._startup,
             definition,
@@ -199,25 +203,26 @@ class AgentTree:
         jobs: AgentJobs,
         servers: "AgentServers",
     ) -> LoopConfig:
-        place = rank.where()
-        workspace, definition = place.workspace, assignment.definition
+        agent_workspace = rank.where()
+        workspace, definition = agent_workspace.workspace, assignment.definition
         startup, bench = self._startup, self._bench
-        own = (*parts.tools(startup, workspace, place.sandbox), *self._tools_of(rank))
+        own = (*parts.tools(startup, workspace, agent_workspace.sandbox), *self._tools_of(rank))
         options = parts.run_options(startup)
         model = front_matter.model_name(assignment.model)
-        prompt = (definition.prompt, *skill_texts(startup, definition.skills), place.note)
+        prompt = (definition.prompt, *skill_texts(startup, definition.skills), agent_workspace.note)
         instructions = agent_plugins(startup, bench.announce.warn, bench.tell_hooks)
         cache = bench.new_cache_watch(rank.ledger.stream)
         prefix = bench.new_prefix_watch(cache)
         fallback = bench.new_fallback(cache, prefix)
-        around = bench.hooks.around_compaction(lambda: place.working(rank.agent(), definition.name))
-
+        around = bench.hooks.around_compaction(
+            lambda: agent_workspace.working(rank.agent(), definition.name)
+        )
         tools = [tool for tool in own if rank.allows(tool.name)]
         self._check_tools(definition, tools)
         return config_of(
             AgentParts(
                 role="subagent",
-                startup=place.startup,
+                startup=agent_workspace.startup,
                 options=replace(
                     options,
                     system_prompt="\n\n".join(filter(None, prompt)),
@@ -227,22 +232,22 @@ class AgentTree:
                 ),
                 tools=tools,
                 workspace=workspace,
-                sandbox=place.sandbox,
+                sandbox=agent_workspace.sandbox,
                 path_order=self.path_order,
                 directories=directories,
                 plugins=instructions if definition.has_instructions else None,
                 servers=servers,
                 # One that always plans has that in its prompt.
-                is_planning=lambda: place.mode == "plan" and definition.mode != "plan",
-                undone=bench.place.file_changes.teller(),
+                is_planning=lambda: agent_workspace.mode == "plan" and definition.mode != "plan",
+                undone=bench.session.file_changes.teller(),
                 jobs=jobs,
                 ledger=rank.ledger,
                 compaction=parts.compaction(startup, fallback.beside(rank.ledger.stream), around),
                 prefix_watch=prefix,
                 fallback=fallback,
                 authorize=bench.judge.around(
-                    place.authorize,
-                    mode=lambda: place.mode,
+                    agent_workspace.authorize,
+                    mode=lambda: agent_workspace.mode,
                     agent=lambda: rank.agent().conversation,
                 ),
                 follow_ups=jobs.follow_ups,

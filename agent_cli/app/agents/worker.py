@@ -30,15 +30,15 @@ class AgentWorker:
         assignment: Assignment,
         agent: Agent,
         jobs: AgentJobs,
-        place: AgentWorkspace,
+        agent_workspace: AgentWorkspace,
         servers: AgentServers,
     ) -> None:
-        """Do nothing yet; *jobs*, *place* and *servers* belong to the agent."""
+        """Do nothing yet; *jobs*, *agent_workspace* and *servers* belong to the agent."""
         self.agent = agent
         self._bench = bench
         self._assignment = assignment
         self._jobs = jobs
-        self._place = place
+        self._agent_workspace = agent_workspace
         self._servers = servers
         self._sent_back = 0
         self._refusals = 0
@@ -66,13 +66,17 @@ class AgentWorker:
         if self._sent_back == SENT_BACK_MAX:
             return ""
         again, self._sent_back = self._sent_back > 0, self._sent_back + 1
-        working = self._place.working(self.agent, self._assignment.definition.name)
+        working = self._agent_workspace.working(self.agent, self._assignment.definition.name)
         why = await self._bench.hooks.agent_ends(
             working, text, again=again, conversation=self.agent.conversation
         )
         return f"[A SubagentStop hook of the user's does not let you end yet: {why}]" if why else ""
 
     async def end(self) -> str:
-        """End the agent's jobs and close its place; return more text for the model."""
-        reports = self._servers.problems(), await self._jobs.end(), await self._place.close()
+        """End the agent's jobs and close its workspace; return more text for the model."""
+        reports = (
+            self._servers.problems(),
+            await self._jobs.end(),
+            await self._agent_workspace.close(),
+        )
         return "\n".join(filter(None, reports))

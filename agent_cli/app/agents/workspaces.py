@@ -58,7 +58,7 @@ class AgentWorkspace:
 
     Attributes:
         session: The workspace of the session's agent.
-        startup: The session's startup, with the workspace of this place.
+        startup: The session's startup, with this workspace.
         own_mode: The permission mode of its agent; the session's applies as well.
         worktree: None in the session's workspace.
         mark: Tells other programs that its worktree is in use.
@@ -78,12 +78,18 @@ class AgentWorkspace:
     ending: asyncio.Future[str] | None = None
 
     @classmethod
-    def of_session(cls, place: SessionWorkspace) -> "AgentWorkspace":
+    def of_session(cls, session_workspace: SessionWorkspace) -> "AgentWorkspace":
         """Return the workspace of the session's agent."""
-        return cls(place, place.startup, place.workspace, place.sandbox, place.permissions)
+        return cls(
+            session_workspace,
+            session_workspace.startup,
+            session_workspace.workspace,
+            session_workspace.sandbox,
+            session_workspace.permissions,
+        )
 
     def shared(self, mode: Mode | None) -> "AgentWorkspace":
-        """Return this place for another agent of *mode* at most, which must not close it."""
+        """Return this workspace for another agent of *mode* at most, which must not close it."""
         return AgentWorkspace(
             self.session,
             self.startup,
@@ -95,7 +101,7 @@ class AgentWorkspace:
         )
 
     async def isolated(self, mode: Mode | None) -> "AgentWorkspace":
-        """Return a place for an agent of *mode* at most, in a new git worktree; `close` it.
+        """Return a workspace for an agent of *mode* at most, in a new git worktree; `close` it.
 
         Raises:
             ToolError: The worktree cannot be made; says why.
@@ -171,7 +177,7 @@ class AgentWorkspace:
             self.is_owned = not self.ending.done()
 
     async def leave(self) -> None:
-        """Close the place, unless it is closed, and tell the user how to merge changes."""
+        """Close the workspace, unless it is closed, and tell the user how to merge changes."""
         if report := await self.close():
             self.session.warn(report)
 
