@@ -145,7 +145,8 @@ class CommandHosts:
             )
         is_lasting = self._access.permissions().about_host(host, port) is None
         question = _question(self._command, service, hosts, port, is_lasting=is_lasting)
-        answer = await person.choose(question, "The command")
+        lasting = (*_SCOPES, _GROUP)
+        answer = await person.choose(question, "The command", lasting=lasting)
         refusal = ""
         if answer == _GROUP:
             refusal = self._allow((f"network({GROUP})",), "project")

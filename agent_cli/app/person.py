@@ -1,13 +1,16 @@
 """The user at the terminal, as the model's tools reach them."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import (
+    Picked,
     PlanApproved,
+    PlanRefused,
     Rejected,
 )
 from agent_cli.contracts.errors import Aborted, ToolError
@@ -31,11 +34,15 @@ if TYPE_CHECKING:
         CallDialogs,
         Decision,
         ModelDialogs,
+        PlanDecision,
     )
 
+T = TypeVar("T")
 _SHOWN_PATHS_MAX: Final = 10
 _SEND, _WAIT = "Send it", "Not now"
 _KEEP, _UNDO = "Keep", "Undo"
+# From elsewhere a plan is approved for the stricter mode alone.
+_ACCEPT, _REFUSE = "Yes, and ask before each change", "No"
 _NOBODY: Final = (
     "Nobody can answer in this run. Choose the most sensible reading, say which, and go on."
 )
@@ -46,12 +53,23 @@ _APPROVED: Final = "The user approved the plan."
 _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with the work."
 
 
+class Elsewhere(Protocol):
+    """Port to the answers that a person gives somewhere else; see `app.remote_questions`."""
+
+    async def first(
+        self, dialog: Callable[[], Awaitable[T]], who: str, text: str, labels: Sequence[str]
+    ) -> T | Picked:
+        """Return what *dialog* does, or what was picked of *labels* before that."""
+        ...
+
+
 class ModelsPerson:
     """Passes the model's questions to the user; without dialogs no one can answer.
 
     Attributes:
         dialogs: The front end's dialogs, set once its screen is up.
         calls: The front end's dialogs about calls of agents, set at the same time.
+        elsewhere: Offers the questions to the user's hooks, if one of them passes answers on.
         steer: Sends the model the user's words with its next request.
         refused_commands: Commands that were not allowed to go on, because nobody could be asked.
     """
@@ -61,6 +79,7 @@ class ModelsPerson:
         self.dialogs: ModelDialogs | None = None
         self.calls: CallDialogs | None = None
         self.steer: Callable[[str], None] | None = None
+        self.elsewhere: Elsewhere | None = None
         self._undecided: dict[Path, None] = {}
         self.refused_commands: list[str] = []
         self._permissions = permissions
@@ -73,24 +92,43 @@ class ModelsPerson:
         """
         if self.dialogs is None or not self.dialogs.can_ask:
             raise ToolError(_NOBODY)
-        answers = await self.dialogs.ask(questions)
+        answers = await self._asked(partial(self.dialogs.ask, questions), questions, "The model")
         if answers is None:
             raise ToolError(CLOSED)
         return answers
+
+    async def _asked(
+        self,
+        dialog: Callable[[], Awaitable[Sequence[str] | None]],
+        questions: Sequence[Question],
+        who: str,
+        lasting: Sequence[str] = (),
+    ) -> Sequence[str] | None:
+        """Return what *dialog* does, or the answer from elsewhere to a single question."""
+        [question, *more] = questions
+        if self.elsewhere is None or more or question.multi_select:
+            return await dialog()
+        labels = [each.label for each in question.options if each.label not in lasting]
+        answers = await self.elsewhere.first(dialog, who, question.question, labels)
+        return [answers] if isinstance(answers, Picked) else answers
 
     @property
     def can_ask(self) -> bool:
         """Whether a person is there to answer questions."""
         return self.dialogs is not None and self.dialogs.can_ask
 
-    async def choose(self, question: Question, who: str, *, steers: bool = False) -> str | None:
+    async def choose(
+        self, question: Question, who: str, *, steers: bool = False, lasting: Sequence[str] = ()
+    ) -> str | None:
         """Return the answer to a *question* of *who*; None without one.
 
-        With *steers* words that are none of its options go to the model, too.
+        With *steers* words that are none of its options go to the model, too. Options that are
+        *lasting* store a rule, and are for the terminal alone.
         """
         if self.dialogs is None or not self.dialogs.can_ask:
             return None
-        answers = await self.dialogs.ask([question], who=who)
+        dialog = partial(self.dialogs.ask, [question], who=who)
+        answers = await self._asked(dialog, [question], who, lasting)
         if answers is None:
             return None
         if steers and self.steer and answers[0] not in [each.label for each in question.options]:
@@ -155,12 +193,22 @@ class ModelsPerson:
             raise ToolError(_NO_PLAN_MODE)
         if self.dialogs is None or not self.dialogs.can_ask:
             raise ToolError(_NOBODY_DECIDES)
-        decision = await self.dialogs.decide_plan(plan)
+        decision = await self._decided(plan)
         if not isinstance(decision, PlanApproved):
             raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
         self._permissions().mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"{_APPROVED}{edited if decision.plan != plan else ''}"
+
+    async def _decided(self, plan: str) -> "PlanDecision":
+        assert self.dialogs
+        dialog = partial(self.dialogs.decide_plan, plan)
+        if self.elsewhere is None:
+            return await dialog()
+        found = await self.elsewhere.first(dialog, "The model", plan, (_ACCEPT, _REFUSE))
+        if isinstance(found, Picked):
+            return PlanApproved(plan, "ask") if found == _ACCEPT else PlanRefused()
+        return found
 
 
 def _about_reread(reread: Reread) -> Question:

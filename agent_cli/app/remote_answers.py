@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from agent_cli.app.remote_questions import RemoteQuestions, Telling
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.dialogs import Approved, Rejected
 from agent_cli.contracts.errors import AgentCliError
@@ -30,12 +31,18 @@ class RemoteAnswers:
     Attributes:
         parks: Whether this run leaves its questions waiting.
         is_awaited: Whether the front end takes answers while it asks.
+        questions: Those in words.
     """
 
     def __init__(
-        self, startup: StartupContext, session_id: Callable[[], str], permissions: PermissionsPort
+        self,
+        startup: StartupContext,
+        session_id: Callable[[], str],
+        permissions: PermissionsPort,
+        hooks: Telling,
     ) -> None:
         """Sign nothing yet; without a session nothing can be answered later."""
+        self.questions = RemoteQuestions(self, hooks)
         self._startup = startup
         self._session_id = session_id
         self._permissions = permissions
@@ -50,39 +57,74 @@ class RemoteAnswers:
             return {}
         if call.is_question or not self._session_id():
             return {}
+        answers = self._signed(self._open(call), ("allow", "deny"))
+        if not answers:
+            return {}
+        tokens, expires = answers
+        is_danger = self._permissions.asked_about(call).is_danger
+        return {"answers": {**tokens, "expires_at": expires}, "is_danger": is_danger}
+
+    def signed_options(
+        self, question_id: str, asked: Json, labels: Sequence[str]
+    ) -> Mapping[str, Json]:
+        """Return the field with a token for each of *labels*; none if nothing can be signed."""
+        if not self._session_id():
+            return {}
+        answers = self._signed(self._question(question_id, asked), labels)
+        if not answers:
+            return {}
+        tokens, expires = answers
+        return {"answers": {"options": tokens, "expires_at": expires}}
+
+    def _signed(
+        self, asked: Callable[[], OpenCall], verdicts: Sequence[str]
+    ) -> tuple[dict[str, Json], str] | None:
+        """Return a token for each of *verdicts*, and when they expire; None if that fails."""
         try:
-            asked = self._open(call)
-            allow, deny = self._key.sign(asked, "allow"), self._key.sign(asked, "deny")
-            until = datetime.fromtimestamp(self._key.read(allow).expires_at_s, UTC)
+            call = asked()
+            tokens = {verdict: self._key.sign(call, verdict) for verdict in verdicts}
+            until = datetime.fromtimestamp(self._key.read(tokens[verdicts[0]]).expires_at_s, UTC)
         except (AgentCliError, OSError) as error:
             _log.warning("no answers signed", reason=str(error))
-            return {}
-        is_danger = self._permissions.asked_about(call).is_danger
-        expires = until.isoformat().replace("+00:00", "Z")
-        answers: Json = {"allow": allow, "deny": deny, "expires_at": expires}
-        return {"answers": answers, "is_danger": is_danger}
+            return None
+        return {**tokens}, until.isoformat().replace("+00:00", "Z")
 
     def take(self, calls: Sequence[ToolCall]) -> "tuple[str, Decision] | None":
         """Return the id of one of *calls* that was answered from elsewhere, and the decision."""
         for call in calls:
-            claimed = self._box.claim(self._session_id(), call.id)
-            if claimed is None:
-                continue
-            file, token = claimed
-            try:
-                answer = self._key.read(token)
-                answer.require_about(self._open(call))
-            except AgentCliError as error:
-                self._box.close(file, str(error))
-                continue
-            self._box.close(file)
-            allowed = answer.verdict == "allow"
-            return call.id, Approved() if allowed else Rejected(UNWANTED)
+            if verdict := self._taken(self._open(call), call.id):
+                return call.id, Approved() if verdict == "allow" else Rejected(UNWANTED)
         return None
 
-    def _open(self, call: ToolCall) -> OpenCall:
-        terms = terms_of(self._startup)
-        return OpenCall(self._session_id(), call.id, call.name, call.input, terms)
+    def take_option(self, question_id: str, asked: Json) -> str | None:
+        """Return the label that was answered to a question in words, if any."""
+        return self._taken(self._question(question_id, asked), question_id)
+
+    def _taken(self, asked: Callable[[], OpenCall], id: str) -> str | None:
+        claimed = self._box.claim(self._session_id(), id)
+        if claimed is None:
+            return None
+        file, token = claimed
+        try:
+            answer = self._key.read(token)
+            answer.require_about(asked())
+        except AgentCliError as error:
+            self._box.close(file, str(error))
+            return None
+        self._box.close(file)
+        return answer.verdict
+
+    # What identifies the terms is read from files, so it is looked at as late as possible.
+
+    def _open(self, call: ToolCall) -> Callable[[], OpenCall]:
+        return lambda: OpenCall(
+            self._session_id(), call.id, call.name, call.input, terms_of(self._startup)
+        )
+
+    def _question(self, question_id: str, asked: Json) -> Callable[[], OpenCall]:
+        return lambda: OpenCall(
+            self._session_id(), question_id, "question", asked, terms_of(self._startup)
+        )
 
 
 def terms_of(startup: StartupContext) -> str:

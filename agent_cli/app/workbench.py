@@ -118,6 +118,7 @@ class Workbench:
         self.output_styles = output_styles(startup, warn)
         self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
         self.hooks = self._new_hooks(one_shot=one_shot)
+        self.person.elsewhere = self.hooks.answers.questions if self.hooks.answers else None
         self.compaction = parts.compaction(startup, self.ask_beside, self.hooks.around_compaction())
         config = self.hooks.around(self._config(self.compaction), parts.place(startup))
         self.agent = Agent(self.telemetry.around_calls(config))

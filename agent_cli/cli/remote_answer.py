@@ -66,6 +66,8 @@ class RemoteAnswer:
     @property
     def sentence(self) -> str:
         """The decision in words."""
+        if self._answer.is_about_question:
+            return f"the answer is {self._answer.verdict}"
         said = "allowed" if self._answer.verdict == "allow" else "declined"
         return f"{self.call_id} is {said}"
 
@@ -78,12 +80,14 @@ class RemoteAnswer:
         box = AnswerBox(paths.answers_dir())
         self._require_undecided()
         if not self._is_open():
+            self._require_on_disk()
             return False
         posted, until_s = box.post(self._answer, self._token), time.monotonic() + _TAKEN_WITHIN_S
         while (said := box.result(posted)) is None:
             is_late = time.monotonic() > until_s
             if (is_late or not self._is_open()) and box.withdraw(posted):
                 self._require_undecided()
+                self._require_on_disk()
                 if not is_late:
                     return False
                 raise UsageError(
@@ -92,6 +96,7 @@ class RemoteAnswer:
                 )
             if time.monotonic() > until_s + _TAKEN_WITHIN_S or not self._is_open():
                 self._require_undecided()  # the program claimed it, and ended before it decided
+                self._require_on_disk()
                 return False
             time.sleep(_LOOK_S)
         if said:
@@ -139,7 +144,15 @@ class RemoteAnswer:
             raise UsageError(
                 f"session {self.session_id}, whose question this answers, does not exist any more"
             ) from None
-        self._undecided(Conversation(history.prompts, id=self.session_id))
+        if not self._answer.is_about_question:
+            self._undecided(Conversation(history.prompts, id=self.session_id))
+
+    def _require_on_disk(self) -> None:
+        if self._answer.is_about_question:
+            raise UsageError(
+                "the question does not wait for an answer any more: it was answered, or the program"
+                " that asked it has ended"
+            )
 
     def _undecided(self, conversation: Conversation) -> ToolOutput:
         try:

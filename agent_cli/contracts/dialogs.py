@@ -1,7 +1,7 @@
 """Questions from MCP servers and the model to the user, and the ports that answer them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
@@ -154,6 +154,16 @@ class Rejected:
 
 
 Decision: TypeAlias = Approved | Rejected
+
+
+QUESTION_ID: Final = "question "
+"""The begin of the id of a question in words, which is open in one program only."""
+
+
+class Picked(str):
+    """The label that a person picked elsewhere, of the answers to a question in words."""
+
+    __slots__ = ()
 
 
 class RemoteAnswersPort(Protocol):

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from agent_cli.contracts.dialogs import QUESTION_ID
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.paths import private_dir
@@ -58,15 +59,23 @@ def digest(of: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignedAnswer:
-    """What a valid token says."""
+    """What a valid token says.
+
+    `verdict` is a `Verdict` about a call, and the picked label of a question in words.
+    """
 
     session_id: str
     call_id: str
-    verdict: Verdict
+    verdict: str
     issued_at_s: int
     expires_at_s: int
     content: str
     terms: str
+
+    @property
+    def is_about_question(self) -> bool:
+        """Whether it answers a question in words, which is nowhere on the disk."""
+        return self.call_id.startswith(QUESTION_ID)
 
     def require_about(self, call: OpenCall) -> None:
         """Check that *call* is the one that was asked about, as it was.
@@ -75,6 +84,8 @@ class SignedAnswer:
             UsageError: It, the permission rules or the trust of its workspace have changed.
         """
         by_hand = f"agent-cli sessions approve {self.session_id} {self.call_id} decides"
+        if self.is_about_question:
+            by_hand = "answer at the terminal"
         if self.content != call.content:
             raise UsageError(f"{call.name} changed after this answer was made: {by_hand}")
         if self.terms != call.terms:
@@ -91,7 +102,7 @@ class AnswerKey:
         """Read nothing yet; the file *path* is for its user alone."""
         self._path = path
 
-    def sign(self, call: OpenCall, verdict: Verdict, *, now_s: float | None = None) -> str:
+    def sign(self, call: OpenCall, verdict: str, *, now_s: float | None = None) -> str:
         """Return the token that answers *call* with *verdict*.
 
         Raises:

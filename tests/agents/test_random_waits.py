@@ -66,7 +66,9 @@ class OnePerson(ModelsPerson):
     def can_ask(self) -> bool:
         return True
 
-    async def choose(self, question: Question, who: str, *, steers: bool = False) -> str | None:
+    async def choose(
+        self, question: Question, who: str, *, steers: bool = False, lasting: Sequence[str] = ()
+    ) -> str | None:
         async with self._turn:
             self.questions += 1
             for _ in range(self._dice.randint(0, 3)):

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.app.host_access import CommandHosts, HostAccess
 from agent_cli.app.person import ModelsPerson
-from agent_cli.contracts.dialogs import UserQuestion
+from agent_cli.contracts.dialogs import Picked, UserQuestion
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
@@ -118,6 +118,30 @@ async def test_answer_holds_as_far_as_it_says(
     assert [*first, second] == ([f"the user refused {host}"] * 2 if is_refused else ["", ""])
     assert it.stored == stored
     assert len(it.dialogs.asked) == 1 + asks_again
+
+
+@dataclass
+class Elsewhere:
+    """Stands for `RemoteQuestions`: somebody far away picks *label* at once."""
+
+    label: str
+    offered: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
+
+    async def first(self, dialog: object, who: str, text: str, labels: Sequence[str]) -> Picked:
+        self.offered.append(labels)
+        return Picked(self.label)
+
+
+async def test_no_rule_is_stored_from_elsewhere() -> None:
+    """Threat 27: a token decides about one command."""
+    it = session("Always")
+    assert it.access.person
+    it.access.person.elsewhere = far = Elsewhere("Once")
+
+    found = await it.command().decide(OTHER, 443)
+
+    assert (found, it.stored, it.dialogs.asked) == ("", [], [])
+    assert far.offered == [["Once", "No"]]
 
 
 async def test_refusal_holds_for_the_command_and_may_have_words() -> None:

@@ -23,6 +23,17 @@ from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "made.txt", "content": "by the tool\n"}, id="toolu_write")
 OTHER = tool_use("write", {"path": "other.txt", "content": "too\n"}, id="toolu_other")
+QUESTION = tool_use(
+    "ask_user",
+    {
+        "questions": [
+            {
+                "question": "Which database?",
+                "options": [{"label": "SQLite"}, {"label": "Postgres"}],
+            }
+        ]
+    },
+)
 UNWANTED = "The user does not want this call to run"
 
 
@@ -38,7 +49,7 @@ def define(file: Path, extra: str) -> None:
     user_settings_file().parent.mkdir(parents=True, exist_ok=True)
     user_settings_file().write_text(
         "[[hooks.Notification]]\n"
-        'matcher = "permission_prompt"\n'
+        'matcher = "permission_prompt|elicitation_dialog"\n'
         f'hooks = [{{ type = "command", {extra}sandbox = false, command = \'cat >> {file}; echo'
         f" >> {file}' }}]\n"
     )
@@ -53,7 +64,7 @@ def tokens(file: Path, call: str = "toolu_write") -> dict[str, str]:
     """Return the answers to the question about *call*, once the hook was told."""
 
     def told() -> list[dict[str, str]]:
-        return [note["answers"] for note in notes(file) if note["tool_use_id"] == call]
+        return [note["answers"] for note in notes(file) if note.get("tool_use_id") == call]
 
     wait_until(told, "the notification")
     return told()[0]
@@ -410,6 +421,83 @@ def test_one_of_several_calls_is_answered_from_elsewhere_the_rest_here(
     assert run.code == 0, run.stderr
     assert Path("made.txt").exists()
     assert not Path("other.txt").exists()
+
+
+def options(file: Path) -> tuple[str, dict[str, str]]:
+    """Return the question in words of which the hook was told, and the token of each answer."""
+
+    def told() -> list[Any]:
+        return [note for note in notes(file) if "options" in note.get("answers", {})]
+
+    wait_until(told, "the notification")
+    [note] = told()
+    return note["question"], note["answers"]["options"]
+
+
+def test_question_of_the_model_is_answered_from_elsewhere_once(told: Path) -> None:
+    """It is in no file: a second answer, also one that was signed, finds no question."""
+    with (
+        serve_in_thread(reply(QUESTION), reply("Thanks."), reply(WRITE), reply("x")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("1 SQLite")
+        question, signed = options(told)
+        terminal.send("or rath")
+        terminal.until("or rath")
+        run = agent_cli("answer", signed["Postgres"], api=api)
+        terminal.until("answered from elsewhere: Postgres")
+        terminal.until("Thanks.")
+        terminal.until("you> or rath")
+        said = str(api.requests[1].body["messages"][-1])
+        again = agent_cli("answer", signed["SQLite"], api=api)
+    gone = agent_cli("answer", signed["SQLite"], api=api)
+
+    assert (question, run.code) == ("Which database?", 0), run.stderr
+    assert "the answer is Postgres: the open session goes on" in run.stderr
+    assert "Which database?\\n→ Postgres" in said
+    for late in (again, gone):
+        assert "the question does not wait for an answer any more" in refusal(late)
+    assert list(answers_dir().iterdir()) == []
+
+
+def test_plan_is_approved_from_elsewhere_for_the_mode_that_asks(told: Path) -> None:
+    plan = tool_use("present_plan", {"plan": "1. Write note.txt"})
+    with (
+        serve_in_thread(reply(plan), reply("I write.", WRITE), reply("Made.")) as api,
+        in_terminal(api, "--permission-mode", "plan") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("go ahead?")
+        question, signed = options(told)
+        run = agent_cli("answer", signed["Yes, and ask before each change"], api=api)
+        terminal.until("allow?")
+        write = agent_cli("answer", tokens(told)["allow"], api=api)
+        terminal.until("Made.")
+
+    assert (question, [*signed]) == ("1. Write note.txt", ["Yes, and ask before each change", "No"])
+    assert (run.code, write.code) == (0, 0), run.stderr
+    assert Path("made.txt").exists()
+
+
+def test_answer_at_the_terminal_takes_the_token_back(told: Path) -> None:
+    with (
+        serve_in_thread(reply(QUESTION), reply("Thanks.")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("1 SQLite")
+        _, signed = options(told)
+        terminal.until_silent()
+        terminal.send("\r")
+        terminal.until("Thanks.")
+        run = agent_cli("answer", signed["Postgres"], api=api)
+
+    assert "the question does not wait for an answer any more" in refusal(run)
+    assert "SQLite" in str(api.requests[1].body["messages"][-1])
 
 
 def test_answer_after_esc_is_refused(told: Path) -> None:

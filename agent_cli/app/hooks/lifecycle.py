@@ -132,7 +132,9 @@ class SessionHooks:
         if any(hook.answers for hook in hooks):
             from agent_cli.app.remote_answers import RemoteAnswers  # noqa: PLC0415 - rare
 
-            self.answers = RemoteAnswers(startup, self._payloads.session_id, self._permissions)
+            self.answers = RemoteAnswers(
+                startup, self._payloads.session_id, self._permissions, self._asking
+            )
         self._lifecycle = Lifecycle(
             self._asking,
             end_reason="other" if self._one_shot else "prompt_input_exit",
