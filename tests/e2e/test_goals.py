@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, agent_cli, environment, said_by_user, started
-from tests.messages_api import ReceivedRequest, Reply, reply, serve_in_thread, tool_use
+from tests.e2e.program import (
+    AGENT_CLI,
+    agent_cli,
+    environment,
+    in_terminal,
+    said_by_user,
+    started,
+)
+from tests.messages_api import Gate, ReceivedRequest, Reply, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
@@ -82,6 +89,81 @@ def test_killed_goal_goes_on_after_a_resume_with_the_rounds_it_had(phase: str) -
     assert run.code == 0, run.stderr
     assert run.result["check"]["state"] == "met"
     assert run.result["check"]["rounds"] == rounds
+
+
+@pytest.mark.parametrize("phase", ["reply", "command"])
+def test_goal_killed_before_its_check_goes_on_after_a_resume(phase: str) -> None:
+    """While the model answers, and while its command runs: the round that had failed counts."""
+    gate = Gate()
+    runs_on = tool_use("bash", {"command": "touch begun; sleep 615"})
+    steps = {"reply": reply("Half an ans", gate=gate, hold_at=2), "command": reply(runs_on)}
+    with serve_in_thread(reply("Done."), steps[phase], reply(write("c")), reply("Now.")) as api:
+        arguments = ("-p", "x", "--permission-mode", "yolo", "--output-format", "json")
+        with started(*arguments, "--require-check", "test -e c", api=api) as process:
+            is_there = gate.reached.is_set if phase == "reply" else Path("begun").exists
+            wait_until(is_there)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        gate.open()
+        run = agent_cli("-p", "go on", "-c", *AUTO_EDIT, api=api)
+
+    assert run.code == 0, run.stderr
+    assert run.result["check"]["state"] == "met"
+    assert run.result["check"]["rounds"] == 1
+
+
+def test_nothing_is_checked_while_a_job_runs() -> None:
+    """Without a person the model is told to wait for it; the round counts."""
+    job = {"command": "until test -e go; do sleep 0.05; done; touch built", "background": True}
+    waits = tool_use("job_output", {"id": 1, "wait": 20})
+    steps = [tool_use("bash", job), "Done.", tool_use("bash", {"command": "touch go"}), waits]
+    with serve_in_thread(*map(reply, steps), reply("Now.")) as api:
+        run = agent_cli(
+            *("-p", "x", "--permission-mode", "yolo", "--output-format", "json"),
+            *("--require-check", "echo >> ran; test -e built"),
+            api=api,
+        )
+        said = said_by_user(api.requests[2].body)
+
+    assert run.code == 0, run.stderr
+    assert Path("ran").read_text() == "\n"
+    assert run.result["check"]["rounds"] == 1
+    assert "background commands still run" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [("--rounds 2", "rounds"), ("--time 1s", "time of 1 s is used")],
+)
+def test_goal_ends_with_its_budget(limit: str, reason: str) -> None:
+    """Each round fails otherwise than the last, so that it is no standstill."""
+    check = "date +%N; date +%N >> n; sleep 0.6; exit 1"
+    with serve_in_thread(answer=lambda _request: reply("Done.")) as api:
+        run = agent_cli(api=api, script=f"/goal --check '{check}' {limit} x\n/goal\n")
+
+    assert reason in run.stderr
+    assert "goal (stopped: " in run.stderr
+    assert len(api.requests) in ((2,) if "rounds" in limit else (1, 2))
+
+
+def test_steering_reaches_the_model_and_the_goal_goes_on() -> None:
+    gate = Gate()
+    first = reply("I look.", tool_use("read", {"path": "a"}), gate=gate, hold_at=2)
+    Path("a").write_text("1\n")
+    with (
+        serve_in_thread(first, reply(write("c")), reply("Done.")) as api,
+        in_terminal(api, "--permission-mode", "auto-edit") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("/goal --check 'test -e c' tidy up\r")
+        wait_until(gate.reached.is_set)
+        terminal.send("use tabs\r")
+        terminal.until("use tabs")
+        gate.open()
+        terminal.until("goal reached")
+
+    assert "use tabs" in str(api.requests[1].body["messages"][-1])
+    assert len(api.requests) == 3
 
 
 def test_escape_stops_the_check_and_the_goal_waits_for_the_next_message() -> None:
