@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import parts
 from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out, why_unrecorded
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
     from agent_cli.sandbox import Report
     from agent_cli.system.launching import NamedFiles
+
+_WATCH: Final = "agent_cli.undo.watch"
 
 
 class SessionWorkspace:
@@ -63,12 +65,13 @@ class SessionWorkspace:
         self.startup = startup
         self.warn = warn
         losses = LossDecider(person, lambda: self.permissions, startup.workspace)
-        named = parts.named_by_commands(startup, self._report, self._folders)
+        named = self._named = parts.named_by_commands(startup, self._report, self._folders)
         self.file_changes = _snapshots(
             startup,
             *(self._folders, lambda: person is not None and person.can_ask, named),
         )
         self.file_changes.decide = losses.decide
+        self.file_changes.of_user = self._of_user
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self.file_changes.before = PeaceKeeper(
             person,
@@ -98,6 +101,29 @@ class SessionWorkspace:
 
     def _why_unrecorded(self) -> str:
         return why_unrecorded(self.startup.loaded.settings.undo.commands, self._report())
+
+    def _of_user(self, command: str) -> "Watched | None":
+        """Return how to keep what a *command* that the user typed names, as yet without a folder.
+
+        It is not watched: it may gain rights, and what it leaves runs on, longer than a keeper.
+        """
+        from agent_cli.policies.shell.git import only_adds  # noqa: PLC0415 - with a command
+
+        limits = self.startup.loaded.settings.undo
+        is_left_out = limits.commands == "off" or left_out(limits.leave_out, command)
+        if is_left_out or only_adds(command):
+            return None
+        named = self._named(command, "it is a command that the user typed")
+        if named is None:
+            return None
+        return Watched(
+            module=_WATCH,
+            folder="",
+            roots=[*map(os.path.realpath, self._folders())],
+            copy_bytes_max=round(limits.max_mb * 1_000_000),
+            header={"command": command},
+            named=named,
+        )
 
     def _report(self) -> "Report | None":
         return self.sandbox.report
@@ -156,7 +182,7 @@ def _snapshots(
         why = why_unstopped()
         roots = dict.fromkeys(map(os.path.realpath, (*opened(), *parts.beside(startup))))
         return Watched(
-            module="agent_cli.undo.watch",
+            module=_WATCH,
             folder=str(folder),
             roots=[*roots],
             copy_bytes_max=round(limits.max_mb * 1_000_000),

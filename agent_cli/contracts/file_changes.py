@@ -6,13 +6,30 @@ from typing import Protocol
 
 from agent_cli.system.records import dataclass
 
+_OWN = "!"
+
+
+def own_run(prompt_id: str, token: str) -> str:
+    """Return the id of the run of a command that the user typed, behind the prompt *prompt_id*."""
+    return f"{prompt_id}{_OWN}{token}"
+
+
+def is_own_run(run_id: str) -> bool:
+    """Return whether a run is a command that the user typed."""
+    return _OWN in run_id
+
+
+def prompt_of_run(run_id: str) -> str:
+    """Return the prompt of a run, or before a command that the user typed; "" for none."""
+    return run_id.partition(_OWN)[0]
+
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
     """The result of undoing a run's changes.
 
     Attributes:
-        run_id: The id of the prompt that started the run.
+        run_id: The id of the prompt that started the run, or of `own_run`.
         restored: Files that have their earlier content again.
         deleted: Files that the run had created.
         commands: Commands run during the run or since; their changes are not recorded.

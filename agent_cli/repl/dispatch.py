@@ -24,7 +24,7 @@ from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.repl.mcp.resources import with_resources
 from agent_cli.repl.ports import Application
-from agent_cli.system.launching import KeeperLink, Launcher, Order, on_terminal
+from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.sanitize import reveal
@@ -62,7 +62,10 @@ class LineDispatcher:
         self._leave = leave
         self._controls = controls
         self._own_commands = OwnCommands(
-            lines, controls.lend_terminal if controls else None, launcher=app.launcher
+            lines,
+            controls.lend_terminal if controls else None,
+            launcher=app.launcher,
+            kept=app.file_changes.begin_own,
         )
 
     def is_prompt(self, line: str) -> bool:
@@ -140,6 +143,7 @@ class OwnCommands:
         lend_terminal: Lend | None = None,
         *,
         launcher: Launcher | None = None,
+        kept: Callable[[str], Watched | None] = lambda _command: None,
     ) -> None:
         """Keep no output yet.
 
@@ -147,9 +151,11 @@ class OwnCommands:
             output: Receives the output.
             lend_terminal: Gives the terminal to a program for a while.
             launcher: Starts commands, which end with this program; one of its own by default.
+            kept: Returns how to keep what a command names, for an undo; blocks.
         """
         self._output = output
         self._launcher = launcher or Launcher()
+        self._kept = kept
         self._lend_terminal = lend_terminal
         self._offered: list[str] = []
 
@@ -173,7 +179,8 @@ class OwnCommands:
                 self._offered.append(_as_context(command, "", note))
             return
         output = _Output(show)
-        link, reading = await _launched(self._launcher, command)
+        watched = await asyncio.to_thread(self._kept, command)
+        link, reading = await _launched(self._launcher, command, watched)
         ending = "[interrupted]"
         try:
             code = await _exit_code(link, reading, output, cancel)
@@ -276,7 +283,9 @@ async def _started_here(command: str) -> Process:
         raise _refused(error) from error
 
 
-async def _launched(launcher: Launcher, command: str) -> tuple[KeeperLink, int]:
+async def _launched(
+    launcher: Launcher, command: str, watched: Watched | None
+) -> tuple[KeeperLink, int]:
     """Start *command* in the user's shell; return the link to its keeper, and its output.
 
     If this program dies, the command does too. What it leaves in the background when it has ended
@@ -288,6 +297,7 @@ async def _launched(launcher: Launcher, command: str) -> tuple[KeeperLink, int]:
             cwd=str(Path.cwd()),
             environment=_environment(),
             spares=True,
+            watched=watched,
         )
         link, reading = await asyncio.to_thread(launcher.launch, order)
     except (OSError, ValueError) as error:  # too long, contains NUL, or its folder is gone

@@ -13,7 +13,7 @@ from agent_cli.contracts.offered_models import OfferedModel
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.core.application import InteractiveApplication, StatusCommand
 from agent_cli.repl.mcp.ports import ServersPort
-from agent_cli.system.launching import Launcher
+from agent_cli.system.launching import Launcher, Watched
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
@@ -70,8 +70,14 @@ class SessionsPort(Protocol):
 class FileChanges(FileChangesPort, Protocol):
     """The changes of the current session. Every method blocks: call them in a thread."""
 
-    def take_back(self) -> TakenBack:
+    def begin_own(self, command: str) -> Watched | None:
+        """Return how to keep what a command of the user names, for an undo; None if nothing is."""
+        ...
+
+    def take_back(self, *, but_own: bool = False) -> TakenBack:
         """Undo the last run that changed files, and inform the model with the next request.
+
+        With *but_own*, what the user's own commands changed stays.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
@@ -79,7 +85,7 @@ class FileChanges(FileChangesPort, Protocol):
         ...
 
     def changed_runs(self) -> Sequence[str]:
-        """Return the prompts whose changes can be undone, oldest first.
+        """Return the runs whose changes can be undone, oldest first; see `own_run`.
 
         Raises:
             AgentCliError: The record of changes cannot be read.

@@ -1,13 +1,24 @@
 """Which commands the record of changes names, in the whole program."""
 
+import asyncio
+import io
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.file_changes import prompt_of_run
+from agent_cli.repl.dispatch import OwnCommands
+from agent_cli.terminal.writer import Writer
 from agent_cli.undo import rights, trial
 from tests.app.test_agents import Script, program
 from tests.messages_api import reply, tool_use
+
+SEED = """
+git config user.name a && git config user.email a@b && echo one | tee a b > c && git add .
+git commit -qm one && echo changed > b && mkdir data && echo mine > data/d
+"""
 
 
 @pytest.fixture
@@ -50,5 +61,60 @@ async def test_where_calls_cannot_be_stopped_the_named_files_come_back_and_all_i
 
         assert Path("data/a.csv").read_text() == "mine"
         assert taken.undone == ["rm -rf data"]
-        assert taken.commands == ["rm -rf data", "echo > $PWD/b"]
+        assert sorted(taken.commands) == ["echo > $PWD/b", "rm -rf data"]  # side by side
         assert f"undo: of commands, only the files they name: {old}" in run.app.overview()
+
+
+@pytest.fixture
+def committed(repository: None) -> None:
+    subprocess.run(["sh", "-c", SEED], check=True, timeout=60)
+
+
+@pytest.mark.usefixtures("committed")
+async def test_what_the_users_own_command_names_is_a_run_of_its_own() -> None:
+    """It may use sudo, and what it leaves runs on, so it is not watched; its names are kept."""
+    asks = [reply(tool_use("bash", {"command": "rm c"})), reply("Done."), reply("I see.")]
+    async with program(Script(go=asks)) as run:
+        await run.prompt()
+        typed = OwnCommands(
+            Writer(io.StringIO(), io.StringIO(), color=False),
+            launcher=run.app.launcher,
+            kept=run.app.file_changes.begin_own,
+        )
+        for line in ("!git commit -qam two", "!cat a", "!rm -rf a data; echo x > b", "!!git stash"):
+            await typed.run(line, CancelToken())
+        *agents, first, second = run.app.file_changes.changed_runs()
+        prompt = run.app.agent.conversation.prompts[-1].id
+        assert (agents, prompt_of_run(first), prompt_of_run(second)) == ([prompt], prompt, prompt)
+
+        taken = [run.app.file_changes.take_back().undone for _ in range(3)]
+
+        assert taken == [["git stash"], ["rm -rf a data; echo x > b"], ["rm c"]]
+        texts = [Path(name).read_text() for name in ("a", "b", "c", "data/d")]
+        assert texts == ["one\n", "changed\n", "one\n", "mine\n"]
+        log = ["git", "log", "--format=%s"]
+        subjects = await asyncio.to_thread(subprocess.check_output, log, text=True)
+        assert subjects.split() == ["two", "one"]
+        await run.prompt()
+        told = str(run.app.agent.conversation.prompts[-1])
+        assert "The user took back what a command of their own had changed" in told
+
+
+@pytest.mark.usefixtures("repository")
+async def test_own_commands_can_be_left_as_they_are() -> None:
+    Path("a").write_text("mine")
+    Path("b").write_text("mine")
+    asks = [reply(tool_use("bash", {"command": "rm a"})), reply("Done.")]
+    async with program(Script(go=asks)) as run:
+        await run.prompt()
+        changes = run.app.file_changes
+        typed = OwnCommands(
+            Writer(io.StringIO(), io.StringIO(), color=False),
+            launcher=run.app.launcher,
+            kept=changes.begin_own,
+        )
+        await typed.run("!rm b", CancelToken())
+
+        assert changes.take_back(but_own=True).undone == ["rm a"]
+
+        assert (Path("a").exists(), Path("b").exists()) == (True, False)

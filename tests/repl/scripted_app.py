@@ -67,7 +67,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
 from agent_cli.repl.live import bell
 from agent_cli.settings.schema import LoggingSettings, LogSink
-from agent_cli.system.launching import Launcher
+from agent_cli.system.launching import Launcher, Watched
 from agent_cli.system.redaction import Redactor
 from tests.repl.scripted_servers import Servers
 
@@ -215,7 +215,10 @@ class FileChanges:
             Difference(Path("/elsewhere/b.png"), "deleted", "", 0, 0, "binary"),
         ]
 
-    def take_back(self) -> TakenBack:
+    def begin_own(self, command: str) -> Watched | None:
+        return None
+
+    def take_back(self, *, but_own: bool = False) -> TakenBack:
         if not self._found:
             raise AgentCliError("nothing to undo")
         self._found = []

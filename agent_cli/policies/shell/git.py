@@ -115,6 +115,11 @@ _TAKES_ALL = frozenset(
         *("merge", "pull", "cherry-pick", "revert", "am", "bisect"),
     }
 )
+# They take nothing away, so nobody expects them to be undone with the files.
+_ONLY_ADDS = frozenset(
+    {"add", "commit", "tag", "push", "fetch", "remote", "init", "clone", "notes"}
+)
+_TAKES_AWAY = re.compile(r"-[dDf]|--delete|--force|--amend")
 _ONLY_SHOWS = frozenset({"list", "show", "log"})
 _ADDS_ALL = re.compile(r"-\w*[Au]\w*|--all|--update|--no-ignore-removal|\.?/?|:/?|\*")
 _COMMITS_ALL = re.compile(r"-(?![mFCct])[a-zA-Z]*a\w*|--all")
@@ -134,6 +139,18 @@ def taking_all(script: str) -> str:
         if words and _takes_all(words[0], words[1:]):
             return " ".join(["git", *filter(None, words)])
     return ""
+
+
+def only_adds(script: str) -> bool:
+    """Return whether *script* runs only git commands that add to a repository."""
+    seen = [[word or "" for word in each] for each in readings(script) if each]
+    return bool(seen) and all(
+        base_name(words[0]) == "git"
+        and words[1:2]
+        and words[1] in _ONLY_ADDS
+        and not any(map(_TAKES_AWAY.fullmatch, words[2:]))
+        for words in seen
+    )
 
 
 def _takes_all(name: str, rest: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.file_changes import Difference, TakenBack, is_own_run
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
@@ -14,17 +14,38 @@ from agent_cli.repl.recall import prompt_line
 
 _NAMED_MAX: Final = 20
 _COMMANDS_MAX: Final = 3
+_OWN_QUESTION: Final = (
+    "the last change is that of a command of yours; take it back? n: that of the agent before it"
+    " (y/n) "
+)
 
 
 async def undo(context: Context, _argument: str) -> None:
-    """Undo the file changes of the last run, and report them."""
-    taken = await asyncio.to_thread(context.app.file_changes.take_back)
+    """Undo the file changes of the last run; ask first if it is a command of the user."""
+    changes = context.app.file_changes
+    is_kept = False
+    if context.questions.can_ask:
+        runs = await asyncio.to_thread(changes.changed_runs)
+        if runs and is_own_run(runs[-1]):
+            key = await context.questions.choose_key(_OWN_QUESTION, "yn")
+            is_kept = key != "y"
+    await take_back(context, but_own=is_kept)
+
+
+async def take_back(context: Context, *, but_own: bool = False) -> None:
+    """Undo the file changes of the last run, and report them.
+
+    With *but_own*, what the user's own commands changed stays.
+    """
+    taken = await asyncio.to_thread(context.app.file_changes.take_back, but_own=but_own)
     context.writer.aside("\n".join(_lines(context, taken)))
 
 
 def _lines(context: Context, taken: TakenBack) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
     prompt_text = next((prompt_line(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
+    if is_own_run(taken.run_id):
+        prompt_text = "what your own command changed of the files that it names"
     yield f"undone: {prompt_text or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.file_changes import prompt_of_run
 from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.branching import BranchPoint, branch_points
 from agent_cli.core.pins import pin, pins, unpin
-from agent_cli.repl.commands.files import undo
+from agent_cli.repl.commands.files import take_back
 from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import prompt_line, recalled, typed_prompts
@@ -155,7 +156,7 @@ async def _rewind(context: Context, number: str) -> None:
     files, conversation = choice in (_BOTH, _FILES_ONLY), choice != _FILES_ONLY
     if files:
         for _ in range(runs):  # files first: if that fails, the conversation stays too
-            await undo(context, "")
+            await take_back(context)
     if not conversation:
         return
     context.app.sessions.rewind(prompt.id)
@@ -173,7 +174,8 @@ def _runs_since(context: Context, prompt_id: str) -> int:
     ids = [prompt.id for prompt in context.app.agent.conversation.prompts]
     since = {*ids[ids.index(prompt_id) :]}
     changed = context.app.file_changes.changed_runs()
-    first = next((index for index, run in enumerate(changed) if run in since), len(changed))
+    found = (index for index, run in enumerate(changed) if prompt_of_run(run) in since)
+    first = next(found, len(changed))
     return len(changed) - first
 
 

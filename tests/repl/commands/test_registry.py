@@ -440,7 +440,8 @@ def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
     runs = [prompt.id for prompt in app.agent.conversation.prompts]
     taken: list[str] = []
 
-    def take_back() -> TakenBack:
+    def take_back(*, but_own: bool) -> TakenBack:
+        assert not but_own
         taken.append(runs.pop())
         return TakenBack(taken[-1], [], [], [])
 
@@ -456,6 +457,28 @@ def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
         "undone: one",
         "back to before: one",
     ]
+
+
+@pytest.mark.parametrize(("answer", "but_own"), [("y", False), ("n", True)])
+def test_undo_asks_before_it_takes_back_a_command_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, answer: str, *, but_own: bool
+) -> None:
+    """They may have forgotten it, and mean the agent's last run."""
+    app = Application()
+    taken: list[bool] = []
+
+    def take_back(*, but_own: bool) -> TakenBack:
+        taken.append(but_own)
+        return TakenBack("1" if but_own else "1!2", [], [], [], undone=["rm a"])
+
+    monkeypatch.setattr(app.file_changes, "changed_runs", lambda: ["1", "1!2"])
+    monkeypatch.setattr(app.file_changes, "take_back", take_back)
+
+    _, shown = converse("/undo", app=app, answers=(answer,))
+
+    assert taken == [but_own]
+    told = "undone: what your own command changed of the files that it names"
+    assert (told in shown) is not but_own
 
 
 def test_permissions_command_shows_the_mode_and_the_active_rules() -> None:

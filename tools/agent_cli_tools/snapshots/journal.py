@@ -20,6 +20,8 @@ from weakref import finalize
 
 from pydantic import BaseModel
 
+from agent_cli.contracts.file_changes import own_run
+from agent_cli.contracts.wording import one_line
 from agent_cli.system.descriptors import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import try_lock
@@ -31,6 +33,7 @@ from agent_cli_tools.snapshots.contents import ContentStore
 from agent_cli_tools.snapshots.spans import Change
 
 CHANGES: Final = "changes.jsonl"
+_COMMAND_CHARS_MAX: Final = 80
 
 
 @dataclass(slots=True)
@@ -148,14 +151,18 @@ class Journal:
 
     def add_command(self, run_id: str, command: str) -> None:
         """Record a command whose changes are unknown."""
-        self._record(_Line(run=run_id, ran=command))
+        self._record(_Line(run=run_id, ran=one_line(command, _COMMAND_CHARS_MAX)))
 
     def new_log(self, run_id: str, command: str) -> Path:
         """Record that a command begins; return the new folder for its keeper's log."""
         log = secrets.token_hex(8)
         folder = private_dir(self.log_folder(log))
-        self._record(_Line(run=run_id, log=log, ran=command))
+        self._record(_Line(run=run_id, log=log, ran=one_line(command, _COMMAND_CHARS_MAX)))
         return folder
+
+    def new_own_log(self, prompt_id: str, command: str) -> str:
+        """Do as `new_log` for a command that the user typed, which is a run of its own."""
+        return str(self.new_log(own_run(prompt_id, secrets.token_hex(4)), command))
 
     def logs_of(self, run: RunChanges, *, since_s: float = 0.0) -> list[CommandLog]:
         """Return the logs of the commands of a run that changed something, in order.

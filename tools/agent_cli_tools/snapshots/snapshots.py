@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
@@ -19,7 +20,6 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
 )
 from agent_cli.contracts.options import UNDO_KEEP_DAYS
-from agent_cli.contracts.wording import one_line
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli_tools.snapshots.contents import (
     Digests,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from agent_cli_tools.snapshots.journal import Journal
     from agent_cli_tools.snapshots.spans import Change
 
-_COMMAND_CHARS_MAX: Final = 80
-
 
 class Snapshots:
     """The changes of the current session. Subscribe it to the agent; tools notify it of changes.
@@ -53,6 +51,7 @@ class Snapshots:
     Attributes:
         decide: Answers the question of a running command about what it deletes and overwrites.
         before: Called before a command that may change files; raises ToolError to prevent it.
+        of_user: Returns how to keep what a command of the user names, as yet without a folder.
     """
 
     def __init__(
@@ -84,6 +83,7 @@ class Snapshots:
         self._began_s = time.time()
         self.decide: Callable[[str, CommandQuestion], Awaitable[bool]] | None = None
         self.before: Callable[[str], Awaitable[None]] | None = None
+        self.of_user: Callable[[str], Watched | None] = lambda _command: None
         # Tools write concurrently in threads.
         self._lock = threading.RLock()
         self._session_id: str | None = None
@@ -129,8 +129,9 @@ class Snapshots:
             for watch in self._watches:
                 if not watch.is_recorded:
                     self._catch_up(path, watch.seen.get(path, seen), seen)
-            has_commands = bool(self._open().run(self._run_id).logs)
-            if before is not None and (has_commands or not self._has_changed(path)):
+            run = self._open().run(self._run_id)
+            is_first = all(change.path != path for change in run.changes)
+            if before is not None and (run.logs or is_first):
                 self._open().contents.keep(before)
             self._bound_store()
         yield
@@ -190,8 +191,17 @@ class Snapshots:
             if self._journal:
                 self._journal.save()
 
-    def take_back(self) -> "TakenBack":
+    def begin_own(self, command: str) -> "Watched | None":
+        """Return how to keep what a *command* of the user names, a run of its own; blocks."""
+        order, folder = self.of_user(command), ""
+        with self._lock, noted("command not recorded", command):
+            folder = self._open().new_own_log(self._run_id, command) if order else ""
+        return replace(order, folder=folder) if order and folder else None
+
+    def take_back(self, *, but_own: bool = False) -> "TakenBack":
         """Undo the last run that changed files; blocks. The model reads of it with its next call.
+
+        With *but_own*, what the user's own commands changed stays.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
@@ -200,7 +210,7 @@ class Snapshots:
 
         with self._lock:
             self._finish_undo()
-            return take_back(self._read(), self._folder)
+            return take_back(self._read(), self._folder, but_own=but_own)
 
     def changed_runs(self) -> Sequence[str]:
         """Return the prompts whose changes can be undone, oldest first; blocks.
@@ -287,8 +297,7 @@ class Snapshots:
         if self._watched is None:
             return None
         with self._lock, noted("command not recorded", command):
-            shown = one_line(command, _COMMAND_CHARS_MAX)
-            watch.log = self._open().new_log(self._run_id, shown)
+            watch.log = self._open().new_log(self._run_id, command)
         return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
 
     def _finish_undo(self) -> None:
@@ -342,23 +351,16 @@ class Snapshots:
                     for path in unrecorded:
                         self._catch_up(path, watch.seen[path], seen_now(path, self._digests))
                     if command:
-                        shown = one_line(command, _COMMAND_CHARS_MAX)
-                        self._open().add_command(self._run_id, shown)
-
-    def _has_changed(self, path: Path) -> bool:
-        """Return whether this run has changed *path* before."""
-        return any(change.path == path for change in self._open().run(self._run_id).changes)
+                        self._open().add_command(self._run_id, command)
 
     def _bound_store(self) -> None:
         """Remove old records of other sessions, and kept files beyond the limit, once a program."""
         if not self._session_id or self._has_bounded:
             return
-        from agent_cli_tools.snapshots.kept_versions import (  # noqa: PLC0415 - with a change
-            bound_store,
-        )
+        from agent_cli_tools.snapshots import kept_versions  # noqa: PLC0415 - with a change
 
         self._has_bounded = True
-        bound_store(
+        kept_versions.bound_store(
             self._folder,
             but=self._session_id,
             days_max=self._keep_days,

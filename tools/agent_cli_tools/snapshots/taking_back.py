@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.file_changes import TakenBack
+from agent_cli.contracts.file_changes import TakenBack, is_own_run
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.undo.logs import CommandLog, is_running
 from agent_cli.undo.reversal import (
@@ -33,16 +33,19 @@ from agent_cli_tools.snapshots.spans import ChangeSpan, spans
 _COMMANDS_MAX: Final = 3
 
 
-def take_back(journal: Journal, store: Path) -> TakenBack:
+def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenBack:
     """Undo the last run that changed files and is not undone yet.
 
     *store* is the folder with the records of all sessions, which tell who else changed a file.
+    *but_own* leaves the commands out that the user typed.
 
     Raises:
         AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
             midway, and a second attempt continues there.
     """
-    standing = [run for run in journal.runs if journal.stands(run)]
+    standing = [
+        run for run in journal.runs if journal.stands(run) and not (but_own and is_own_run(run.id))
+    ]
     if not standing:
         why = "what the agent changed in this session is undone already"
         if not any(run.changes or journal.logs_of(run) for run in journal.runs):
@@ -231,7 +234,10 @@ def told(journal: Journal, run: RunChanges) -> str:
     logs = journal.logs_of(run)
     was_there, was_not = fates(edits_of(run.changes, logs), logs)
     restored, deleted = [*map(str, was_there)], [*map(str, was_not)]
-    lines = ["[The user took back changes you made to files earlier in this conversation.]"]
+    what = "changes you made to files earlier in this conversation"
+    if is_own_run(run.id):
+        what = "what a command of their own had changed"
+    lines = [f"[The user took back {what}.]"]
     if restored:
         lines.append(f"These files hold again what they held before: {listed(restored)}.")
     if deleted:
