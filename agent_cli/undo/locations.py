@@ -65,6 +65,7 @@ class Locations:
     def __init__(self, roots: list[str], *, has_own_mounts: bool) -> None:
         self._roots = roots
         self._within = tuple(root.rstrip("/") + "/" for root in roots)
+        self._names = frozenset(root.rpartition("/")[2] for root in roots)
         self._has_own_mounts = has_own_mounts
         self._held: dict[Key, int] = {}
         self._outside: set[Key] = set()
@@ -163,6 +164,8 @@ class Locations:
                 return self._folder_itself(f"{parent}/{name}")
             folder = self._folder(parent)
             if folder is None:
+                if name in self._names and (root := self._root_at(f"{parent}/{name}")):
+                    return self._whole(root)
                 if not follows:
                     return None
                 # A link outside may lead in.
@@ -186,6 +189,15 @@ class Locations:
             if there is None or not _is_same(there, location.found):
                 return None
         return location
+
+    def _root_at(self, path: str) -> str:
+        """Return the root that *path* is for the command; "" for none. The folder around is not ours."""
+        there = _found(path)
+        for root in self._roots:
+            here = _found(root)
+            if there and here and _is_same(there, here):
+                return root
+        return ""
 
     def _folder_itself(self, path: str) -> Location | None:
         folder = self._folder(path)

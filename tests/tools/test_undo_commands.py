@@ -146,6 +146,7 @@ COMMANDS = [
     'python3 -c \'import shutil as s; s.move(s.copy("link", "/dev/shm/x1"), "hard")\'',
     "mv . data; rm -rf data; mkdir d && mv -T /dev/shm/no src",
     "touch -d 2001-01-01 .; chmod 711 .; setfattr -n user.x -v y . || :",
+    'chmod 711 "$PWD"; ln -s "$PWD" /dev/shm/x2; touch -d 2001-01-01 /dev/shm/x2; rm /dev/shm/x2',
     "ln src/a4.py more; echo x >> more; ln src/a5.py mode; chmod 600 mode; ln src/a6.py to/.. || :",
     "ln src/a4.py one; rm src/a4.py; echo x > one; mv src/a5.py two; ln two three; echo x > three",
     "ln src/a4.py one; mv one two; truncate -s 0 two; ln src/a5.py t; mkdir d; mv t d; : > d/t",
