@@ -191,7 +191,7 @@ class Locations:
         return location
 
     def _root_at(self, path: str) -> str:
-        """Return the root that *path* is for the command; "" for none. The folder around is not ours."""
+        """Return the root that *path* is, the folder around which is not ours; "" for none."""
         there = _found(path)
         for root in self._roots:
             here = _found(root)
