@@ -53,6 +53,20 @@ def pytest_configure() -> None:
     count_launchers()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the garbage collector off what is collected: nearly all of it stays to the end.
+
+    Looking through modules and tests takes two fifths of the time, which each worker spends.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--skips-max`, which continuous integration sets."""
     parser.addoption("--skips-max", type=int, help="fail when more tests than this are skipped")

@@ -110,6 +110,7 @@ def main() -> None:
 
 def import_everything() -> None:
     """Import every module of ours and its dependencies; build the schemas of our tools."""
+    gc.disable()  # What is imported stays: looking through it takes a sixth of the time.
     for package in map(importlib.import_module, ("agent_cli", "agent_cli_tools")):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -127,6 +128,7 @@ def import_everything() -> None:
     setattr(launching.Launcher, "start", lambda _self: None)  # noqa: B010 - for mypy, too
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def try_sandboxes() -> None:

@@ -1,5 +1,6 @@
 """The guards of conftest.py, seen from a test run inside a test."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -42,6 +43,12 @@ def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> No
     )
 
     assert "1 passed" in printed, printed
+
+
+def test_garbage_collector_runs_and_leaves_out_what_was_collected() -> None:
+    """What a test leaves is released as in the program; modules are not looked through."""
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10_000
 
 
 def test_path_that_the_program_shields_is_restored_after_the_test(tmp_path: Path) -> None:
