@@ -145,8 +145,14 @@ async def test_a_page_beyond_the_end_is_refused() -> None:
 
 
 def _bomb() -> bytes:
-    """Return a PDF whose one page unpacks to 2 GB."""
-    packed = zlib.compress(zlib.compress(b"0 0 m " * 350_000_000, 1), 9)
+    """Return a PDF whose one page unpacks to 2 GB: one packed block, 350 times."""
+    piece, checksum = b"0 0 m " * 1_000_000, 1
+    for _ in range(350):
+        checksum = zlib.adler32(piece, checksum)
+    packer = zlib.compressobj(1, wbits=-zlib.MAX_WBITS)
+    block = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    # RFC 1950: a header, blocks, an empty last one, and the checksum of what is unpacked.
+    packed = zlib.compress(b"\x78\x01" + block * 350 + b"\x03\x00" + checksum.to_bytes(4), 9)
     stream = f"<</Length {len(packed)}/Filter[/FlateDecode/FlateDecode]>>\nstream\n"
     return assembled(
         [
