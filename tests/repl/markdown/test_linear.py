@@ -26,11 +26,10 @@ def test_rendering_ten_times_the_text_takes_about_ten_times_as_long(kind: str) -
     small, large = (mixed(n) if kind == "mixed" else single(kind, n) for n in (4_000, 40_000))
     measure(small)
 
-    small_s = min(measure(small)[0] for _ in range(3))
+    limit_s = GROWTH_MAX * SLACK * min(measure(small)[0] for _ in range(3)) + 0.1
 
     # Machine load may slow down one measurement, but hardly both.
-    large_s = min(measure(large)[0], measure(large)[0])
-    assert large_s <= GROWTH_MAX * SLACK * small_s + 0.1
+    assert any(measure(large)[0] <= limit_s for _ in range(2))
 
 
 def calls_for(text: str) -> int:
