@@ -3,8 +3,8 @@
 Files that the command itself made do not count, nor those in a folder that can be built again and
 that git ignores, nor what a compiler made. Where nobody can be asked, only what would be missed
 counts: not what git holds, and not what changed since the run began. Git itself is asked about
-neither for what it holds, nor for what it deletes of its own. Imports little: see
-`system/launcher`.
+neither for what it holds, nor for what it deletes of its own; and nobody is asked about files that
+are overwritten, but not deleted, as git holds them. Imports little: see `system/launcher`.
 """
 
 import os
@@ -92,7 +92,9 @@ class LossLimit:
         if not why_unkept and is_compiled(path):
             return
         size = size_of(found)
-        held = self._held if self._alone_since_ns or is_by_git else None
+        # What a formatter overwrites is in git; what is deleted is a surprise all the same.
+        is_edited = is_overwritten and not why_unkept
+        held = self._held if self._alone_since_ns or is_by_git or is_edited else None
         # The index is read by then, so this costs less than to note the content of each file.
         if held and self._was_beyond and held.holds(path, found):
             return

@@ -126,6 +126,41 @@ async def test_without_a_person_what_changed_since_the_run_began_does_not_count(
 
 
 @watching
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("sed -i s/1/2/ m?", []),  # a new file in place of each, as formatters do
+        (f"{EDIT}; done", []),  # into the same file
+        (f"{EDIT}; done; {EDIT}; done", []),
+        ("sed -i s/1/2/ m?; rm d1 d2", []),
+        ("sed -i s/1/2/ m? d?", [4]),
+        (f"{EDIT}; done; rm m?", [4]),  # what it has overwritten is not what git holds
+        ("rm m?", [4]),
+    ],
+)
+async def test_with_a_person_overwriting_what_git_holds_does_not_count_but_deleting_does(
+    session: Session, command: str, asked: list[int]
+) -> None:
+    """A formatter over the tree is no loss; twenty files fewer are a surprise."""
+    before = tree(session.root)
+
+    await session.bash(command)
+
+    assert [loss.files for loss in session.asked] == asked
+    session.undo()
+    assert tree(session.root) == before
+
+
+@watching
+async def test_with_a_person_what_was_edited_since_the_commit_counts(session: Session) -> None:
+    run(f"{EDIT}; done", session.root)
+
+    await session.bash("sed -i s/1/2/ m?")
+
+    assert [loss.files for loss in session.asked] == [4]
+
+
+@watching
 async def test_with_a_person_what_git_holds_counts_and_what_the_command_made_does_not(
     session: Session,
 ) -> None:
