@@ -1,5 +1,7 @@
 """What is folded of a command's output, and that no failure ever is."""
 
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli_tools.folding import Folded, folded
+from agent_cli_tools.folding.screen import settled
 from agent_cli_tools.output import OutputBuffer
 from tests.tools.test_output import Spills
 
@@ -260,16 +263,368 @@ def test_a_step_that_went_wrong_is_never_folded(line: str) -> None:
 @pytest.mark.parametrize(
     "listed",
     [
-        [f"src/module{n}.c" for n in range(90)],
         [f"src/module{n % 3}.c:{n}: serverLog(LL_NOTICE, n);" for n in range(90)],
         [f"{n}% {n * 3} {n * 5}" for n in range(90)],
-        [f"src/a.py:{n}:1: E501 line too long (88 > 79 characters)" for n in range(90)],
         ["def f():", *(f"    line_of_code({n})" for n in range(20)), ""] * 2,
+        [f"src/a.js:{n}:  const value{n} = 'error: none'" for n in range(90)],
+        [f"- Installing part {n} of the changes" for n in range(90)],
+        [f"    create index by_{n} on orders (column_{n});" for n in range(90)],
+        [f"    mkdir -p build/{n}" for n in range(90)],
+        [f"+    assert part_{n}() == {n}" for n in range(90)],
+        [f"2026-11-26 10:00:{n:02} WARNING slow reply {n}" for n in range(60)],
+        [f"├── chapter-{n}.md   about {n}" for n in range(60)],
     ],
-    ids=["names", "matches", "a table", "findings", "a text with repeats"],
+    ids=[
+        "matches",
+        "a table",
+        "a text with repeats",
+        "matches of one file",
+        "a list",
+        "statements",
+        "a script",
+        "a difference",
+        "warnings",
+        "a tree",
+    ],
 )
 def test_what_was_asked_for_is_never_folded(listed: list[str]) -> None:
     assert folded("\n".join(listed)) == Folded("\n".join(listed))
+
+
+_PLACE = r"(?:\d+(?::\d+)?|\(\d+(?:,\d+)*\) ?|:\[\d+,\d+\])"
+_PLACES = re.compile(rf"({_PLACE}(?:, {_PLACE})*)((?::| ).*)")
+
+
+def unfolded(text: str) -> list[str]:
+    """Return the lines that grouped findings and names stand for."""
+    lines: list[str] = []
+    path = ""
+    for line in text.split("\n"):
+        if match := re.fullmatch(r"(.*?/)\{(.*)\}(.*)", line):
+            lines += [f"{match[1]}{name}{match[3]}" for name in match[2].split(",")]
+        elif match := _PLACES.fullmatch(line):
+            places = re.findall(_PLACE, match[1])
+            lines += [f"{path}{':' * each[0].isdigit()}{each}{match[2]}" for each in places]
+        elif line.startswith(": "):
+            lines.append(f"{path}{line}")
+        elif line.endswith(":") and ": In " not in line:
+            path = line[:-1]
+        else:
+            lines.append(line)
+    return lines
+
+
+_NAMES = st.sampled_from(["a.py", "b.py", "Makefile", "c-d_1.tsx", "e"])
+_PATHS = st.builds("src/{}/{}".format, st.sampled_from(["one", "two/three"]), _NAMES)
+_TEXTS = st.sampled_from(["error: no such name", "E501 line too long", "note: declared here"])
+_FINDINGS = st.one_of(
+    st.builds("{}:{}:{}: {}".format, _PATHS, st.integers(1, 40), st.integers(1, 9), _TEXTS),
+    st.builds("{}:{}: error: {}".format, _PATHS, st.integers(1, 40), _TEXTS),
+    st.builds("{}({},{}): {}".format, _PATHS, st.integers(1, 40), st.integers(1, 9), _TEXTS),
+    st.builds("{}: In function 'f':".format, _PATHS),
+    st.just("the source of it"),
+)
+
+
+@given(st.lists(_FINDINGS, max_size=60))
+def test_findings_lose_nothing_below_the_name_of_their_file(lines: list[str]) -> None:
+    """Equal texts are told once, so their order may change."""
+    padding = "x" * 400
+    text = folded("\n".join([*lines, *[padding] * 4])).text
+
+    found = [line for line in unfolded(text) if "x" * 400 not in line]
+    wanted = [line for line in lines if line != "the source of it"]
+    found = [line for line in found if line != "the source of it" and not line.startswith("[the")]
+    assert set(found) == set(wanted)
+
+
+@given(st.lists(st.one_of(_PATHS, st.builds("would reformat {}".format, _PATHS)), max_size=80))
+def test_names_lose_nothing_behind_their_folder(lines: list[str]) -> None:
+    lines = list(dict.fromkeys(f"{line}{n}" for n, line in enumerate(lines)))
+
+    text = folded("\n".join([*lines, "", *["x" * 400] * 4])).text
+
+    assert unfolded(text)[: len(lines)] == lines
+
+
+def test_findings_and_names_stand_below_what_they_share() -> None:
+    names = [f"src/module{n}.c" for n in range(30)]
+    findings = [f"src/a.py:{n}:1: E501 line too long (88 > 79 characters)" for n in range(9)]
+
+    found = folded("\n".join([*names, "", *findings, "src/a.py:3:2: F401 unused"]))
+
+    assert found.text.split("\n") == [
+        f"src/{{{','.join(f'module{n}.c' for n in range(30))}}}",
+        "",
+        "src/a.py:",
+        "0:1, 1:1, 2:1, 3:1, 4:1, 5:1, 6:1, 7:1, 8:1: E501 line too long (88 > 79 characters)",
+        "3:2: F401 unused",
+    ]
+    assert found.said == (
+        "10 findings below the name of their file, 29 lines of names in one folder"
+    )
+
+
+def test_gcc_repeats_neither_file_nor_source() -> None:
+    text = "\n".join(
+        line
+        for n in range(8)
+        for line in (
+            f"/srv/shop/src/cart.c: In function 'f{n}':",
+            f"/srv/shop/src/cart.c:{n}:3: warning: unused variable 'a{n}'",
+            f"  {n} | int a{n}, b{n};",
+            "    |     ^~",
+            f"/srv/shop/src/cart.c:{n}:7: warning: unused variable 'b{n}'",
+            f"  {n} | int a{n}, b{n};",
+            "    |         ^~",
+        )
+    )
+
+    assert folded(text).text.split("\n")[:6] == [
+        "/srv/shop/src/cart.c:",
+        ": In function 'f0':",
+        "0:3: warning: unused variable 'a0'",
+        "  0 | int a0, b0;",
+        "0:7: warning: unused variable 'b0'",
+        ": In function 'f1':",
+    ]
+
+
+CLIPPY = """\
+warning: long literal lacking separators
+   --> src/utf8.rs:{n}:27
+    |
+{n} |         *cp = (b as u32 & 0b111111);
+    |                           ^^^^^^^^ help: consider: `0b11_1111`
+    |
+    = help: for further information visit https://rust-lang.github.io/index.html#unreadable
+    = note: `-W clippy::unreadable-literal` implied by `-W clippy::pedantic`
+"""
+
+
+def test_gcc_shows_the_source_of_three_findings_with_one_text() -> None:
+    text = "\n".join(
+        f"/srv/shop/src/cart.c:{n}:3: error: unknown type 'line'\n  {n} | line a{n};"
+        for n in range(9)
+    )
+
+    assert folded(f"{text}\n{'x' * 300}").text.split("\n")[1:-1] == [
+        *(
+            line
+            for n in range(3)
+            for line in (f"{n}:3: error: unknown type 'line'", f"  {n} | line a{n};")
+        ),
+        "3:3, 4:3, 5:3, 6:3, 7:3, 8:3: error: unknown type 'line'",
+    ]
+
+
+def test_clippy_gives_its_advice_once_and_equal_findings_thrice() -> None:
+    text = folded("\n".join(CLIPPY.format(n=n) for n in range(100, 109)) + "\n").text
+
+    assert text.count("= help:") == text.count("= note:") == 1
+    assert text.count("^^^^^^^^ help: consider: `0b11_1111`") == 3
+    assert "    |\n" not in text
+    places = [f"src/utf8.rs:{n}:27" for n in range(100, 109)]
+    assert text.endswith(f"warning: long literal lacking separators\n  --> {', '.join(places[3:])}")
+    assert [place for place in places if place not in text] == []
+
+
+TAP = """\
+TAP version 13
+# Subtest: cart
+    # Subtest: adds a line
+    ok 1 - adds a line
+      ---
+      duration_ms: 0.3
+      ...
+    # Subtest: fails for an error
+    not ok 2 - fails for an error
+      ---
+      error: 'no line'
+      ...
+    1..2
+not ok 1 - cart
+  ---
+  error: '1 subtest failed'
+  ...
+# Subtest: price
+ok 2 - price
+  ---
+  duration_ms: 0.1
+  ...
+1..2
+# tests 3
+# fail 1"""
+
+
+def test_tap_is_its_counts_and_its_failures() -> None:
+    passed = [f"# Subtest: test {n}\nok {n} - test {n}\n  ---\n  a: 1\n  ..." for n in range(3, 30)]
+
+    assert folded("\n".join([TAP, *passed])).text.split("\n") == [
+        "TAP version 13",
+        "# Subtest: cart",
+        "    # Subtest: fails for an error",
+        "    not ok 2 - fails for an error",
+        "      ---",
+        "      error: 'no line'",
+        "      ...",
+        "not ok 1 - cart",
+        "  ---",
+        "  error: '1 subtest failed'",
+        "  ...",
+        "# tests 3",
+        "# fail 1",
+    ]
+
+
+GTEST = ("[ RUN      ] Cart.Test{n}", "[       OK ] Cart.Test{n} (0 ms)")
+CTEST = ("      Start {n}: test_{n}", " {n}/50 Test #{n}: test_{n} .........   Passed    0.01 sec")
+DOTNET = ("  Passed Shop.Tests.Error{n} [2 ms]", "  Skipped Shop.Tests.Slow{n} [1 ms]")
+GRADLE = ("CartTest > addsLine{n}() PASSED", "CartTest > fails{n}() PASSED")
+SWIFT = ("Test Case '-[Cart a{n}]' started.", "Test Case '-[Cart a{n}]' passed (0.001 seconds).")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [GTEST, CTEST, DOTNET, GRADLE, SWIFT],
+    ids=["gtest", "ctest", "dotnet", "gradle", "xct"],
+)
+def test_other_runners_show_the_first_and_the_last_test_that_passed(lines: tuple[str, str]) -> None:
+    """A name with a word of trouble is none; the failure stays with the line before it."""
+    run = [line.format(n=n) for n in range(20) for line in lines]
+    failure = ["src/cart.c:9: Failure", "1 test FAILED"]
+
+    text = folded("\n".join([*run, *failure, *run])).text
+
+    note = "[38 lines like these]"
+    assert text.split("\n") == [run[0], note, run[-1], *failure, run[0], note, run[-1]]
+
+
+def test_a_table_of_coverage_shows_what_is_not_covered() -> None:
+    rows = [f"src/shop/part_{n}.py      20      0   100%" for n in range(30)]
+    head = "Name                     Stmts   Miss  Cover   Missing"
+    missed = "src/shop/price.py           20      4    80%   3-6"
+
+    text = folded("\n".join([head, "-" * 60, *rows, missed, "-" * 60, "TOTAL 620 4 99%"])).text
+
+    assert text.split("\n") == [head, "-" * 60, missed, "-" * 60, "TOTAL 620 4 99%"]
+
+
+def test_a_stack_keeps_own_frames_and_the_ends_of_a_library() -> None:
+    stack = [
+        "Error: boom",
+        "    at total (/srv/shop/src/price.js:3:9)",
+        *(f"    at step{n} (/srv/shop/node_modules/router/index.js:{n}:1)" for n in range(8)),
+        "    at main (/srv/shop/src/main.js:9:1)",
+    ]
+
+    assert folded("\n".join(stack)).text.split("\n") == [
+        *stack[:3],
+        "[6 frames of libraries]",
+        *stack[-2:],
+    ]
+
+
+def test_a_python_traceback_keeps_own_frames_and_the_ends_of_a_library() -> None:
+    library = [
+        line
+        for n in range(8)
+        for line in (
+            f'  File "/v/lib/python3.12/site-packages/web/a{n}.py", line 1, in f',
+            "    g()",
+        )
+    ]
+    own = ['  File "/srv/shop/app.py", line 3, in view', "    return 1 / 0"]
+
+    text = folded("\n".join(["Traceback:", *own, *library, *own, "ZeroDivisionError: x"])).text
+
+    assert text.split("\n") == [
+        "Traceback:",
+        *own,
+        *library[:2],
+        "[6 frames of libraries]",
+        *library[-2:],
+        *own,
+        "ZeroDivisionError: x",
+    ]
+
+
+def test_times_of_a_build_server_stand_once_a_minute_and_at_trouble() -> None:
+    stamp = "2026-11-26T10:{:02}:{:02}.1234567Z "
+    lines = [f"{stamp.format(n // 30, n % 30)}a line that no rule knows {n * n}" for n in range(60)]
+    lines[9] = f"{stamp.format(0, 9)}error: no space left"
+
+    text = folded("\n".join(lines)).text.split("\n")
+
+    assert [line for line in text if line.startswith("2026")] == [lines[0], lines[9], lines[30]]
+    assert [line.removeprefix(stamp.format(0, 0)) for line in text[:3]] == [
+        "a line that no rule knows 0",
+        "a line that no rule knows 1",
+        "a line that no rule knows 4",
+    ]
+
+
+def test_requests_that_were_answered_are_the_first_and_the_last() -> None:
+    lines = [f'INFO: 127.0.0.1:{n} - "GET /cart/{n} HTTP/1.1" 200 OK' for n in range(40)]
+    failed = 'INFO: 127.0.0.1:9 - "GET /cart/9 HTTP/1.1" 500 Internal Server Error'
+
+    text = folded("\n".join([*lines, failed, *lines])).text
+
+    note = "[38 lines like these]"
+    ends = [lines[0], note, lines[-1]]
+    assert text.split("\n") == [*ends, failed, *ends]
+
+
+def test_long_data_is_its_ends() -> None:
+    data = "QUJDREVGR0hJSktMTU5PUA12" * 60
+
+    assert folded(f"before\nkey: {data}\n").text == (
+        f"before\nkey: {data[:60]}[… 1,320 characters …]{data[-60:]}\n"
+    )
+
+
+def test_what_a_program_draws_over_with_cursor_moves_is_its_last_screen() -> None:
+    """Compose draws each layer's line again; a failure on the way stays."""
+    frames = "".join(f"\x1b[2A\x1b[2K\rlayer a: {n}%\n\x1b[2K\rlayer b: {n}%\n" for n in range(100))
+    failed = "\x1b[1A\x1b[2K\rlayer b: error, retrying\n"
+
+    text = settled(f"begin\nlayer a\nlayer b\n{frames}{failed}{frames}end\n")
+
+    assert text == "begin\nlayer a: 99%\nlayer b: error, retrying\nlayer b: 99%\nend"
+
+
+def test_trouble_on_a_screen_that_is_cleared_stays() -> None:
+    text = "a\n\x1b[31mfatal: no disk\x1b[0m\nb\n\x1b[3A\x1b[Jdone\n"
+
+    assert settled(text).splitlines() == ["fatal: no disk", "done"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["\x1b[1A\x1b[9999Bx\n", "\x1b[1A\x1b[9999Cx", "\x1b[1A\x1b[Kx", "\x1b[1Ax\x1b[J\n\n"]
+)
+def test_hostile_cursor_moves_cost_little(piece: str) -> None:
+    """Neither rows nor columns grow beyond what was printed, and time grows with it."""
+    began = time.process_time()
+
+    assert len(settled(piece * 40_000)) < 2_000_000
+    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("piece", ["a", ".", "/", "a/", ":1:1", "x.py:1:1: ", "(1)", "' -> '"])
+def test_long_lines_of_one_piece_cost_little(piece: str) -> None:
+    """100 kB; a pattern that goes back over a line takes minutes."""
+    began = time.process_time()
+
+    folded("\n".join([piece * (2_000 // len(piece))] * 50))
+    folded(piece * (100_000 // len(piece)))
+
+    assert time.process_time() - began < 5
+
+
+def test_text_without_cursor_moves_stays_as_it_is() -> None:
+    text = "a\x1b[31mred\x1b[0m\r\nb\rc\n"
+
+    assert settled(text) == text
 
 
 def test_a_block_that_stands_above_is_named_but_its_failures_stay() -> None:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
-from agent_cli_tools.folding import folded
-
 OpenSpill: TypeAlias = Callable[[], tuple[Path, BinaryIO]]
 
 EXCERPT_BYTES = 32 * 1024
@@ -15,6 +13,7 @@ _HEAD_SHARE = 3 / 8
 # Leaves room in a result for the note on the gap and the exit status.
 _EXCERPT_SHARE = 4 / 5
 SPILL_BYTES_MAX = 64 * 1024 * 1024
+FOLDED_BYTES_MIN = 600
 FOLDED_BYTES_MAX = 2 * 1024 * 1024
 HEAD_LINES = 800
 TAIL_LINES = 1_200
@@ -110,9 +109,16 @@ class OutputBuffer:
         Of a folded output all is kept in a file, which the last line names.
         """
         shown = self.text()
-        if not self._folds or is_binary(shown) or (whole := self._whole()) is None:
+        if not self._folds or self.total_bytes < FOLDED_BYTES_MIN or is_binary(shown):
             return shown
-        kept, summary = folded(without_escapes(whole.decode("utf-8", "replace")))
+        if (whole := self._whole()) is None:
+            return shown
+        from agent_cli_tools.folding import folded  # noqa: PLC0415 - with the first long output
+        from agent_cli_tools.folding.screen import settled  # noqa: PLC0415 - as above
+
+        text = whole.decode("utf-8", "replace")
+        plain, last = without_escapes(text), without_escapes(settled(text))
+        kept, summary = folded(last, drawn_over=max(0, len(plain) - len(last)))
         if not summary or not self.keep_file() or self._fault:
             return shown
         self.close()

@@ -5,7 +5,7 @@ failures above all. Pure.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from agent_cli.system.records import dataclass
@@ -15,19 +15,26 @@ _FAILURE: Final = re.compile(r"FAIL|ERROR|panicked|failed|^E   |\bassert")
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    """A test runner: a line by which its output is known, and the lines that report success."""
+    """A test runner: a line by which its output is known, and the lines that report success.
 
+    One of the hints stands in each such line.
+    """
+
+    hints: tuple[str, ...]
     known_by: re.Pattern[str]
     passed: re.Pattern[str]
     without: Callable[[list[str], re.Pattern[str]], Iterator[str]]
 
 
-def without_passed(lines: list[str]) -> list[str]:
+def without_passed(lines: Sequence[str]) -> Iterable[str]:
     """Return *lines* without those about passed tests."""
+    left = list(lines)
+    text = "\n".join(left)
     for runner in _RUNNERS:
-        if any(map(runner.known_by.match, lines)):
-            lines = list(runner.without(lines, runner.passed))
-    return lines
+        has_hint = any(hint in text for hint in runner.hints)
+        if has_hint and any(map(runner.known_by.match, left)):
+            left = list(runner.without(left, runner.passed))
+    return left
 
 
 def _without(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
@@ -97,6 +104,27 @@ def _without_groups(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
             yield line
 
 
+def _without_subtests(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
+    """Leave out what TAP, and Node, say of tests that passed: name, result and details."""
+    results = [found.groups() for line in lines if (found := _RESULT.match(line))]
+    failed = {name for _, bad, name in results if bad}
+    succeeded = {name for _, bad, name in results if not bad} - failed
+    details, is_above = "", False
+    for line in lines:
+        if details:
+            # The details of a test end as deep as they began.
+            details = "" if line == f"{details}..." else details
+        elif is_above and line.lstrip() == "---":
+            details = line[:-3]
+        elif not ((began := _BEGAN.match(line)) and began[1] in succeeded):
+            result = _RESULT.match(line)
+            is_above = bool(result and not result[2])
+            if not is_above and not passed.match(line):
+                yield line
+            continue
+        is_above = False
+
+
 def _leads_on(lines: list[str], index: int, passed: re.Pattern[str]) -> bool:
     """Return whether a blank line only parts passed tests and groups of them."""
     at = index + 1
@@ -120,6 +148,10 @@ _TIME = r"\(?[\d.,]+ ?m?s\)?"
 _PYTEST_RULE: Final = re.compile(r"=+ .* =+$|[\d,]+ (?:passed|failed|error)")
 _GO_PASSED: Final = re.compile(r"\s*--- (?:PASS|SKIP): (\S+)")
 _GO_BEGAN: Final = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)")
+_RESULT: Final = re.compile(
+    r"(\s*)(?:(not ok|✖)|ok|✔)(?: \d+)? (?:- )?(.*?)(?: \([\d.]+ms\))?(?: # .*| +)?$"
+)
+_BEGAN: Final = re.compile(r"\s*(?:# Subtest:|▶) (.*?)\s*$")
 _VITEST_FAILED: Final = re.compile(
     r"\s*(?:FAIL|×|✗) +(?:\|[^|]*\| +)?(\S+\.[cm]?[jt]sx?(?: > [^\[]*\S)?)"
 )
@@ -129,6 +161,7 @@ _JEST_GROUP: Final = re.compile(r"  +(?!\d+\) )[^\s●✕✗×✖○]\S*(?: \S+)
 
 _RUNNERS: Final = (
     _Runner(  # pytest, with pytest-xdist
+        (" in ",),
         re.compile(
             r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:passed|failed|skipped|errors?|deselected|xfailed"
             r"|xpassed|warnings?)(?:, )?)+ in [\d.]+s"
@@ -138,7 +171,7 @@ _RUNNERS: Final = (
             r"|[.sxX]+ *(?:\[ *\d+%\])?$"
             r"|\S+\.\w+::.* (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))? *(?:\[ *\d+%\])?$"
             r"|\[gw\d+\] +\[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) "
-            r"|\S+\.\w+::\S+ $"
+            r"|\S+\.\w+::\S+ $|(?:PASSED|XFAIL|SKIPPED) (?:\[\d+\] )?\S+\.py(?:::|:\d)"
             r"|(?:platform|cachedir|rootdir|configfile|plugins|testpaths|asyncio|benchmark"
             r"|hypothesis profile|django|Using --randomly-seed|collecting|collected|created"
             r"|scheduling|bringing up|Test session starts|run-last-failure|metadata|timeout)\b"
@@ -147,6 +180,7 @@ _RUNNERS: Final = (
         _without_warnings,
     ),
     _Runner(  # unittest
+        ("Ran ",),
         re.compile(r"Ran \d+ tests? in "),
         re.compile(
             r"[.sxu]+$|\S+ \(\S+\)(?: \[.*\])? \.\.\. (?:ok|skipped .*|expected failure)$"
@@ -155,6 +189,7 @@ _RUNNERS: Final = (
         _without,
     ),
     _Runner(  # jest
+        (" total",),
         re.compile(r"Test(?: Suites|s): +.*\btotal$"),
         re.compile(
             rf"\s*PASS\s+\S.*$|\s+[✓√] .*$|\s+[○✎] .*$|\s*RUNS\s.*$|\s*at .*node_modules/jest"
@@ -163,16 +198,25 @@ _RUNNERS: Final = (
         _without_headings,
     ),
     _Runner(  # mocha
+        (" passing (",),
         re.compile(r" +\d+ passing \("),
         re.compile(r" +[✓✔√] .*$"),
         _without_groups,
     ),
+    _Runner(  # TAP: Node, bats, prove, tape
+        ("TAP version", "tests ", "pass ", "\n1.."),
+        re.compile(r"(?:TAP version 1[34]|[ℹ#] (?:tests|pass) +\d+|1\.\.\d+)$"),
+        re.compile(r"\s*\d+\.\.\d+$"),
+        _without_subtests,
+    ),
     _Runner(  # vitest
+        ("Test Files ",),
         re.compile(r"\s*Test Files +.*\(\d+\)$"),
         re.compile(r"\s*[✓√✔↓] |\s*RUN +v\d|\s*Start at +|\s*Duration +|\s*[❯·] .*\(\d+ tests?\)$"),
         _without_output,
     ),
     _Runner(  # go test
+        ("\t", "--- ", "=== RUN"),
         re.compile(r"(?:ok  |FAIL|\?   )\t\S+|\s*--- (?:PASS|FAIL|SKIP): |=== RUN "),
         re.compile(
             r"\s*--- (?:PASS|SKIP): |PASS$|\?   \t\S+\t\[no test files\]|ok  \t\S+\t\(cached\)"
@@ -180,6 +224,7 @@ _RUNNERS: Final = (
         _without_ended,
     ),
     _Runner(  # cargo test
+        ("test result: ",),
         re.compile(r"test result: "),
         re.compile(
             r"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?$"

@@ -1,0 +1,119 @@
+"""Say what stands again and again once: equal lines, groups of lines, blocks; pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from agent_cli_tools.folding.trouble import FAILURE, is_trouble
+
+_EQUAL_MIN: Final = 3
+_GROUP_MAX: Final = 16
+_BLOCK_MIN: Final = 6
+_BLOCK_CHARS_MIN: Final = 240
+_NAME_CHARS_MAX: Final = 60
+_ALIKE_MIN: Final = 6
+
+
+def merged(lines: Sequence[str]) -> Iterator[str]:
+    """Yield *lines* with each run of equal lines, or of equal groups of lines, once and a count."""
+    ids: dict[str, int] = {}
+    keys = [ids.setdefault(line, len(ids)) for line in lines]
+    last = [-_GROUP_MAX] * len(ids)
+    # Whether a line stands again close enough to begin a group.
+    near = [False] * len(keys)
+    for index, key in enumerate(keys):
+        if index - last[key] <= _GROUP_MAX and last[key] >= 0:
+            near[last[key]] = True
+        last[key] = index
+    at = 0
+    while at < len(lines):
+        size, times = _repeats(keys, at) if near[at] else (1, 1)
+        yield from lines[at : at + size]
+        if size > 1:
+            yield f"[the {size} lines above ×{times}]"
+        elif times > 1 and lines[at].strip():
+            yield f"[the line above ×{times}]"
+        at += size * times
+
+
+def _repeats(keys: list[int], at: int) -> tuple[int, int]:
+    """Return the size of the group at *at* that is repeated at once, and how many times it stands.
+
+    The smallest group that stands there three times; else the one line, once.
+    """
+    for size in range(1, min(_GROUP_MAX, (len(keys) - at) // _EQUAL_MIN) + 1):
+        end = at + size
+        while end < len(keys) and keys[end] == keys[end - size]:
+            end += 1
+        if (times := (end - at) // size) >= _EQUAL_MIN:
+            return size, times
+    return 1, 1
+
+
+def without_repeats(lines: Sequence[str]) -> Iterator[str]:
+    """Yield *lines* with a note in place of each block that stands above already, word for word.
+
+    A line about a failure is never part of such a block.
+    """
+    begins: dict[tuple[str, ...], int] = {}
+    at = 0
+    while at < len(lines):
+        key = tuple(lines[at : at + _BLOCK_MIN])
+        size = _repeated(lines, begins[key], at) if key in begins else 0
+        if size:
+            named = next((name for line in lines[at : at + size] if (name := line.strip())), "")
+            yield f"[{size} lines as above, from: {named[:_NAME_CHARS_MAX]}]"
+        else:
+            begins.setdefault(key, at)
+            yield lines[at]
+        at += size or 1
+
+
+def _repeated(lines: Sequence[str], above: int, at: int) -> int:
+    """Return how many lines at *at* are those at *above*; 0 if too few for a note."""
+    size = chars = 0
+    while above + size < at and at + size < len(lines):
+        line = lines[at + size]
+        if line != lines[above + size] or FAILURE.search(line):
+            break
+        size += 1
+        chars += len(line)
+    return size if size >= _BLOCK_MIN and chars >= _BLOCK_CHARS_MIN else 0
+
+
+def without_alike(lines: Sequence[str]) -> Iterator[str]:
+    """Yield *lines* with the first and the last of log lines in a row that differ in values only.
+
+    Only messages below a warning, and requests that were answered with 1xx to 3xx, count.
+    """
+    at = 0
+    while at < len(lines):
+        end = at
+        if _is_log(lines[at]):
+            shape = _VALUES.sub("0", lines[at])
+            while end < len(lines) and _is_log(lines[end]):
+                if _VALUES.sub("0", lines[end]) != shape:
+                    break
+                end += 1
+        if end - at >= _ALIKE_MIN:
+            yield lines[at]
+            yield f"[{end - at - 2:,} lines like these]"
+            yield lines[end - 1]
+        else:
+            end = max(end, at + 1)
+            yield from lines[at:end]
+        at = end
+
+
+def _is_log(line: str) -> bool:
+    if line[:1] in _LOG_BEGINS and _LEVEL.search(line, 0, _LEVEL_WITHIN):
+        return not is_trouble(line)
+    return "HTTP/" in line and bool(_ANSWERED.search(line)) and not is_trouble(line)
+
+
+# A time, a level in brackets or the level itself.
+_LOG_BEGINS: Final = frozenset("0123456789[(<IDTNidtn")
+_LEVEL: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE|NOTICE|info|debug|trace|notice)\b")
+_LEVEL_WITHIN: Final = 60
+_ANSWERED: Final = re.compile(r"HTTP/[\d.]+\" [123]\d\d\b")
+_VALUES: Final = re.compile(r"(?<!\S)\S*\d\S*")
