@@ -358,10 +358,13 @@ def _left_out(shown: Iterable[Output]) -> dict[str, Json]:
 def _with_pointer(call: ToolOutput, number: Json) -> ToolOutput:
     if isinstance(call.result, Pending):
         return call
-    chars = len(text_of(call.result.content))
+    content = call.result.content
+    has_pdf = any(block["type"] == "document" for block in content)
+    size = "with a PDF" if has_pdf else f"of {len(text_of(content)):,} characters"
+    recalled = "" if has_pdf else f", or recall with entry {number} to read it"
     note = text_block(
-        f"[agent-cli: this result of {chars:,} characters was left out to save tokens. It is as old"
-        f" as this call: call the tool again, or recall with entry {number} to read it.]"
+        f"[agent-cli: this result {size} was left out to save tokens. It is as old"
+        f" as this call: call the tool again{recalled}.]"
     )
     return replace(call, result=type(call.result)((note,), call.result.details))
 

@@ -27,7 +27,12 @@ USUAL_IMAGE_TOKENS = 1_600
 def estimate_tokens(history: Iterable[Message]) -> int:
     """Return the tokens of *history*: a quarter of its characters, and images and PDFs."""
     contents = [message.content for message in history if not isinstance(message, CustomMessage)]
-    blocks = [block for content in contents for block in content]
+    return content_tokens(block for content in contents for block in content)
+
+
+def content_tokens(content: Iterable[Block]) -> int:
+    """Return the tokens of blocks: a quarter of their characters, and images and PDFs."""
+    blocks = [*content]
     return sum(map(_characters, blocks)) // CHARS_PER_TOKEN + sum(map(_seen_tokens, blocks))
 
 

@@ -20,17 +20,16 @@ from agent_cli.contracts.timeline import (
     ReplyOutput,
     ToolOutput,
     Usage,
-    text_of,
 )
 from agent_cli.contracts.wording import counted
 from agent_cli.core.projection import numbered, shown
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
-from agent_cli.policies.estimate import CHARS_PER_TOKEN, estimate_fixed
+from agent_cli.policies.estimate import content_tokens, estimate_fixed
 
 KEPT: Final = 10
 """The newest results stay, however large."""
-LARGE_CHARS: Final = 4_000
+LARGE_TOKENS: Final = 1_000
 LEAST_TOKENS: Final = 10_000
 
 
@@ -61,7 +60,7 @@ class OldResults:
         if conversation.open_calls() or not self._is_cold(turn):
             return
         found = _old(shown(conversation.prompts))
-        tokens = sum(len(_text(call)) for call in found) // CHARS_PER_TOKEN
+        tokens = sum(map(_tokens, found))
         saved = self._saved(turn, tokens)
         if tokens < LEAST_TOKENS or saved <= 0:
             return
@@ -100,10 +99,14 @@ def _old(outputs: Sequence[Output]) -> list[ToolOutput]:
         if isinstance(each, CustomOutput) and each.name == LEFT_OUT and isinstance(each.data, dict)
         for entry in each.data
     }
-    return [
-        call for call in calls[:-KEPT] if call.id not in gone and len(_text(call)) > LARGE_CHARS
-    ]
+    return [call for call in calls[:-KEPT] if call.id not in gone and _tokens(call) > LARGE_TOKENS]
 
 
-def _text(call: ToolOutput) -> str:
-    return "" if isinstance(call.result, Pending) else text_of(call.result.content)
+def _tokens(call: ToolOutput) -> int:
+    """Return the tokens of a result's text and of its PDFs, which can be read again.
+
+    An image does not count: what it showed may be gone.
+    """
+    if isinstance(call.result, Pending):
+        return 0
+    return content_tokens(block for block in call.result.content if block["type"] != "image")
