@@ -3,7 +3,6 @@
 The fields are those of Claude Code, plus `maxCost`.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias, get_args
@@ -14,12 +13,13 @@ from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass, field
 
 DESCRIPTION_CHARS_MAX: Final = 300
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
-_ITEM: Final = re.compile(r"(?:^|\s)-\s")
-_COMMA: Final = re.compile(r",(?![^()]*\))")  # none in `Agent(a, b)`
+_NAME: Final = late_pattern(r"[a-z0-9][a-z0-9.-]{0,63}")
+_ITEM: Final = late_pattern(r"(?:^|\s)-\s")
+_COMMA: Final = late_pattern(r",(?![^()]*\))")  # none in `Agent(a, b)`
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {

@@ -24,6 +24,7 @@ from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
 from agent_cli.contracts.timeline import Block, text_of
 from agent_cli.contracts.wording import one_line
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.paths import exists, real_path
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -37,7 +38,7 @@ _FITTED_LIMIT_S: Final = 60
 # About 40,000 tokens.
 _TOTAL_CHARS_MAX: Final = 150_000
 # A name with a colon is a resource of an MCP server.
-_FILE: Final = re.compile(
+_FILE: Final = late_pattern(
     r"[^:]+\.(?:png|jpe?g|gif|webp|svg|pdf|txt|md|rst|log|csv|jsonl?|toml|ya?ml|xml|ini|cfg|lock"
     r"|py|jsx?|tsx?|html|css|c|h|cc|cpp|hpp|rs|go|java|kt|rb|php|sh|sql|swift)",
     re.IGNORECASE,

@@ -8,6 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from agent_cli.system.late_patterns import late_pattern
+
 CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "bash": ("Bash",),
     "edit": ("Edit", "MultiEdit"),
@@ -31,7 +33,7 @@ CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """Our name → Claude Code's names, today's first; older and closely related ones follow."""
 
 _OURS: Final = {name: ours for ours, names in CLAUDE_NAMES.items() for name in names}
-_EXACT_NAMES: Final = re.compile(r"[\w\-]+(?:\s*[|,]\s*[\w\-]+)*")
+_EXACT_NAMES: Final = late_pattern(r"[\w\-]+(?:\s*[|,]\s*[\w\-]+)*")
 _OF_SERVERS: Final = "mcp__"
 
 

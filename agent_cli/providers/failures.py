@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError, Trouble
 from agent_cli.contracts.options import FailureKind
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass, field
 
 RETRIED_STATUSES = frozenset({408, 409, 429})
@@ -19,14 +20,14 @@ _NO_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 MAX_SAID_CHARS = 300
 _CUT = " ..."
 # Phrases of the API, Bedrock, and compatible servers such as vLLM and llama.cpp.
-_TOO_LONG = re.compile(
+_TOO_LONG = late_pattern(
     r"(prompt|input) is too long|context[_ ]?(limit|length|size|window)", re.IGNORECASE
 )
 # "messages.1.content.0: Invalid `signature` in `thinking` block" and its like.
-_BAD_THINKING = re.compile(r"\bmessages\.\d+\b.*\bthinking\b", re.DOTALL)
+_BAD_THINKING = late_pattern(r"\bmessages\.\d+\b.*\bthinking\b", re.DOTALL)
 # Phrases of AWS, Google and Azure for an expired sign-in and an unknown model.
-_EXPIRED = re.compile(r"expired|security token|invalid_grant", re.IGNORECASE)
-_NO_MODEL = re.compile(
+_EXPIRED = late_pattern(r"expired|security token|invalid_grant", re.IGNORECASE)
+_NO_MODEL = late_pattern(
     r"model identifier|model id|publisher model|deploymentnotfound|deployment .*not exist",
     re.IGNORECASE,
 )

@@ -8,14 +8,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-_SECTION = re.compile(
+from agent_cli.system.late_patterns import late_pattern
+
+_SECTION = late_pattern(
     r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'
 )
-_ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
-_COMMENT = re.compile(r"\s+[#;]")
-_BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
-_QUOTED = re.compile(r"'([^']+)'")
-_ENTERED = re.compile(r"\b(?:cd|pushd|-C)\s+['\"]?([^\s'\";&|]+)")
+_ENTRY = late_pattern(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
+_COMMENT = late_pattern(r"\s+[#;]")
+_BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
+_QUOTED = late_pattern(r"'([^']+)'")
+_ENTERED = late_pattern(r"\b(?:cd|pushd|-C)\s+['\"]?([^\s'\";&|]+)")
 _NOTHING: frozenset[str] = frozenset()
 _HARMLESS = {
     "core": frozenset(

@@ -1,6 +1,5 @@
 """Describe events in sentences, shared by all front ends. Draws nothing."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.run_result import RunResult
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import Style
@@ -18,7 +18,7 @@ from agent_cli.terminal.writer import Style
 if TYPE_CHECKING:
     from agent_cli.core.branching import BranchPoint
 
-_WORD: Final = re.compile(r"\S+\s*|\s+")
+_WORD: Final = late_pattern(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)

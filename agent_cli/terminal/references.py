@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from agent_cli.system.late_patterns import late_pattern
+
 _QUOTED: Final = r'"(?P<quoted>(?:[^"\\\n]|\\.)*)"'
-_ANY: Final = re.compile(rf'(?<!\S)@(?:{_QUOTED}|(?P<plain>[^\s"]\S*))')
-_OPEN: Final = re.compile(r'(?<!\S)@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>(?!")\S*))\Z')
-_PLAIN: Final = re.compile(r'[^\s"\\\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*')
+_ANY: Final = late_pattern(rf'(?<!\S)@(?:{_QUOTED}|(?P<plain>[^\s"]\S*))')
+_OPEN: Final = late_pattern(r'(?<!\S)@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>(?!")\S*))\Z')
+_PLAIN: Final = late_pattern(r'[^\s"\\\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*')
 _ESCAPES: Final = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 _MEANINGS: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _TRAILING: Final = ".,;:!?)]}'"

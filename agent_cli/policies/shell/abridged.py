@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.policies.shell.syntax import descendants, opened_file, source, syntax_tree
+from agent_cli.system.late_patterns import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _LINES_MIN: Final = 3
 """Fewer are not worth the words that say that they were left out."""
 
-_TELLING: Final = re.compile(
+_TELLING: Final = late_pattern(
     # Files and processes.
     r"\bos\b|\bopen|\bpath\(|\bio\.|write|shutil|tempfile|mkdir|rmdir|\brm\b|remove|delet|unlink|rename"
     r"|truncate|chmod|chown|link|\bkill|signal|subprocess|spawn|system|popen|\bexec|\beval|\brun\("
@@ -59,9 +60,11 @@ _SOURCES: Final = (
 )
 """Not those of which every line may act: scripts of a shell, build files, configuration."""
 
-_INTERPRETER: Final = re.compile(r"(python[0-9.]*|node)( -u)?( -)?")
-_DELIMITER: Final = re.compile(r"(?P<quote>['\"])(?P<word>\w+)(?P=quote)")
-_RUNS_SHELL: Final = re.compile(r"\b(bash|sh|dash|ksh|zsh|source|eval|exec|chmod)\b|(^|[;&\s])\.\s")
+_INTERPRETER: Final = late_pattern(r"(python[0-9.]*|node)( -u)?( -)?")
+_DELIMITER: Final = late_pattern(r"(?P<quote>['\"])(?P<word>\w+)(?P=quote)")
+_RUNS_SHELL: Final = late_pattern(
+    r"\b(bash|sh|dash|ksh|zsh|source|eval|exec|chmod)\b|(^|[;&\s])\.\s"
+)
 """Then a file of any name may be a script of a shell."""
 
 

@@ -1,17 +1,17 @@
 """Check `test`, `[` and `[[`: comparisons of files and strings without side effects."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent_cli.policies.shell.words import NotLiteral, Word, literal_word
+from agent_cli.system.late_patterns import late_pattern
 
 _UNARY = frozenset(f"-{letter}" for letter in "abcdefghknprstuwxzGLNOS")
 _TEXT_BINARY = frozenset({"=", "==", "!="})
 _NUMBER_BINARY = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _FILE_BINARY = frozenset({"-nt", "-ot", "-ef"})
 _BINARY = _TEXT_BINARY | _NUMBER_BINARY | _FILE_BINARY
-_NUMBER = re.compile(r"-?\d{1,9}")
-_TOKEN = re.compile(r"(?:[^\s'\"\\]|'[^']*'|\"(?:[^\"\\]|\\.)*\")+")
+_NUMBER = late_pattern(r"-?\d{1,9}")
+_TOKEN = late_pattern(r"(?:[^\s'\"\\]|'[^']*'|\"(?:[^\"\\]|\\.)*\")+")
 _JOINING = frozenset({"&&", "||", "(", ")", "!", "!="})
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
 from agent_cli.policies.shell.verbs import listed_effect
+from agent_cli.system.late_patterns import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
@@ -39,7 +40,7 @@ _FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
 _EVERYTHING = r"\./?|:/|\*"
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
-    (subcommand, re.compile(argument))
+    (subcommand, late_pattern(argument))
     for subcommand, argument in (
         ("reset", r"--h(?:a(?:rd?)?)?"),
         ("checkout", rf"{_FORCE}|{_EVERYTHING}"),
@@ -67,30 +68,30 @@ _TESTS_OF_FIND = frozenset(
 # They run a command for the names that they read.
 _RUN_FOR_EACH = frozenset({"xargs", "parallel"})
 # The options of `fd` that run a command, that have a value, and that choose files by name.
-_FD_RUNS = re.compile(r"-[HIuasLp0-9]*[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
-_FD_VALUE = re.compile(
+_FD_RUNS = late_pattern(r"-[HIuasLp0-9]*[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
+_FD_VALUE = late_pattern(
     r"-[tdEcjSo]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color)"
 )
-_FD_NAMES = re.compile(r"-[HIuasLp]*e.*|--extension.*")
-_FD_ALL = re.compile(r"[.^$*]*|\.\*")
-_INTERPRETER = re.compile(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
+_FD_NAMES = late_pattern(r"-[HIuasLp]*e.*|--extension.*")
+_FD_ALL = late_pattern(r"[.^$*]*|\.\*")
+_INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
-_SCRIPT_DELETES = re.compile(
+_SCRIPT_DELETES = late_pattern(
     r"\b(?:unlink(?:Sync)?|remove|rm(?:Sync)?|rmtree|remove_tree|rm_r?f|rmdir|delete)\b"
 )
-_SCRIPT_LISTS = re.compile(
+_SCRIPT_LISTS = late_pattern(
     r"\b(?:listdir|scandir|iterdir|walk|readdir(?:Sync)?|opendir)\b"
     r"|(?:glob|Dir\[|<)[\s(]*[\"']?(?:\S*/)?\*(?:\.\*|\*)?[\"'>)\]]"
 )
-_REMOVER_IN_TEXT = re.compile(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
+_REMOVER_IN_TEXT = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A pattern that every visible name matches, or every name with a dot, quoted in part or not.
-_EVERY_NAME = re.compile(r"(?:.*/)?[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
+_EVERY_NAME = late_pattern(r"(?:.*/)?[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 # A mode without the owner's right to read.
-_UNREADABLE = re.compile(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
-_DELETE = re.compile(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
-_IS_FORCED = re.compile(_FORCE)
-_GIT_PUSH = re.compile(
+_UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
+_DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
+_IS_FORCED = late_pattern(_FORCE)
+_GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
     r"|[+:].*",
     re.DOTALL,

@@ -34,6 +34,7 @@ from agent_cli.policies.shell.syntax import (
 )
 from agent_cli.policies.shell.verbs import known_effect
 from agent_cli.policies.shell.words import likely_word
+from agent_cli.system.late_patterns import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -96,7 +97,7 @@ _SAID_BY_THE_REST: Final = frozenset({"runs a Python module", "shows or changes 
 _FUNCTION: Final = "function_definition"
 _VERSIONS: Final = (["--version"], ["-V"], ["--help"], ["version"])
 _STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_NOT_THE_COMMAND: Final = re.compile(r"-.*|[\d.]+[smhd]?|\w+=.*", re.DOTALL)
+_NOT_THE_COMMAND: Final = late_pattern(r"-.*|[\d.]+[smhd]?|\w+=.*", re.DOTALL)
 _NO_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DEPTH_MAX: Final = 4
 _NAME_CHARS_MAX: Final = 60

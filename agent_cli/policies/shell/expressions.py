@@ -15,6 +15,7 @@ from agent_cli.policies.shell.options import known_options
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.late_patterns import late_pattern
 
 # Recognise `awk` programs that only print and calculate: no other files, no commands.
 #
@@ -24,8 +25,8 @@ from agent_cli.policies.shell.words import Word
 _MEMBER = r"(?:\[:\w+:\]|[^\]\[\\\n/\"])"
 # A ] at the beginning is a literal member.
 _BRACKET = rf"\[\^?(?:\]|(?!\^){_MEMBER}){_MEMBER}*\]"
-_REGEX = re.compile(rf"/(?:[^/\\\n\[]|\\[^\n]|{_BRACKET})*/")
-_TOKEN = re.compile(
+_REGEX = late_pattern(rf"/(?:[^/\\\n\[]|\\[^\n]|{_BRACKET})*/")
+_TOKEN = late_pattern(
     r"(?P<blank>[ \t]+)"
     r'|(?P<string>"(?:[^"\\\n]|\\[^\n])*")'
     r"|(?P<number>\d+(?:\.\d+)?|\.\d+)"
@@ -101,11 +102,11 @@ _VARIABLES = frozenset(
         "RT",
     ]
 )
-_BUILT_IN_NO = re.compile(
+_BUILT_IN_NO = late_pattern(
     r"(?i:system|getline|close|fflush|func|function|return|switch|case|default)"
 )
-_OWN_VARIABLE = re.compile(r"[a-z_][A-Za-z0-9_]*|[A-Z][a-z0-9_]*|[A-Z]", re.ASCII)
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_]\w*)=.*", re.DOTALL | re.ASCII)
+_OWN_VARIABLE = late_pattern(r"[a-z_][A-Za-z0-9_]*|[A-Z][a-z0-9_]*|[A-Z]", re.ASCII)
+_ASSIGNED = late_pattern(r"(?P<name>[A-Za-z_]\w*)=.*", re.DOTALL | re.ASCII)
 # A slash behind one of these always begins a pattern.
 _BEFORE_PATTERN = frozenset({"", "(", ",", "~", "!~", "!", "&&", "||", "{", "}", ";", "\n"})
 _PROGRAM_CHARS_MAX = 2_000
@@ -216,13 +217,15 @@ _FIND_WITH_VALUE = frozenset(
     }
 )
 _DATE_OPTIONS = known_options("-uRI -d= --utc --universal --date= --iso-8601[=] --rfc-3339=")
-_PRINTF_FORMAT = re.compile(r"(?!-)(?:[^%]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sbcdiouxXeEfgG])*", re.DOTALL)
+_PRINTF_FORMAT = late_pattern(
+    r"(?!-)(?:[^%]|%%|%[-+ 0#]*\d*(?:\.\d+)?[sbcdiouxXeEfgG])*", re.DOTALL
+)
 _JQ_OPTIONS = known_options(
     "-rcnsSCMaje --raw-output --compact-output --null-input --slurp --sort-keys --join-output"
     " --color-output --monochrome-output --ascii-output --tab --indent= --exit-status --raw-input"
 )
 # Functions that read other files, or the environment.
-_JQ_NO = re.compile(
+_JQ_NO = late_pattern(
     r"\b(?:env|input_filename|import|include|modulemeta|get_search_list)\b|\$ENV|\$__"
     # Some versions accept blanks and comments before the name.
     r"|\$[\s#]"

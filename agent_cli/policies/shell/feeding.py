@@ -14,8 +14,9 @@ from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.late_patterns import late_pattern
 
-_LIMITS = re.compile(r"-[nLP]\d{1,5}")
+_LIMITS = late_pattern(r"-[nLP]\d{1,5}")
 _NEVER_EMPTY = frozenset({"-r", "--no-run-if-empty"})
 _ALONE = frozenset({"-0", "-r", "--null", "--no-run-if-empty"})
 _NAMES_ONLY = {

@@ -13,6 +13,7 @@ from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.repository import is_same_repository
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
 
 _GLOBAL_OPTIONS = frozenset({"--no-pager", "--no-optional-locks", "-P"})
@@ -100,12 +101,12 @@ _FORMS: Mapping[str, _Form] = MappingProxyType(
     }
 )
 _NAMES = frozenset({"config --get", "config --get-all", "remote get-url"})
-_CONFIG_NAME = re.compile(r"[\w.-]+", re.ASCII)
-_SECRET_CONFIG = re.compile(
+_CONFIG_NAME = late_pattern(r"[\w.-]+", re.ASCII)
+_SECRET_CONFIG = late_pattern(
     r"pass|token|secret|auth(?!or)|header|credential|cookie|apikey|privatekey", re.IGNORECASE
 )
 # Parts of formats and sort keys that make git verify signatures with another program.
-_VERIFIES = re.compile(r"%G|%\(\*?signature|^(?:--sort=)?[-*]*signature(?::.*)?$")
+_VERIFIES = late_pattern(r"%G|%\(\*?signature|^(?:--sort=)?[-*]*signature(?::.*)?$")
 
 _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 # Subcommands that change HEAD, the index or files of the working tree, whoever made them.
@@ -119,10 +120,10 @@ _TAKES_ALL = frozenset(
 _ONLY_ADDS = frozenset(
     {"add", "commit", "tag", "push", "fetch", "remote", "init", "clone", "notes"}
 )
-_TAKES_AWAY = re.compile(r"-[dDf]|--delete|--force|--amend")
+_TAKES_AWAY = late_pattern(r"-[dDf]|--delete|--force|--amend")
 _ONLY_SHOWS = frozenset({"list", "show", "log"})
-_ADDS_ALL = re.compile(r"-\w*[Au]\w*|--all|--update|--no-ignore-removal|\.?/?|:/?|\*")
-_COMMITS_ALL = re.compile(r"-(?![mFCct])[a-zA-Z]*a\w*|--all")
+_ADDS_ALL = late_pattern(r"-\w*[Au]\w*|--all|--update|--no-ignore-removal|\.?/?|:/?|\*")
+_COMMITS_ALL = late_pattern(r"-(?![mFCct])[a-zA-Z]*a\w*|--all")
 
 
 def taking_all(script: str) -> str:

@@ -18,6 +18,7 @@ from agent_cli.policies.shell.readings import (
     is_misread,
 )
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.system.late_patterns import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -36,7 +37,7 @@ _KEEP_TO_THEMSELVES = frozenset(
     }
 )
 # Options with which one of them does.
-_READS_MORE = {"curl": re.compile(r"-\w*K.*|--conf.*"), "sort": re.compile(r"--comp.*")}
+_READS_MORE = {"curl": late_pattern(r"-\w*K.*|--conf.*"), "sort": late_pattern(r"--comp.*")}
 _INTERPRETERS = SHELLS | {
     *("python", "python3", "node", "ruby", "perl", "php", "lua", "osascript", "source", "."),
 }
@@ -44,8 +45,8 @@ _INTERPRETERS = SHELLS | {
 _HARMLESS_OPTIONS = frozenset({"-u", "-I", "-B", "-E", "-s", "-S", "-O", "-e", "-eu", "-x"})
 _OPTIONS_OF_SHELLS_ONLY = frozenset({"-e", "-eu", "-x"})
 # A shell sets these without any effect on the programs that it finds or on what they load.
-_PLAIN_VARIABLE = re.compile(r"(?!LD_|DYLD_)[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-_LOADING = re.compile(
+_PLAIN_VARIABLE = late_pattern(r"(?!LD_|DYLD_)[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+_LOADING = late_pattern(
     r"PATH|\w*(?:PATH|LIB|OPT|OPTS|OPTIONS|HOME|ENV|PRELOAD|STARTUP|CONFIG|RC)|IFS|SHELL|EDITOR"
     r"|PAGER|BROWSER|GIT_\w+|BASH\w*|PROMPT_COMMAND|PS\d",
     re.ASCII | re.IGNORECASE,

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from agent_cli.policies.shell.syntax import is_descriptor, source
+from agent_cli.system.late_patterns import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -35,8 +36,8 @@ _ANONYMOUS = (
     | _FILE_OPERATORS
     | {'"', ">&", "$", "${", "..", "for", "in", "do", "done"}
 )
-BLANKS = re.compile(r"[ \t]+")
-SPACE = re.compile(r"[ \t\n]*")
+BLANKS = late_pattern(r"[ \t]+")
+SPACE = late_pattern(r"[ \t\n]*")
 
 
 class NotPlain(Exception):

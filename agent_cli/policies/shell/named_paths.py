@@ -5,7 +5,6 @@ languages, here-documents and patterns. Only existing files count.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -13,13 +12,14 @@ from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.words import NotLiteral, Word, literal_words
 from agent_cli.sandbox.protected import what_it_starts, why_protected
+from agent_cli.system.late_patterns import late_pattern
 
-_QUOTES = re.compile(r"\\\n|[\\'\"]")
-_WORD_ENDS = re.compile(r"[\s;&|<>()`]+")
-_PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
-_HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
-_GLOB = re.compile(r"[*?\[]")
-_INSIDE_WORD = re.compile(r"[=@:,]")
+_QUOTES = late_pattern(r"\\\n|[\\'\"]")
+_WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")
+_PATH_ENDS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,@:]+")
+_HOME = late_pattern(r"\$(?:HOME\b|\{HOME\})")
+_GLOB = late_pattern(r"[*?\[]")
+_INSIDE_WORD = late_pattern(r"[=@:,]")
 _DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _PROGRAMS = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
 _OTHER_RIGHTS = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "agent-cli"})

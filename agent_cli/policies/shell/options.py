@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_cli.policies.shell.place import Objection
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass, field
 
 # Every match of --include=*.py also begins with --include=, so it is the same option.
-_TEXT_OPTION = re.compile(r"--[\w-]+=", re.ASCII)
+_TEXT_OPTION = late_pattern(r"--[\w-]+=", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

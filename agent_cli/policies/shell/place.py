@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
@@ -30,11 +31,11 @@ if each name is handed on by itself."""
 # Names that remain as they are. They must not begin like an option, except behind a folder's name.
 _UNCHANGED: Mapping[Splitting, re.Pattern[str]] = MappingProxyType(
     {
-        "blanks": re.compile(r"(?!-)[^\s'\"\\]+"),
-        "lines": re.compile(r"(?![-\s])[^\n'\"\\]+(?<!\s)"),
-        "exact lines": re.compile(r"(?!-)[^\n]+"),
-        "nul": re.compile(r"(?!-).+", re.DOTALL),
-        "none": re.compile(r".*", re.DOTALL),
+        "blanks": late_pattern(r"(?!-)[^\s'\"\\]+"),
+        "lines": late_pattern(r"(?![-\s])[^\n'\"\\]+(?<!\s)"),
+        "exact lines": late_pattern(r"(?!-)[^\n]+"),
+        "nul": late_pattern(r"(?!-).+", re.DOTALL),
+        "none": late_pattern(r".*", re.DOTALL),
     }
 )
 

@@ -35,6 +35,7 @@ from agent_cli.policies.shell.words import (
     literal_words,
     odd_character,
 )
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ JOINED_MAX = 50
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 # Names that are no setting of bash or of any program.
-_LOOP_VARIABLE = re.compile(
+_LOOP_VARIABLE = late_pattern(
     r"(?!\w*proxy$)(?!histchars$)(?!auto_resume$)[a-z][a-z0-9_]{0,19}", re.ASCII
 )
 

@@ -7,6 +7,7 @@ from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.readings import STARTERS
+from agent_cli.system.late_patterns import late_pattern
 
 PREFIXES_MAX = 5
 
@@ -40,9 +41,9 @@ _NEVER_BEGINNINGS = frozenset(
         *("git mergetool", "git reset", "git clean"),
     }
 )
-_PROGRAM = re.compile(r"[\w.][\w./+-]*|/[\w./+-]+", re.ASCII)
-_SUBCOMMAND = re.compile(r"\w[\w.:+-]*", re.ASCII)
-_VERSION = re.compile(r"[\d.-]+$")
+_PROGRAM = late_pattern(r"[\w.][\w./+-]*|/[\w./+-]+", re.ASCII)
+_SUBCOMMAND = late_pattern(r"\w[\w.:+-]*", re.ASCII)
+_VERSION = late_pattern(r"[\d.-]+$")
 
 
 def session_prefixes(script: str, place: Place) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Find the commands of a script that do more than read files of the workspace."""
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,12 +15,13 @@ from agent_cli.policies.shell.place import Objection, OutOfPlace, Place
 from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.words import NotLiteral, Word
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
 
 JUDGED_MAX = 2_000
 UNCERTAIN_FOLDER = "works in a folder that is known only when it runs"
-_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-_PATTERN = re.compile(r"[*?\[\]]")
+_DURATION = late_pattern(r"\d+(?:\.\d+)?[smhd]?")
+_PATTERN = late_pattern(r"[*?\[\]]")
 _CONDITIONS = frozenset({"test", "[", "[["})
 # Programs for which a value known only to the shell is harmless.
 _TAKES_ANY_TEXT = frozenset({"echo", "printf", "exit"}) | _CONDITIONS
@@ -267,13 +267,13 @@ _HELP = frozenset(
         *("docker", "stat", "du", "df", "tree", "date", "ps", "gzip", "cmake"),
     }
 )
-_PS_OPTIONS = re.compile(r"-[AaeflFjTHwy]+|--forest|--no-headers|-p|-u|-C|--sort=-?[%\w]+")
-_PS_BSD = re.compile(r"[afjlruwx]+")
-_PS_FIELDS = re.compile(
+_PS_OPTIONS = late_pattern(r"-[AaeflFjTHwy]+|--forest|--no-headers|-p|-u|-C|--sort=-?[%\w]+")
+_PS_BSD = late_pattern(r"[afjlruwx]+")
+_PS_FIELDS = late_pattern(
     r"(?:pid|ppid|pgid|sid|user|uid|comm|args|cmd|command|pcpu|%cpu|pmem|%mem|rss|vsz|etime|etimes"
     r"|stat|state|start|lstart|time|tty|tt|nlwp|ni|pri)=?"
 )
-_PLAIN_VALUE = re.compile(r"[\w.,-]+")
+_PLAIN_VALUE = late_pattern(r"[\w.,-]+")
 
 
 def tells_about_itself(name: str, arguments: Sequence[Word], place: Place) -> bool:

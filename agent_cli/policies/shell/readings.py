@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
+from agent_cli.system.late_patterns import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -78,14 +79,14 @@ _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", 
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
 _START_FILES = frozenset({"BASH_ENV", "ENV"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
-_SUBSTITUTES = re.compile(r"\$\(|`")
-_PLAIN_WORD = re.compile(r"(?!-)[^=]*")
-_VERSIONED = re.compile(r"-?\d[\d.]*$")
+_SUBSTITUTES = late_pattern(r"\$\(|`")
+_PLAIN_WORD = late_pattern(r"(?!-)[^=]*")
+_VERSIONED = late_pattern(r"-?\d[\d.]*$")
 # Shell builtins that print or compare; listing them would hide the rest.
 _SHOW_NOTHING = frozenset(
     {"echo", "printf", "cd", "true", "false", ":", "test", "[", "[[", "exit", "set", "pwd"}
 )
-_NAME = re.compile(r"[A-Za-z][\w.+/-]*", re.ASCII)
+_NAME = late_pattern(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
 _WORDS_MAX = 32  # Longer than any rule.
 
@@ -93,11 +94,11 @@ _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _JOINED = frozenset({"list", "pipeline", "negated_command"})
 _NOT_WORDS = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
-_SCRIPT = re.compile(r"[\s;&|<>()`$]")
-_NO_WORD = re.compile(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
-_GAP = re.compile(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
-_QUOTES = re.compile(r"\\\n|[\\'\"]")
-_BREAKS = re.compile(r"[\s;&|<>()`{}'\"\\$]+")
+_SCRIPT = late_pattern(r"[\s;&|<>()`$]")
+_NO_WORD = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
+_GAP = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_QUOTES = late_pattern(r"\\\n|[\\'\"]")
+_BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
 def readings(script: str, depth: int = 0) -> Iterator[Reading]:

@@ -9,12 +9,13 @@ import re
 from pathlib import Path
 
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.late_patterns import late_pattern
 
 _CONFIG_BYTES_MAX = 64 * 1024
 _INDEX_BYTES_MAX = 64 * 1024 * 1024
 # The mode of a submodule: `git status` enters it, and reads its configuration.
 _SUBMODULE = b"\x00\x00\xe0\x00"
-_HARMLESS = re.compile(
+_HARMLESS = late_pattern(
     r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|symlinks|autocrlf"
     r"|precomposeunicode|eol|quotepath|longpaths|safecrlf|abbrev|compression)"
     r"|remote\..+\.(?:url|pushurl|fetch|tagopt|prune)|remote\.pushdefault"

@@ -7,6 +7,7 @@ from agent_cli.policies.shell.operands import check_readable
 from agent_cli.policies.shell.options import known_options
 from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.late_patterns import late_pattern
 
 _OPTIONS = known_options("-nErsuz -e= --quiet --silent --regexp-extended --posix --expression=")
 _DELIMITERS = "/|,#:@!"
@@ -34,7 +35,7 @@ _SUBSTITUTE = "|".join(
     for each in _DELIMITERS
 )
 _COMMAND = rf"\s*{_WHERE}(?:[pdqnNDPhHgGxl=]|q\d+|{_SUBSTITUTE})\s*"
-_SCRIPT = re.compile(rf"{_COMMAND}(?:[;\n]{_COMMAND})*;?\s*")
+_SCRIPT = late_pattern(rf"{_COMMAND}(?:[;\n]{_COMMAND})*;?\s*")
 _SCRIPT_CHARS_MAX = 500
 
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from agent_cli.policies.shell.effect_table import Effect, effect_table
 from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
+from agent_cli.system.late_patterns import late_pattern
 
 _NAMED_MAX: Final = 3
-_VERSION: Final = re.compile(r"[\d.]+$")
+_VERSION: Final = late_pattern(r"[\d.]+$")
 # The names of files say more than the effect alone.
 _WITH_NAMES: Final = frozenset(
     {

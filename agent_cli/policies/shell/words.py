@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from types import MappingProxyType
 
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
 
 _SAFE_ASCII = frozenset(
@@ -27,9 +28,11 @@ _NAMES = {
     "!": "a history mark",
     "#": "a number sign",
 }
-_ESCAPE = re.compile(r'\\([$`"\\\n])')
+_ESCAPE = late_pattern(r'\\([$`"\\\n])')
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
-_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*|[?#$]))", re.ASCII)
+_VARIABLE = late_pattern(
+    r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*|[?#$]))", re.ASCII
+)
 # Variables that hold no secret; only the shell knows their values.
 _HARMLESS_VARIABLES = frozenset(
     {
@@ -38,17 +41,17 @@ _HARMLESS_VARIABLES = frozenset(
         *("VIRTUAL_ENV", "TMPDIR", "COLUMNS", "LINES", "HOME"),
     }
 )
-_ONE_WORD = re.compile(r"[\w./+,:@%=-]+", re.ASCII)
+_ONE_WORD = late_pattern(r"[\w./+,:@%=-]+", re.ASCII)
 # Inside double quotes, a dollar sign before any other character is literal: "end$".
-_DOLLAR = re.compile(r"\$(?![\w{(\[@*#?$!-])", re.ASCII)
+_DOLLAR = late_pattern(r"\$(?![\w{(\[@*#?$!-])", re.ASCII)
 _ESCAPED_WORDS = frozenset({"\\;", "\\(", "\\)", "\\!", "\\{", "\\}", "\\{\\}"})
-_BRACES = re.compile(r"\{([\w./+,:@%=*?-]*)\}", re.ASCII)
-_WITH_BRACES = re.compile(rf"(?:[\w./+,:@%=*?-]|{_BRACES.pattern})+", re.ASCII)
-_RANGE = re.compile(r"(-?[1-9]\d{0,3}|0)\.\.(-?[1-9]\d{0,3}|0)")
+_BRACES = late_pattern(r"\{([\w./+,:@%=*?-]*)\}", re.ASCII)
+_WITH_BRACES = late_pattern(rf"(?:[\w./+,:@%=*?-]|{_BRACES.pattern})+", re.ASCII)
+_RANGE = late_pattern(r"(-?[1-9]\d{0,3}|0)\.\.(-?[1-9]\d{0,3}|0)")
 _EXPANSIONS_MAX = 100
-_EXPANDED = re.compile(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
-_QUOTED = re.compile(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
-_PIECE = re.compile(rf"{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)", re.DOTALL)
+_EXPANDED = late_pattern(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
+_QUOTED = late_pattern(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
+_PIECE = late_pattern(rf"{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)", re.DOTALL)
 _EXPANDING = frozenset("*?[{$`")
 
 

@@ -13,21 +13,22 @@ from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.words import NotLiteral, Word
+from agent_cli.system.late_patterns import late_pattern
 
 # The options, all without a value, with which a program reads and follows nothing else.
 _OPTIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
-        "mkdir": re.compile(r"-[pv]+"),
-        "rmdir": re.compile(r"-[pv]+"),
-        "touch": re.compile(r"-[acm]+"),
-        "rm": re.compile(r"-[firRv]+"),
-        "chmod": re.compile(r"-[Rcfv]+"),
-        "mv": re.compile(r"-[finv]+"),
-        "cp": re.compile(r"-[afinprRv]+"),
+        "mkdir": late_pattern(r"-[pv]+"),
+        "rmdir": late_pattern(r"-[pv]+"),
+        "touch": late_pattern(r"-[acm]+"),
+        "rm": late_pattern(r"-[firRv]+"),
+        "chmod": late_pattern(r"-[Rcfv]+"),
+        "mv": late_pattern(r"-[finv]+"),
+        "cp": late_pattern(r"-[afinprRv]+"),
     }
 )
 _BRINGS_LINKS = frozenset({"mv", "cp"})
-_MODE = re.compile(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
+_MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
 
 def reads_no_secret(script: str, place: Place) -> bool:
