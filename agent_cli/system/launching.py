@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from _thread import start_new_thread
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -335,7 +336,15 @@ class Launcher:
 
 
 def _end(control: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    """Let *process* end, without waiting for it: the end of a program need not take longer."""
     control.close()
+    if process.poll() is None:
+        with contextlib.suppress(RuntimeError):  # Python is ending, and lets nobody start threads
+            # Not `threading.Thread`, which waits until the thread runs.
+            start_new_thread(_reap, (process,))
+
+
+def _reap(process: "subprocess.Popen[bytes]") -> None:
     try:
         process.wait(_END_LIMIT_S)
     except subprocess.TimeoutExpired:

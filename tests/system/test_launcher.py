@@ -242,10 +242,27 @@ def test_spared_background_process_of_a_command_runs_on(launcher: Launcher, tmp_
     wait_until(lambda: not is_alive(first))
     output_of(launcher, bash("true", tmp_path))
     launcher.close()
+    wait_until(lambda: not is_alive(ours))
 
     assert is_alive(second)
     os.kill(second, signal.SIGKILL)
     wait_until(lambda: not is_alive(second))
+
+
+def test_closing_the_launcher_waits_for_no_process_and_reaps_it(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    """The end of a run must not wait for a process that is only to end as well."""
+    output, link = output_of(launcher, bash("echo $PPID", tmp_path))
+    ours = parent_of(int(output))
+    link.end(LIMIT_S)
+    os.kill(ours, signal.SIGSTOP)
+
+    launcher.close()
+
+    assert is_alive(ours)
+    os.kill(ours, signal.SIGCONT)
+    wait_until(lambda: not Path(f"/proc/{ours}").exists())
 
 
 def test_unspared_background_process_of_a_command_is_killed(
