@@ -143,8 +143,8 @@ class AcpServer:
         return answer
 
     async def _initialize(self, params: Params) -> Answer:
-        given = checked(InitializeParams, params)
-        self._client = given.client_capabilities or ClientCapabilities()
+        request = checked(InitializeParams, params)
+        self._client = request.client_capabilities or ClientCapabilities()
         self._is_initialized = True
         return Answer(INITIALIZED, then=self._warm_up)
 
@@ -163,8 +163,8 @@ class AcpServer:
         return Answer({})
 
     async def _new(self, params: Params) -> Answer:
-        given = checked(NewSessionParams, params)
-        session = await self._open(_opening(given))
+        request = checked(NewSessionParams, params)
+        session = await self._open(_opening(request))
         return _opened(session, {"sessionId": session.id})
 
     async def _load(self, params: Params) -> Answer:
@@ -176,27 +176,27 @@ class AcpServer:
         return _opened(await self._reopened(params), {})
 
     async def _fork(self, params: Params) -> Answer:
-        given = checked(SavedSessionParams, params)
-        session = await self._open(_opening(given, fork=given.session_id))
+        request = checked(SavedSessionParams, params)
+        session = await self._open(_opening(request, fork=request.session_id))
         return _opened(session, {"sessionId": session.id})
 
     async def _reopened(self, params: Params) -> OpenSession:
-        given = checked(SavedSessionParams, params)
-        await self._end(given.session_id)
-        return await self._open(_opening(given, resume=given.session_id))
+        request = checked(SavedSessionParams, params)
+        await self._end(request.session_id)
+        return await self._open(_opening(request, resume=request.session_id))
 
     async def _list(self, params: Params) -> Answer:
-        given = checked(ListParams, params)
+        request = checked(ListParams, params)
         saved = await in_background(self._program.sessions)
         shown = [
             info
             for info in saved
-            if info.workspace and not info.problem and given.cwd in (None, info.workspace)
+            if info.workspace and not info.problem and request.cwd in (None, info.workspace)
         ]
         ids = [info.id for info in shown]
-        if given.cursor is not None and given.cursor not in ids:
+        if request.cursor is not None and request.cursor not in ids:
             raise RpcFault(INVALID_PARAMS, "cursor: the list has changed; begin without one")
-        start = ids.index(given.cursor) + 1 if given.cursor is not None else 0
+        start = ids.index(request.cursor) + 1 if request.cursor is not None else 0
         page = shown[start : start + _PAGE]
         result: dict[str, Json] = {"sessions": [_described(info) for info in page]}
         if start + _PAGE < len(shown):
@@ -218,21 +218,21 @@ class AcpServer:
         return Answer({})
 
     async def _prompt(self, params: Params) -> Answer:
-        given = checked(PromptParams, params)
-        session = self._session(given.session_id)
-        with session.app.part_of_trace(given.trace):
-            return Answer(await session.prompt(given.prompt))
+        request = checked(PromptParams, params)
+        session = self._session(request.session_id)
+        with session.app.part_of_trace(request.trace):
+            return Answer(await session.prompt(request.prompt))
 
     async def _set_mode(self, params: Params) -> Answer:
-        given = checked(ModeParams, params)
-        session = self._session(given.session_id)
-        set_mode(session.app, given.mode_id)
+        request = checked(ModeParams, params)
+        session = self._session(request.session_id)
+        set_mode(session.app, request.mode_id)
         return Answer({}, then=session.tell_settings)
 
     async def _set_option(self, params: Params) -> Answer:
-        given = checked(OptionParams, params)
-        session = self._session(given.session_id)
-        await set_option(session.app, given.config_id, given.value)
+        request = checked(OptionParams, params)
+        session = self._session(request.session_id)
+        await set_option(session.app, request.config_id, request.value)
         options = session.state()["configOptions"]
         return Answer({"configOptions": options})
 
@@ -304,12 +304,12 @@ async def _until_closed(session: OpenSession) -> None:
 
 
 def _opening(
-    given: NewSessionParams, *, resume: str | None = None, fork: str | None = None
+    request: NewSessionParams, *, resume: str | None = None, fork: str | None = None
 ) -> Opening:
     return Opening(
-        Path(given.cwd),
-        tuple(map(Path, given.additional_directories or ())),
-        given.mcp_servers or (),
+        Path(request.cwd),
+        tuple(map(Path, request.additional_directories or ())),
+        request.mcp_servers or (),
         resume=resume,
         fork=fork,
     )

@@ -108,39 +108,39 @@ class _Reader:
         self._checkouts: dict[tuple[Path, str], Checkout] = {}
 
     def read(self, line: str) -> None:
-        given = _parsed(line)
-        if not ID.fullmatch(given.id):
+        row = _parsed(line)
+        if not ID.fullmatch(row.id):
             raise UsageError(
-                f"id {given.id!r}: use up to 100 letters, digits and ._- (no leading . or -)"
+                f"id {row.id!r}: use up to 100 letters, digits and ._- (no leading . or -)"
             )
-        if given.id.casefold() in self._ids:
-            raise UsageError(f"id {given.id!r} is used twice: give each task its own id")
-        self._ids.add(given.id.casefold())
-        prompt = self._prompt(given)
-        cwd = self._base / expanded(given.cwd)
+        if row.id.casefold() in self._ids:
+            raise UsageError(f"id {row.id!r} is used twice: give each task its own id")
+        self._ids.add(row.id.casefold())
+        prompt = self._prompt(row)
+        cwd = self._base / expanded(row.cwd)
         if not cwd.is_dir():
             raise UsageError(f"cwd {cwd} is not a folder")
-        checkout = None if given.ref is None else self._checkout(cwd.resolve(), given.ref)
-        fields = given.model_dump(exclude={"prompt", "prompt_file", "cwd"})
+        checkout = None if row.ref is None else self._checkout(cwd.resolve(), row.ref)
+        fields = row.model_dump(exclude={"prompt", "prompt_file", "cwd"})
         written = json.dumps([fields, prompt, str(cwd.resolve())], sort_keys=True)
         self.tasks.append(
             Task(
-                given.id,
+                row.id,
                 prompt,
                 cwd.resolve(),
                 checkout,
-                tuple(_options(given)),
-                given.max_cost,
+                tuple(_options(row)),
+                row.max_cost,
                 hashlib.sha256(written.encode()).hexdigest()[:16],
             )
         )
 
-    def _prompt(self, given: TaskLine) -> str:
-        if (given.prompt is None) == (given.prompt_file is None):
+    def _prompt(self, row: TaskLine) -> str:
+        if (row.prompt is None) == (row.prompt_file is None):
             raise UsageError("give the task either prompt or prompt_file")
-        text = given.prompt
+        text = row.prompt
         if text is None:
-            path = self._base / expanded(str(given.prompt_file))
+            path = self._base / expanded(str(row.prompt_file))
             try:
                 text = read_prompt(path)
             except UsageError as error:
@@ -169,13 +169,13 @@ class _Reader:
 
 def _parsed(line: str) -> TaskLine:
     try:
-        given = json.loads(line)
+        row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(row, dict):
         raise UsageError('write an object, {"id": "a", "prompt": "..."}')
     try:
-        return TaskLine.model_validate(given)
+        return TaskLine.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -186,15 +186,15 @@ def _parsed(line: str) -> TaskLine:
 
 
 _OPTIONS: Final[dict[str, Callable[[TaskLine], object]]] = {
-    "--model": lambda given: given.model,
-    "--effort": lambda given: given.effort,
-    "--max-rounds": lambda given: given.max_rounds,
-    "--max-tokens-total": lambda given: given.max_tokens_total,
-    "--time-limit": lambda given: given.time_limit,
+    "--model": lambda row: row.model,
+    "--effort": lambda row: row.effort,
+    "--max-rounds": lambda row: row.max_rounds,
+    "--max-tokens-total": lambda row: row.max_tokens_total,
+    "--time-limit": lambda row: row.time_limit,
 }
 
 
-def _options(given: TaskLine) -> Iterator[str]:
+def _options(row: TaskLine) -> Iterator[str]:
     for name, value in _OPTIONS.items():
-        if (found := value(given)) is not None:
+        if (found := value(row)) is not None:
             yield f"{name}={found}"

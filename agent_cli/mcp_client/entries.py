@@ -75,42 +75,42 @@ _NO_WEB_SOCKET: Final = (
 )
 
 
-def _transport_alias(given: object) -> object:
+def _transport_alias(raw: object) -> object:
     """Accept the names of streamable HTTP that other programs use.
 
     Raises:
         SettingsError: It is WebSocket.
     """
-    if given in _WEB_SOCKET:
+    if raw in _WEB_SOCKET:
         raise SettingsError(_NO_WEB_SOCKET)
-    return "http" if given in ("streamable-http", "streamableHttp", "streamable_http") else given
+    return "http" if raw in ("streamable-http", "streamableHttp", "streamable_http") else raw
 
 
-def _words(given: object) -> object:
+def _words(raw: object) -> object:
     """Accept a list written as one string with spaces, as OAuth writes scopes."""
-    return given.split() if isinstance(given, str) else given
+    return raw.split() if isinstance(raw, str) else raw
 
 
-def _text(given: object) -> object:
+def _text(raw: object) -> object:
     """Accept a number or boolean for a string, since users write ports and flags without quotes."""
-    if isinstance(given, bool):
-        return "true" if given else "false"
-    return str(given) if isinstance(given, int | float) else given
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    return str(raw) if isinstance(raw, int | float) else raw
 
 
-def _texts(given: object) -> object:
+def _texts(raw: object) -> object:
     """Accept null for an empty table, and numbers and booleans for strings."""
-    if given is None:
+    if raw is None:
         return {}
-    if is_object(given):
-        return {name: _text(value) for name, value in given.items() if value is not None}
-    return given
+    if is_object(raw):
+        return {name: _text(value) for name, value in raw.items() if value is not None}
+    return raw
 
 
-def _listed(given: object) -> object:
-    if given is None:
+def _listed(raw: object) -> object:
+    if raw is None:
         return ()
-    return [_text(each) for each in given] if is_array(given) else given
+    return [_text(each) for each in raw] if is_array(raw) else raw
 
 
 class _OAuthEntry(BaseModel):
@@ -239,28 +239,28 @@ def server_config(
     try:
         if not is_object(entry):
             raise SettingsError("a server is an object, {...}")
-        given = _Entry.model_validate(entry)
+        fields = _Entry.model_validate(entry)
         text = Expansion(environment)
-        transport = _transport(given)
+        transport = _transport(fields)
         server = ServerConfig(
             name=name,
             transport=transport,
-            command=text.of("command", given.command),
-            args=tuple(text.of("args", argument) for argument in given.args),
-            env={key: text.of(f"env.{key}", value) for key, value in given.env.items()},
-            cwd=text.of("cwd", given.cwd),
-            url=web_address("url", text.of("url", given.url)),
-            headers={key: text.of(f"headers.{key}", each) for key, each in given.headers.items()},
-            headers_helper=given.headers_helper,
-            enabled=given.enabled and not given.disabled,
-            startup_timeout_s=given.startup_timeout_s or startup_timeout_s,
-            call_timeout_s=given.call_timeout_s or _seconds(given.timeout_ms) or call_timeout_s,
-            protocol=given.protocol,
-            oauth=_oauth(given.oauth, text),
-            enabled_tools=given.enabled_tools,
-            disabled_tools=given.disabled_tools,
-            always_load=given.always_load,
-            required=given.required,
+            command=text.of("command", fields.command),
+            args=tuple(text.of("args", argument) for argument in fields.args),
+            env={key: text.of(f"env.{key}", value) for key, value in fields.env.items()},
+            cwd=text.of("cwd", fields.cwd),
+            url=web_address("url", text.of("url", fields.url)),
+            headers={key: text.of(f"headers.{key}", each) for key, each in fields.headers.items()},
+            headers_helper=fields.headers_helper,
+            enabled=fields.enabled and not fields.disabled,
+            startup_timeout_s=fields.startup_timeout_s or startup_timeout_s,
+            call_timeout_s=fields.call_timeout_s or _seconds(fields.timeout_ms) or call_timeout_s,
+            protocol=fields.protocol,
+            oauth=_oauth(fields.oauth, text),
+            enabled_tools=fields.enabled_tools,
+            disabled_tools=fields.disabled_tools,
+            always_load=fields.always_load,
+            required=fields.required,
             source=source,
         )
     except ValidationError as error:
@@ -289,25 +289,25 @@ def _transport(entry: _Entry) -> TransportName:
     return transport
 
 
-def _oauth(given: _OAuthEntry, text: Expansion) -> OAuth:
-    key_file = text.of("oauth.client_key_file", given.client_key_file)
-    for name in ("client_id", "issuer", *_NEEDED.get(given.grant, ())):
-        if given.grant in _NEEDED and not getattr(given, name):
-            raise SettingsError(f'"oauth.{name}" is missing, which "{given.grant}" needs')
+def _oauth(fields: _OAuthEntry, text: Expansion) -> OAuth:
+    key_file = text.of("oauth.client_key_file", fields.client_key_file)
+    for name in ("client_id", "issuer", *_NEEDED.get(fields.grant, ())):
+        if fields.grant in _NEEDED and not getattr(fields, name):
+            raise SettingsError(f'"oauth.{name}" is missing, which "{fields.grant}" needs')
     return OAuth(
-        grant=given.grant,
-        client_id=text.of("oauth.client_id", given.client_id),
-        client_secret=text.of("oauth.client_secret", given.client_secret),
+        grant=fields.grant,
+        client_id=text.of("oauth.client_id", fields.client_id),
+        client_secret=text.of("oauth.client_secret", fields.client_secret),
         client_key=read_key(Path(key_file)) if key_file else "",
-        issuer=web_address("oauth.issuer", given.issuer),
-        scopes=given.scopes,
-        callback_port=given.callback_port,
-        client_metadata_url=given.client_metadata_url,
-        assertion_file=text.of("oauth.assertion_file", given.assertion_file),
-        id_token_file=text.of("oauth.id_token_file", given.id_token_file),
-        idp_token_endpoint=web_address("oauth.idp_token_endpoint", given.idp_token_endpoint),
-        idp_client_id=text.of("oauth.idp_client_id", given.idp_client_id),
-        idp_client_secret=text.of("oauth.idp_client_secret", given.idp_client_secret),
+        issuer=web_address("oauth.issuer", fields.issuer),
+        scopes=fields.scopes,
+        callback_port=fields.callback_port,
+        client_metadata_url=fields.client_metadata_url,
+        assertion_file=text.of("oauth.assertion_file", fields.assertion_file),
+        id_token_file=text.of("oauth.id_token_file", fields.id_token_file),
+        idp_token_endpoint=web_address("oauth.idp_token_endpoint", fields.idp_token_endpoint),
+        idp_client_id=text.of("oauth.idp_client_id", fields.idp_client_id),
+        idp_client_secret=text.of("oauth.idp_client_secret", fields.idp_client_secret),
     )
 
 

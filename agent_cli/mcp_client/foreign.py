@@ -102,13 +102,13 @@ def _converted(
 ) -> Mapping[str, Mapping[str, Json]]:
     """Return *servers* in our format; note each that is left out in *problems*."""
     entries: dict[str, Mapping[str, Json]] = {}
-    for name, given in servers.items():
-        if not isinstance(given, dict):
+    for name, server in servers.items():
+        if not isinstance(server, dict):
             continue
         problems += [
-            f"{name}: {key} is lost: {_LOST[key]}; {path}" for key in _LOST if key in given
+            f"{name}: {key} is lost: {_LOST[key]}; {path}" for key in _LOST if key in server
         ]
-        entry = _rewritten(dict(_entry(given)), workspace)
+        entry = _rewritten(dict(_entry(server)), workspace)
         if unknown := _FOREIGN_VARIABLE.search(json.dumps(entry)):
             problems.append(f"{name} is left out: {unknown[0]} is not supported; {path}")
         else:
@@ -125,39 +125,39 @@ def _servers(content: Mapping[str, Json]) -> Mapping[str, Json]:
     return servers if is_object(servers) else {}
 
 
-def _entry(given: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+def _entry(server: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """Yield the keys and values of an entry in our format; Codex has other names for some keys."""
     for key in _COPIED:
-        if key in given:
-            yield key, given[key]
+        if key in server:
+            yield key, server[key]
     headers: dict[str, Json] = {}
-    if isinstance(plain := given.get("http_headers"), dict):
+    if isinstance(plain := server.get("http_headers"), dict):
         headers |= plain
-    if isinstance(named := given.get("env_http_headers"), dict):
+    if isinstance(named := server.get("env_http_headers"), dict):
         headers |= {header: f"${{{variable}}}" for header, variable in named.items()}
-    if isinstance(token := given.get("bearer_token_env_var"), str):
+    if isinstance(token := server.get("bearer_token_env_var"), str):
         headers["Authorization"] = f"Bearer ${{{token}}}"
     if headers:
         yield "headers", headers
-    if given.get("enabled") is False:
+    if server.get("enabled") is False:
         yield "disabled", True
-    oauth, auth = given.get("oauth"), given.get("auth")
+    oauth, auth = server.get("oauth"), server.get("auth")
     more: dict[str, Json] = {}
     if isinstance(auth, dict):  # Cursor's key names
         names = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
         more = {ours: auth[theirs] for theirs, ours in names.items() if theirs in auth}
-    if "scopes" in given:
-        more["scopes"] = given["scopes"]
+    if "scopes" in server:
+        more["scopes"] = server["scopes"]
     if more:
         yield "oauth", {**(oauth if isinstance(oauth, dict) else {}), **more}
-    if isinstance(limit_ms := given.get("startup_timeout_ms"), int) and limit_ms < 10**12:
+    if isinstance(limit_ms := server.get("startup_timeout_ms"), int) and limit_ms < 10**12:
         yield "startup_timeout_s", limit_ms / 1000
     for theirs, ours in (
         ("startup_timeout_sec", "startup_timeout_s"),
         ("tool_timeout_sec", "call_timeout_s"),
     ):
-        if theirs in given:
-            yield ours, given[theirs]
+        if theirs in server:
+            yield ours, server[theirs]
 
 
 def _rewritten(entry: dict[str, Json], workspace: Path) -> dict[str, Json]:

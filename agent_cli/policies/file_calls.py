@@ -42,12 +42,12 @@ _PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
 class Access(Protocol):
     """Port to the workspace that the file tools share."""
 
-    def refusal(self, given: str, *, to_write: bool) -> str:
-        """Return the error with which a tool would refuse the path *given*, or ""."""
+    def refusal(self, written: str, *, to_write: bool) -> str:
+        """Return the error with which a tool would refuse the path *written*, or ""."""
         ...
 
-    def outside(self, given: str, *, to_write: bool) -> str:
-        """Return the real path of *given* if its only obstacle is lying outside, else ""."""
+    def outside(self, written: str, *, to_write: bool) -> str:
+        """Return the real path of *written* if its only obstacle is lying outside, else ""."""
         ...
 
     def open_path(self, path: str) -> None:
@@ -107,11 +107,11 @@ class FileCalls:
         if tool.changes and (why := self._protection(paths)):
             return _protected(tool, why)
         outside = ""
-        if self.access and tool.name in _FILE_TOOLS and (given := _path_of(call)):
+        if self.access and tool.name in _FILE_TOOLS and (written := _path_of(call)):
             # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
-            given = touched[0] if touched else given
-            outside = self.access.outside(given, to_write=tool.changes)
-            refusal = self.access.refusal(given, to_write=tool.changes)
+            written = touched[0] if touched else written
+            outside = self.access.outside(written, to_write=tool.changes)
+            refusal = self.access.refusal(written, to_write=tool.changes)
             if refusal and not outside:
                 return denied(refusal, refusal)
         if tool.changes and (why := self._starts(paths)):
@@ -218,8 +218,8 @@ def _git_starts(path: Path) -> str | None:
 
 
 def _path_of(call: ToolCall) -> str:
-    given = call.arguments.get("path")
-    return given if isinstance(given, str) else ""
+    written = call.arguments.get("path")
+    return written if isinstance(written, str) else ""
 
 
 def _protected(tool: Tool, why: str) -> Decision:

@@ -62,8 +62,8 @@ class Workspace:
         self.has_started: Callable[[str], bool] = lambda _call_id: True
         self.wrote: Callable[[Path], None] = lambda _path: None
 
-    def resolve(self, given: str, *, to_write: bool = False) -> Path:
-        """Resolve the path *given*, as the model wrote it, to a real path.
+    def resolve(self, written: str, *, to_write: bool = False) -> Path:
+        """Resolve the path *written*, as the model wrote it, to a real path.
 
         A leading "@" (as in mentions of files) is dropped, "~" is the home directory, and relative
         paths start at the root. The file need not exist. Full outputs can only be read.
@@ -72,52 +72,52 @@ class Workspace:
             ToolError: The path is empty, outside, a secret, contains misleading characters, or is
                 to be written and would make programs act.
         """
-        refuse_hidden_characters(given)
-        if given.startswith("@") and not os.path.lexists(self.root / given):
-            given = given[1:]
-        if not given:
+        refuse_hidden_characters(written)
+        if written.startswith("@") and not os.path.lexists(self.root / written):
+            written = written[1:]
+        if not written:
             raise ToolError("The path is empty. Give one below the workspace, or `.` for its root.")
         # Not Path.resolve: the path before following symlinks is checked as well. Nor
         # Path.expanduser: it fails for a file whose name starts with "~".
-        named = Path(os.path.abspath(self.root / os.path.expanduser(given)))  # noqa: PTH100, PTH111
+        named = Path(os.path.abspath(self.root / os.path.expanduser(written)))  # noqa: PTH100, PTH111
         try:
             real = Path(os.path.realpath(named))
         except OSError as error:  # A symlink changed between two checks.
             raise failure(error, named) from error
         if is_secret(named) or is_secret(real) or holds_token(real) or is_behind_a_secret(real):
-            raise holds_secrets(given)
+            raise holds_secrets(written)
         if not self._contains(real, to_write=to_write) and not self._is_opened(real):
             raise _Outside(
-                f"{given} is outside the workspace. Use paths below {' or '.join(self.dirs)};"
+                f"{written} is outside the workspace. Use paths below {' or '.join(self.dirs)};"
                 " the user can add a directory with --add-dir.",
                 real,
             )
         if to_write:
-            self._refuse_protected(given, real)
+            self._refuse_protected(written, real)
         try:
             if is_linked_secret(real.stat(), self.root, Path.home()):
-                raise holds_secrets(given)
+                raise holds_secrets(written)
         except (FileNotFoundError, NotADirectoryError):
             pass  # The tool decides whether it must exist.
         except OSError as error:
             raise failure(error, real) from error
         return real
 
-    def refusal(self, given: str, *, to_write: bool) -> str:
-        """Return the error with which a tool would refuse the path *given*, or ""."""
+    def refusal(self, written: str, *, to_write: bool) -> str:
+        """Return the error with which a tool would refuse the path *written*, or ""."""
         try:
-            self.resolve(given, to_write=to_write)
+            self.resolve(written, to_write=to_write)
         except ToolError as error:
             return str(error)
         return ""
 
-    def outside(self, given: str, *, to_write: bool) -> str:
-        """Return the real path of *given* if its only obstacle is lying outside, else "".
+    def outside(self, written: str, *, to_write: bool) -> str:
+        """Return the real path of *written* if its only obstacle is lying outside, else "".
 
         Paths opened with `open_path` count as outside, too.
         """
         try:
-            real = self.resolve(given, to_write=to_write)
+            real = self.resolve(written, to_write=to_write)
         except _Outside as error:
             real = error.path
             if to_write:
@@ -162,13 +162,13 @@ class Workspace:
         """The root and the further directories."""
         return tuple(map(str, self._dirs))
 
-    def touched_by(self, given: str, *, to_write: bool = False) -> tuple[str, ...]:
-        """Return the real path that a tool would use for *given*, even if it is outside.
+    def touched_by(self, written: str, *, to_write: bool = False) -> tuple[str, ...]:
+        """Return the real path that a tool would use for *written*, even if it is outside.
 
         Returns no path if the tool would refuse it wherever it is.
         """
         try:
-            return (str(self.resolve(given, to_write=to_write)),)
+            return (str(self.resolve(written, to_write=to_write)),)
         except _Outside as error:
             return (str(error.path),)
         except ToolError:
@@ -232,13 +232,13 @@ class Workspace:
     def _is_opened(self, real: Path) -> bool:
         return any(real.is_relative_to(path) for path in self._at_root.opened)
 
-    def _refuse_protected(self, given: str, real: Path) -> None:
+    def _refuse_protected(self, written: str, real: Path) -> None:
         for directory in self._dirs:
             if not real.is_relative_to(directory):
                 continue
             if why := why_protected(real, directory, self.shared.own_dirs):
                 raise ToolError(
-                    f"{given} is {why}, so the tools do not change it."
+                    f"{written} is {why}, so the tools do not change it."
                     " Tell the user what to change there, and why."
                 )
 
@@ -257,19 +257,19 @@ class _Outside(ToolError):
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def refuse_hidden_characters(given: str) -> None:
-    """Raise `ToolError` if *given* has a character that hides which file it names."""
-    for character in given:
+def refuse_hidden_characters(written: str) -> None:
+    """Raise `ToolError` if *written* has a character that hides which file it names."""
+    for character in written:
         if character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}:
             raise ToolError(
-                f"The path {given!a} holds the character U+{ord(character):04X}, which hides"
+                f"The path {written!a} holds the character U+{ord(character):04X}, which hides"
                 " what it names. Write the path without it."
             )
 
 
-def holds_secrets(given: str) -> ToolError:
+def holds_secrets(written: str) -> ToolError:
     """Return the error for a path whose file may hold secrets."""
     return ToolError(
-        f"{given} may hold secrets, so the tools do not touch it."
+        f"{written} may hold secrets, so the tools do not touch it."
         " Ask the user for what you need to know from it."
     )

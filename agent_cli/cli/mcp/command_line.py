@@ -48,9 +48,9 @@ def run(words: Sequence[str], context: CommandContext) -> int:
     Raises:
         AgentCliError: The command failed.
     """
-    given = _parser().parse_args(configuring.separated(words))
-    do = cast("Callable[[argparse.Namespace, CommandContext], int]", given.do)  # set below
-    return do(given, context)
+    parsed = _parser().parse_args(configuring.separated(words))
+    do = cast("Callable[[argparse.Namespace, CommandContext], int]", parsed.do)  # set below
+    return do(parsed, context)
 
 
 def _parser() -> CommandParser:
@@ -87,28 +87,28 @@ def _add_exercise(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(do=_exercise)
 
 
-def _exercise(given: argparse.Namespace, context: CommandContext) -> int:
-    config = _server(given.server, context)
-    if given.protocol:
-        config = replace(config, protocol=cast("Protocol", given.protocol))  # argparse checked
-    if given.client_id or given.client_metadata_url:
-        config = replace(config, oauth=_oauth(given))
+def _exercise(parsed: argparse.Namespace, context: CommandContext) -> int:
+    config = _server(parsed.server, context)
+    if parsed.protocol:
+        config = replace(config, protocol=cast("Protocol", parsed.protocol))  # argparse checked
+    if parsed.client_id or parsed.client_metadata_url:
+        config = replace(config, oauth=_oauth(parsed))
     host = Host(
-        elicit=answer_with(cast("Answers", given.elicit)),  # argparse checked
-        visit=_visit(given.oauth_browser, context.tell),
+        elicit=answer_with(cast("Answers", parsed.elicit)),  # argparse checked
+        visit=_visit(parsed.oauth_browser, context.tell),
         roots=lambda: [context.workspace],
     )
     if config.source == "":
         # A test run of a server leaves no files behind.
         host = replace(host, credentials=MemoryCredentials())
     plan = Exercise(
-        calls=tuple(_call(each) for each in given.call),
-        call_all=given.call_all or given.destructive,
-        destructive=given.destructive,
-        timeout_s=given.timeout,
+        calls=tuple(_call(each) for each in parsed.call),
+        call_all=parsed.call_all or parsed.destructive,
+        destructive=parsed.destructive,
+        timeout_s=parsed.timeout,
     )
-    agree = _always if given.yes else _asking(context.tell)
-    report = ExerciseReport(context, as_json=given.json)
+    agree = _always if parsed.yes else _asking(context.tell)
+    report = ExerciseReport(context, as_json=parsed.json)
     survived = run_loop(_exercised(config, plan, host, report, agree))
     report.finish(survived=survived)
     return 0 if survived else 1
@@ -149,25 +149,25 @@ def _server(named: str, context: CommandContext) -> ServerConfig:
     return replace(context.server(named), enabled=True)
 
 
-def _oauth(given: argparse.Namespace) -> OAuth:
+def _oauth(parsed: argparse.Namespace) -> OAuth:
     # Without a browser no user can sign in, so the program uses its own credentials.
     grant: Grant = "browser"
-    if given.assertion_file:
+    if parsed.assertion_file:
         grant = "jwt_bearer"
-    elif given.id_token_file:
+    elif parsed.id_token_file:
         grant = "token_exchange"
-    elif not given.oauth_browser and (given.client_secret or given.client_key):
+    elif not parsed.oauth_browser and (parsed.client_secret or parsed.client_key):
         grant = "client_credentials"
     return OAuth(
         grant=grant,
-        client_id=given.client_id,
-        client_secret=given.client_secret,
-        client_key=read_key(Path(given.client_key)) if given.client_key else "",
-        client_metadata_url=given.client_metadata_url,
-        assertion_file=given.assertion_file,
-        id_token_file=given.id_token_file,
-        idp_token_endpoint=given.idp_token_endpoint,
-        idp_client_id=given.idp_client_id,
+        client_id=parsed.client_id,
+        client_secret=parsed.client_secret,
+        client_key=read_key(Path(parsed.client_key)) if parsed.client_key else "",
+        client_metadata_url=parsed.client_metadata_url,
+        assertion_file=parsed.assertion_file,
+        id_token_file=parsed.id_token_file,
+        idp_token_endpoint=parsed.idp_token_endpoint,
+        idp_client_id=parsed.idp_client_id,
     )
 
 
@@ -201,10 +201,10 @@ def _call(text: str) -> tuple[str, Mapping[str, Json]]:
 # `agent-cli mcp approve|login|logout`: a user's decisions about a server.
 
 
-def approve_server(given: argparse.Namespace, context: CommandContext) -> int:
+def approve_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Show how a server's tools changed since their approval, and approve them as they are."""
-    config = replace(context.server(given.name), enabled=True)
-    return run_loop(_approve(config, context, dry_run=given.dry_run))
+    config = replace(context.server(parsed.name), enabled=True)
+    return run_loop(_approve(config, context, dry_run=parsed.dry_run))
 
 
 async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bool) -> int:
@@ -227,9 +227,9 @@ async def _approve(config: ServerConfig, context: CommandContext, *, dry_run: bo
     return 0
 
 
-def sign_in(given: argparse.Namespace, context: CommandContext) -> int:
+def sign_in(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Sign in to an HTTP server; the sign-in is stored for later starts."""
-    config = replace(context.server(given.name), enabled=True)
+    config = replace(context.server(parsed.name), enabled=True)
     return run_loop(_sign_in(config, context))
 
 
@@ -243,9 +243,9 @@ async def _sign_in(config: ServerConfig, context: CommandContext) -> int:
     return 0
 
 
-def sign_out(given: argparse.Namespace, context: CommandContext) -> int:
+def sign_out(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Delete the stored sign-in to a server."""
-    config = context.server(given.name)
+    config = context.server(parsed.name)
     if config.transport == "stdio":
         raise UsageError(f"MCP server '{config.name}' runs on this machine: there is no sign-in")
     known = Host().credentials.delete(config.url)

@@ -55,45 +55,45 @@ def separated(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def add_server(given: argparse.Namespace, context: CommandContext) -> int:
+def add_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Add a server to the file of its scope."""
-    _check_name(given.name)
-    target, *arguments = given.target
+    _check_name(parsed.name)
+    target, *arguments = parsed.target
     entry: dict[str, Json]
     if "://" in target:
-        if arguments or given.env or given.transport == "stdio":
+        if arguments or parsed.env or parsed.transport == "stdio":
             raise UsageError(
                 "an address takes no arguments and no --env, and is not stdio; it takes --header"
             )
-        entry = {"type": given.transport or "http", "url": target}
-        if given.header:
-            entry["headers"] = dict(_pair(each, ":", "--header") for each in given.header)
-        if oauth := _oauth(given, context):
+        entry = {"type": parsed.transport or "http", "url": target}
+        if parsed.header:
+            entry["headers"] = dict(_pair(each, ":", "--header") for each in parsed.header)
+        if oauth := _oauth(parsed, context):
             entry["oauth"] = oauth
     else:
-        if given.client_id or given.client_secret or given.callback_port:
+        if parsed.client_id or parsed.client_secret or parsed.callback_port:
             raise UsageError("--client-id, --client-secret and --callback-port are for an address")
-        if given.header or given.transport not in (None, "stdio"):
+        if parsed.header or parsed.transport not in (None, "stdio"):
             raise UsageError("--header and --transport are for an address; a program takes --env")
         entry = {"command": target, "args": list[Json](arguments)}
-        if given.env:
-            entry["env"] = dict(_pair(each, "=", "--env") for each in given.env)
-    return _add(given, entry, context)
+        if parsed.env:
+            entry["env"] = dict(_pair(each, "=", "--env") for each in parsed.env)
+    return _add(parsed, entry, context)
 
 
-def _oauth(given: argparse.Namespace, context: CommandContext) -> dict[str, Json]:
+def _oauth(parsed: argparse.Namespace, context: CommandContext) -> dict[str, Json]:
     """Return the sign-in as a client that the server's owner has registered.
 
     Raises:
         UsageError: There is a secret without an id, or it would be written for others to read.
     """
     entry: dict[str, Json] = {}
-    if given.client_id:
-        entry["clientId"] = given.client_id
-    if given.client_secret:
-        if not given.client_id:
+    if parsed.client_id:
+        entry["clientId"] = parsed.client_id
+    if parsed.client_secret:
+        if not parsed.client_id:
             raise UsageError("--client-secret belongs to a --client-id")
-        if given.scope == "project":
+        if parsed.scope == "project":
             raise UsageError(
                 "a project's .mcp.json is no place for a secret: use --scope local, or write"
                 ' "clientSecret": "${NAME}" into it'
@@ -103,27 +103,27 @@ def _oauth(given: argparse.Namespace, context: CommandContext) -> dict[str, Json
         if not secret.strip():
             raise UsageError(f"the client secret is empty: type it, or set {_SECRET}")
         entry["clientSecret"] = secret.strip()
-    if given.callback_port:
-        entry["callbackPort"] = given.callback_port
+    if parsed.callback_port:
+        entry["callbackPort"] = parsed.callback_port
     return entry
 
 
-def add_json(given: argparse.Namespace, context: CommandContext) -> int:
+def add_json(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Add a server to the file of its scope, from an entry as it stands in `.mcp.json`."""
-    _check_name(given.name)
+    _check_name(parsed.name)
     try:
-        entry: object = json.loads(given.json)
+        entry: object = json.loads(parsed.json)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the entry of {given.name} is not JSON ({error})") from error
+        raise UsageError(f"the entry of {parsed.name} is not JSON ({error})") from error
     servers = entry.get("mcpServers") if is_object(entry) else None
     if is_object(servers):  # pages of servers often show a whole file
-        entry = servers.get(given.name)
+        entry = servers.get(parsed.name)
     if not is_object(entry):
-        raise UsageError(f"the entry of {given.name} must be an object, {{...}}")
-    usable = server_config(given.name, entry, context.environment)
+        raise UsageError(f"the entry of {parsed.name} must be an object, {{...}}")
+    usable = server_config(parsed.name, entry, context.environment)
     if isinstance(usable, ServerProblem):
         raise UsageError(usable.reason)
-    return _add(given, entry, context)
+    return _add(parsed, entry, context)
 
 
 def _check_name(name: str) -> None:
@@ -131,8 +131,8 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{name!r} is not a valid server name: use letters, digits, _ and -")
 
 
-def _add(given: argparse.Namespace, entry: Mapping[str, Json], context: CommandContext) -> int:
-    name, scope = given.name, cast("Scope", given.scope or "user")  # argparse checked
+def _add(parsed: argparse.Namespace, entry: Mapping[str, Json], context: CommandContext) -> int:
+    name, scope = parsed.name, cast("Scope", parsed.scope or "user")  # argparse checked
     servers = UserServers.of_scope(scope, context.workspace)
     with _keeping_trust(servers, context) as notes:
         if servers.add({name: entry}):
@@ -143,18 +143,18 @@ def _add(given: argparse.Namespace, entry: Mapping[str, Json], context: CommandC
     return 0
 
 
-def remove_server(given: argparse.Namespace, context: CommandContext) -> int:
+def remove_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Delete a server from the file of its scope, or from the only file that has it."""
-    scopes = (cast("Scope", given.scope),) if given.scope else _SCOPES
+    scopes = (cast("Scope", parsed.scope),) if parsed.scope else _SCOPES
     files = [UserServers.of_scope(scope, context.workspace) for scope in scopes]
-    having = [each for each in files if given.name in each.names()]
+    having = [each for each in files if parsed.name in each.names()]
     if len(having) > 1:
         places = ", ".join(str(each.path) for each in having)
-        raise UsageError(f"{given.name} stands in several files, say which with --scope: {places}")
+        raise UsageError(f"{parsed.name} stands in several files, say which with --scope: {places}")
     servers = having[0] if having else files[-1]
     with _keeping_trust(servers, context) as notes:
-        servers.remove(given.name)
-    context.say(f"{given.name} is removed from {servers.path}")
+        servers.remove(parsed.name)
+    context.say(f"{parsed.name} is removed from {servers.path}")
     for line in notes:
         context.say(line)
     return 0
@@ -182,22 +182,22 @@ def _keeping_trust(servers: UserServers, context: CommandContext) -> Generator[l
         notes.append(f"{name} counts once you trust this folder: agent-cli trust")
 
 
-def list_servers(given: argparse.Namespace, context: CommandContext) -> int:
+def list_servers(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Show the configured servers in order of precedence, with the origin of each."""
     servers = context.configured()
     redactor = Redactor.of(context.environment)
-    if given.json:
+    if parsed.json:
         context.print_json(configured_json(servers, redactor))
     else:
         context.show(configured_view(servers, redactor))
     return 0
 
 
-def show_server(given: argparse.Namespace, context: CommandContext) -> int:
+def show_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Show one configured server, without the values of its variables and headers."""
-    found = context.server_entry(given.name)
+    found = context.server_entry(parsed.name)
     redactor = Redactor.of(context.environment)
-    if given.json:
+    if parsed.json:
         context.print_json(configured_json([found], redactor)[0])
     else:
         for row in configured_rows(found, redactor):
@@ -205,22 +205,22 @@ def show_server(given: argparse.Namespace, context: CommandContext) -> int:
     return 0
 
 
-def switch_server(given: argparse.Namespace, context: CommandContext) -> int:
+def switch_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Switch a server on or off in this workspace, as `/mcp enable|disable` does."""
-    server = context.server_entry(given.name)
-    if given.on:
+    server = context.server_entry(parsed.name)
+    if parsed.on:
         problem = server.reason if isinstance(server, ServerProblem) else server.problem
         if problem:
             raise UsageError(problem)
-    switches().switch(context.workspace, given.name, on=given.on)
-    state = "on" if given.on else "off"
-    context.say(f"{given.name} is switched {state} in {context.workspace}, from the next start on")
+    switches().switch(context.workspace, parsed.name, on=parsed.on)
+    state = "on" if parsed.on else "off"
+    context.say(f"{parsed.name} is switched {state} in {context.workspace}, from the next start on")
     return 0
 
 
-def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
+def check_servers(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Connect to the servers and show the offer of each, or the reason it cannot be used."""
-    configured = [context.server(given.name)] if given.name else context.configured()
+    configured = [context.server(parsed.name)] if parsed.name else context.configured()
     usable = [each for each in configured if isinstance(each, ServerConfig)]
     tested = {state.name: state for state in run_loop(_states(usable, context))}
     states = [
@@ -229,18 +229,18 @@ def check_servers(given: argparse.Namespace, context: CommandContext) -> int:
         else ServerState(each.name, ServerPhase.MISCONFIGURED, each.reason)
         for each in configured
     ]
-    if given.json:
+    if parsed.json:
         context.print_json(tested_json(states))
     else:
         context.show(tested_view(states))
     return 0 if all(state.phase in GOOD_PHASES for state in states) else 1
 
 
-def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
+def import_servers(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Copy the servers of other programs into the user's files; existing names are kept."""
-    if given.file and not Path(given.file).is_file():
-        raise UsageError(f"{given.file} does not exist or is not a file; give another with --file")
-    files = [Path(given.file)] if given.file else _files(given.program, context)
+    if parsed.file and not Path(parsed.file).is_file():
+        raise UsageError(f"{parsed.file} does not exist or is not a file; give another with --file")
+    files = [Path(parsed.file)] if parsed.file else _files(parsed.program, context)
     user = UserServers.of_scope("user", context.workspace)
     local = UserServers.of_scope("local", context.workspace)
     new: dict[UserServers, dict[str, Mapping[str, Json]]] = {user: {}, local: {}}
@@ -251,25 +251,25 @@ def import_servers(given: argparse.Namespace, context: CommandContext) -> int:
         for problem in found.problems:
             context.say(problem)
         for servers, entries in ((user, found.entries), (local, found.local)):
-            usable = _usable(entries, {*servers.names(), *new[servers]}, given, context, str(path))
+            usable = _usable(entries, {*servers.names(), *new[servers]}, parsed, context, str(path))
             new[servers] |= {name: entry for name, entry in usable.items() if entry}
             failed = failed or not all(usable.values())
     for servers, chosen in new.items():
         if servers is local and not chosen:
             continue
         here = " for this folder alone" if servers is local else ""
-        if not given.dry_run:
+        if not parsed.dry_run:
             servers.add(chosen)
-        done = "to import" if given.dry_run else f"imported to {servers.path}"
+        done = "to import" if parsed.dry_run else f"imported to {servers.path}"
         context.say(f"{len(chosen)} {done}{here}")
     # The user named this file, so report every server in it.
-    return 1 if given.file and failed else 0
+    return 1 if parsed.file and failed else 0
 
 
 def _usable(
     entries: Mapping[str, Mapping[str, Json]],
     known: set[str],
-    given: argparse.Namespace,
+    parsed: argparse.Namespace,
     context: CommandContext,
     where: str,
 ) -> dict[str, Mapping[str, Json]]:
@@ -282,7 +282,7 @@ def _usable(
             context.say(f"{name} is left out ({where}): {usable.reason}")
             found[name] = {}
         else:
-            context.say(f"{name} {'would be' if given.dry_run else 'is'} imported ({where})")
+            context.say(f"{name} {'would be' if parsed.dry_run else 'is'} imported ({where})")
             found[name] = entry
     return found
 

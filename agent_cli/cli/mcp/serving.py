@@ -26,20 +26,20 @@ def serve(words: Sequence[str], arguments: Arguments) -> int:
     Raises:
         AgentCliError: The server cannot start.
     """
-    given = _parser().parse_args(words)
-    if not given.http and (given.port is not None or given.token_file):
+    parsed = _parser().parse_args(words)
+    if not parsed.http and (parsed.port is not None or parsed.token_file):
         raise UsageError("--port and --token-file need --http: without it the server uses stdio")
     # Removed from the environment before anything copies that: commands, hooks and servers get it.
     from_variable = take_variable(TOKEN_VARIABLE)
-    if not given.http:
+    if not parsed.http:
         return _over_stdio(arguments)
-    if given.token_file:
-        token = _checked(_token_in(Path(given.token_file)), given.token_file)
+    if parsed.token_file:
+        token = _checked(_token_in(Path(parsed.token_file)), parsed.token_file)
     elif from_variable:
         token = _checked(from_variable, TOKEN_VARIABLE)
     else:
         token = ""
-    return _over_http(arguments, given.port or 0, token)
+    return _over_http(arguments, parsed.port or 0, token)
 
 
 def _parser() -> CommandParser:

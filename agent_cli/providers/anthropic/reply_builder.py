@@ -172,8 +172,8 @@ class ReplyBuilder:
 
     def _take_usage(self, usage: Json) -> None:
         """Keep the latest figures, because they are cumulative."""
-        given: Mapping[str, Json] = _mapping(usage) if usage is not None else {}
-        self._usage.update({name: value for name, value in given.items() if value is not None})
+        counts: Mapping[str, Json] = _mapping(usage) if usage is not None else {}
+        self._usage.update({name: value for name, value in counts.items() if value is not None})
 
     def _usage_of(self, model: str) -> Usage:
         """Return the tokens of the model that answered, with the cost of all that were asked."""
@@ -199,8 +199,10 @@ class ReplyBuilder:
         return tokens + Usage(cost_microdollars=cost)
 
     def _iterations(self) -> list[Mapping[str, Json]]:
-        given = self._usage.get("iterations")
-        return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+        counts = self._usage.get("iterations")
+        return (
+            [each for each in counts if isinstance(each, dict)] if isinstance(counts, list) else []
+        )
 
     def _fallback(self) -> Mapping[str, Json] | None:
         """Return the usage of the model that answered in place of a declining model, or None."""
@@ -208,19 +210,19 @@ class ReplyBuilder:
         return next(served, None)
 
 
-def _tokens(given: Mapping[str, Json]) -> Usage:
-    written = _count(given, "cache_creation_input_tokens")
-    parts = given.get("cache_creation")
+def _tokens(counts: Mapping[str, Json]) -> Usage:
+    written = _count(counts, "cache_creation_input_tokens")
+    parts = counts.get("cache_creation")
     split = parts if isinstance(parts, dict) else {}
-    requests = given.get("server_tool_use")
+    requests = counts.get("server_tool_use")
     by_server = requests if isinstance(requests, dict) else {}
     hour = _count(split, "ephemeral_1h_input_tokens")
     # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
     short = max(written - hour, _count(split, "ephemeral_5m_input_tokens"))
     return Usage(
-        input_tokens=_count(given, "input_tokens"),
-        output_tokens=_count(given, "output_tokens"),
-        cache_read_tokens=_count(given, "cache_read_input_tokens"),
+        input_tokens=_count(counts, "input_tokens"),
+        output_tokens=_count(counts, "output_tokens"),
+        cache_read_tokens=_count(counts, "cache_read_input_tokens"),
         cache_write_5m_tokens=short,
         cache_write_1h_tokens=hour,
         web_searches=_count(by_server, "web_search_requests"),

@@ -30,9 +30,11 @@ async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) ->
         return None
     if not text.endswith("\n"):
         saved = saved.removesuffix("\n")
-    given = {**call.input, field: saved} if isinstance(call.input, dict) and field else _json(saved)
-    _require_valid(call.name, given, tools)
-    return given
+    content = (
+        {**call.input, field: saved} if isinstance(call.input, dict) and field else _json(saved)
+    )
+    _require_valid(call.name, content, tools)
+    return content
 
 
 def edited_part(call: ToolCall) -> str:
@@ -40,25 +42,25 @@ def edited_part(call: ToolCall) -> str:
     return _opened(call.input)[0] or "input"
 
 
-def _opened(given: Json) -> tuple[str, str, str]:
+def _opened(content: Json) -> tuple[str, str, str]:
     """Return the part of an input to edit: its field ("" for all), file suffix, text."""
     for field, ending in _FIELDS.items():
-        if isinstance(given, dict) and isinstance(value := given.get(field), str):
+        if isinstance(content, dict) and isinstance(value := content.get(field), str):
             return field, ending, value
-    return "", ".json", json.dumps(given, ensure_ascii=False, indent=2)
+    return "", ".json", json.dumps(content, ensure_ascii=False, indent=2)
 
 
 def _json(saved: str) -> Json:
     try:
-        given: Json = json.loads(saved)
+        content: Json = json.loads(saved)
     except ValueError as error:
         raise UsageError(f"not run: what you saved is not valid JSON ({error})") from error
-    return given
+    return content
 
 
-def _require_valid(name: str, given: Json, tools: Sequence[Tool]) -> None:
+def _require_valid(name: str, content: Json, tools: Sequence[Tool]) -> None:
     for tool in (tool for tool in tools if tool.name == name):
         try:
-            check_input(tool, given)
+            check_input(tool, content)
         except ToolError as error:
             raise UsageError(f"not run: what you saved does not fit {name}: {error}") from error
