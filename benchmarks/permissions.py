@@ -19,7 +19,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
 from agent_cli_tools.bash import BashParameters
 from agent_cli_tools.secret_files import is_secret
@@ -64,14 +64,14 @@ def session(working: Sequence[str], last: Sequence[str]) -> list[str]:
 
 
 async def questions(
-    commands: Sequence[str], place: Place, mode: Mode, report: Report, *, always: bool
+    commands: Sequence[str], reach: Reach, mode: Mode, report: Report, *, always: bool
 ) -> int:
     """Return the number of questions to the user."""
 
     async def ready() -> Report:
         return report
 
-    permissions = Permissions(place, mode=mode, trusted=True, sandbox=ready)
+    permissions = Permissions(reach, mode=mode, trusted=True, sandbox=ready)
     asked = 0
     for number, command in enumerate(commands):
         call = ToolCall(str(number), "bash", {"command": command})
@@ -96,12 +96,12 @@ async def main() -> None:
         (root / "src").mkdir()
         (root / "src" / "app.py").write_text("import os\n")
         (root / "README.md").write_text("# Read me\n")
-        place = Place(root=root, is_secret=is_secret, search_path=os.environ["PATH"])
+        reach = Reach(root=root, is_secret=is_secret, search_path=os.environ["PATH"])
         print(f"questions in {COMMANDS} commands; plan mode refuses instead of asking")
         for name, commands in sessions.items():
             for state, mode, always in itertools.product(("none", "bwrap"), MODES, (False, True)):
                 report = Report("bwrap") if state == "bwrap" else Report("none")
-                asked = await questions(commands, place, mode, report, always=always)
+                asked = await questions(commands, reach, mode, report, always=always)
                 answer = "always" if always else "once"
                 print(f"{name:7} sandbox {state:6} {mode:10} answered {answer:7} {asked:4}")
                 if (state, mode) == ("bwrap", "auto-edit") or mode == "yolo":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.policies.shell import CommandRules, Place, command_rule, judge
+from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
 from tests.policies.shell.corpus import BENIGN, DANGEROUS
 from tests.policies.shell.workspaces import make_workspace
 
@@ -21,14 +21,14 @@ RULES = CommandRules(
 )
 
 
-def decision_us(script: str, place: Place) -> float:
+def decision_us(script: str, reach: Reach) -> float:
     begun = time.perf_counter()
-    judge(script, RULES, place)
+    judge(script, RULES, reach)
     return (time.perf_counter() - begun) * 1e6
 
 
-def report(name: str, scripts: Sequence[str], place: Place) -> float:
-    costs = sorted(min(decision_us(each, place) for _ in range(ROUNDS)) for each in scripts)
+def report(name: str, scripts: Sequence[str], reach: Reach) -> float:
+    costs = sorted(min(decision_us(each, reach) for _ in range(ROUNDS)) for each in scripts)
     median = statistics.median(costs)
     print(f"{name}: {len(costs)} commands, median {median:.0f} µs, most {costs[-1]:.0f} µs")
     return median
@@ -36,10 +36,10 @@ def report(name: str, scripts: Sequence[str], place: Place) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="agent-cli-bench-") as folder:
-        place = make_workspace(Path(folder)).place()
-        print(f"the first decision, with the grammar: {decision_us('ls', place) / 1e3:.1f} ms")
-        harmless = report("harmless", BENIGN, place)
-        dangerous = report("dangerous", [c for each in DANGEROUS.values() for c in each], place)
+        reach = make_workspace(Path(folder)).reach()
+        print(f"the first decision, with the grammar: {decision_us('ls', reach) / 1e3:.1f} ms")
+        harmless = report("harmless", BENIGN, reach)
+        dangerous = report("dangerous", [c for each in DANGEROUS.values() for c in each], reach)
     assert max(harmless, dangerous) <= MEDIAN_MAX_US
 
 

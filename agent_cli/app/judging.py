@@ -15,7 +15,7 @@ from agent_cli.policies.permissions import Permissions
 
 if TYPE_CHECKING:
     from agent_cli.policies.judge import Judge, JudgedCall
-    from agent_cli.policies.shell import Place
+    from agent_cli.policies.shell import Reach
 
 _MODEL: Final = "small"
 _SHOWN_MAX: Final = 200
@@ -44,11 +44,11 @@ class SessionJudge:
         self,
         models: Models,
         permissions: Permissions,
-        place: "Place",
+        reach: "Reach",
         session: Callable[[], Conversation],
     ) -> None:
         """Judge nothing yet; *session* returns the conversation with the user."""
-        self._place = place
+        self._reach = reach
         self._models = models
         self._permissions = permissions
         self._session = session
@@ -97,7 +97,7 @@ class SessionJudge:
             return False
         from agent_cli.policies.shell.named_paths import leaves_workspace  # noqa: PLC0415 - as above
 
-        return leaves_workspace(command_of(call), self._place)
+        return leaves_workspace(command_of(call), self._reach)
 
     @cached_property
     def _judge(self) -> "Judge":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.readings import Reading, base_name, readings
@@ -39,7 +39,7 @@ _OBJECTS: Final = ".git/objects"
 
 def named_files(
     command: str,
-    place: Place,
+    reach: Reach,
     why: str,
     *,
     bytes_max: int,
@@ -49,7 +49,7 @@ def named_files(
 
     Args:
         command: A script for bash.
-        place: The workspace.
+        reach: The workspace.
         why: Why its calls cannot be stopped.
         bytes_max: What is copied in all.
         is_kept_back: Returns whether a file is a secret, which is not kept.
@@ -57,19 +57,19 @@ def named_files(
     seen = [each for each in readings(command) if each]
     programs = {base_name(each[0]) if each[0] else "" for each in seen}
     redirects = _REDIRECTION.search(command) is not None
-    if not (redirects or programs & _LOSERS or destructions(seen, place.root)):
+    if not (redirects or programs & _LOSERS or destructions(seen, reach.root)):
         return None
     by_link = not redirects and programs <= _ONLY_DELETES
-    found = _Found(place, is_kept_back, by_link=by_link, bytes_max=bytes_max)
-    for path in sorted({str(each) for each in named_paths(command, place)}):
-        if path != str(place.root) or programs & _WHOLE_TREE:
+    found = _Found(reach, is_kept_back, by_link=by_link, bytes_max=bytes_max)
+    for path in sorted({str(each) for each in named_paths(command, reach)}):
+        if path != str(reach.root) or programs & _WHOLE_TREE:
             found.add_tree(path, with_objects=by_link)
     if "git" in programs:
-        _add_work_tree(found, place.root, seen)
+        _add_work_tree(found, reach.root, seen)
     return NamedFiles(
         why=why,
         paths=[*found.paths],
-        absent=sorted({*_absent(seen, place)}),
+        absent=sorted({*_absent(seen, reach)}),
         unkept=found.unkept,
         by_link=by_link,
     )
@@ -79,7 +79,7 @@ def named_files(
 class _Found:
     """The files to keep so far, what is in a folder before the folder."""
 
-    place: Place
+    reach: Reach
     is_kept_back: Callable[[PurePath], bool]
     by_link: bool
     bytes_max: int
@@ -91,7 +91,7 @@ class _Found:
         """Add *top*, and all in it; all or nothing, if there is too much."""
         if os.path.realpath(os.path.dirname(top)) != os.path.dirname(top):  # noqa: PTH120
             return  # through a link: its real path is named as well
-        if top in self.paths or not self.place.holds(top) or not os.path.lexists(top):
+        if top in self.paths or not self.reach.holds(top) or not os.path.lexists(top):
             return
         new, size = dict[str, None](), 0
         for path in _tree(top, with_objects=with_objects):
@@ -163,11 +163,11 @@ def _add_work_tree(found: _Found, root: Path, seen: Sequence[Reading]) -> None:
     found.add_tree(f"{root}/.git", with_objects=False)
 
 
-def _absent(seen: Sequence[Reading], place: Place) -> Iterator[str]:
+def _absent(seen: Sequence[Reading], reach: Reach) -> Iterator[str]:
     """Yield the paths that a command names, where nothing is: it may make files there."""
     for word in {word for each in seen for word in each[1:] if word}:
-        path = os.path.normpath(place.root / word)
-        if _WORD.fullmatch(word) and place.holds(path) and not os.path.lexists(path):
+        path = os.path.normpath(reach.root / word)
+        if _WORD.fullmatch(word) and reach.holds(path) and not os.path.lexists(path):
             yield path
 
 

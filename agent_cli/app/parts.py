@@ -22,7 +22,7 @@ from agent_cli.policies.compaction import AroundCompaction, Compaction
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule, rule_for_file
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
-from agent_cli.policies.shell.place import Place
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.models import model_by_id, price_list
@@ -287,7 +287,7 @@ def permissions(
 
     permissions_file = paths.permissions_file()
     return Permissions(
-        _place(startup, lambda path: bool(why(path))),
+        _reach(startup, lambda path: bool(why(path))),
         rules=rules,
         mode=settings.permissions.mode,
         auto_allow=settings.sandbox.auto_allow,
@@ -320,7 +320,7 @@ def named_by_commands(
     def named(command: str, why: str) -> "NamedFiles | None":
         from agent_cli.app.named_files import named_files  # noqa: PLC0415 - rare
 
-        here, found = place(startup), report()
+        here, found = reach(startup), report()
         return named_files(
             command,
             replace(here, extra_dirs=[*here.extra_dirs, *map(_real, folders())]),
@@ -336,13 +336,13 @@ def _nothing(_path: PurePath) -> bool:
     return False
 
 
-def place(startup: StartupContext) -> Place:
+def reach(startup: StartupContext) -> Reach:
     """Return the workspace as the context of shell commands."""
-    return _place(startup, is_secret)
+    return _reach(startup, is_secret)
 
 
-def _place(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) -> Place:
-    return Place(
+def _reach(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) -> Reach:
+    return Reach(
         root=_real(startup.workspace),
         extra_dirs=tuple(map(_real, startup.arguments.add_dirs)),
         is_secret=is_kept_back,

@@ -85,8 +85,8 @@ class SessionWorkspace:
         self.sandbox = parts.sandbox(startup, warn, person)
         self.hosts = self.workspace.shared.network = self._host_access()
         self.tools = parts.tools(startup, self.workspace, self.sandbox)
-        reach = None if one_shot else self.workspace
-        self.permissions = parts.permissions(startup, self.sandbox, reach)
+        access = None if one_shot else self.workspace
+        self.permissions = parts.permissions(startup, self.sandbox, access)
         self.directories = WorkspaceDirectories(
             self.workspace.root,
             startup.arguments.add_dirs,
@@ -159,7 +159,7 @@ def _snapshots(
     *opened* returns the workspace and the folders that the user has added, *can_ask* whether a
     person can be asked about what a command deletes, *named* what a command names, for a reason.
     """
-    here, limits = parts.place(startup), startup.loaded.settings.undo
+    here, limits = parts.reach(startup), startup.loaded.settings.undo
 
     def only_reads(command: str) -> bool:  # reads what does not matter, but changes nothing
         from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
@@ -169,8 +169,8 @@ def _snapshots(
         from agent_cli.policies.shell.repository import names_no_program  # noqa: PLC0415
 
         is_safe = startup.trusted or names_no_program(here.root)
-        place = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
-        return judge(command, CommandRules(), place).read_only
+        reach = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
+        return judge(command, CommandRules(), reach).read_only
 
     changes = paths.changes_dir()
 

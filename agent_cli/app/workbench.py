@@ -78,7 +78,7 @@ class Workbench:
         """Build for the workspace of *startup*; *one_shot* is one prompt, with no one to ask."""
         self._startup = startup
         self._stack = AsyncExitStack()
-        self.announce = Announcements(lambda event: self.agent.publish(event))
+        self.announce = announce = Announcements(lambda event: self.agent.publish(event))
         warn = self.announce.warn
         self.telemetry = SessionTelemetry(startup, warn)
         self.person = ModelsPerson(lambda: self.session.permissions)
@@ -101,16 +101,14 @@ class Workbench:
             of_agents=lambda prompt: self.sessions.cost_of_agents(prompt),
             publish=self.announce,
         )
-        rules, place = self.session.permissions, parts.place(startup)
-        self.judge = SessionJudge(self.calls, rules, place, lambda: self.agent.conversation)
+        rules, reach = self.session.permissions, parts.reach(startup)
+        self.judge = SessionJudge(self.calls, rules, reach, lambda: self.agent.conversation)
         self.answer_format = AnswerFormat(self.calls.ledger.stream)
         self._watch_cache()
         self._kept_warm = kept_warm(self, startup, one_shot=one_shot)
         self.jobs = JobHost(self.session.workspace, self.announce, lambda: self.agent)
         self.goal = self._new_goal(one_shot=one_shot)
-        self.receipts = SessionReceipts(
-            self.session, lambda: self.agent.conversation, self.announce
-        )
+        self.receipts = SessionReceipts(self.session, lambda: self.agent.conversation, announce)
         self.servers = self._new_servers(one_shot=one_shot)
         self._plugins = plugins(
             startup, warn=warn, one_shot=one_shot, person=self.person, tell_hooks=self.tell_hooks
@@ -120,7 +118,7 @@ class Workbench:
         self.hooks = self._new_hooks(one_shot=one_shot)
         self.person.elsewhere = self.hooks.answers.questions if self.hooks.answers else None
         self.compaction = parts.compaction(startup, self.ask_beside, self.hooks.around_compaction())
-        config = self.hooks.around(self._config(self.compaction), parts.place(startup))
+        config = self.hooks.around(self._config(self.compaction), parts.reach(startup))
         self.agent = Agent(self.telemetry.around_calls(config))
         self.person.steer = self.agent.steer
         self.context = self._new_context(startup)

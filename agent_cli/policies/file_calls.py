@@ -26,7 +26,7 @@ from agent_cli.policies.permission_rules import (
     called_paths,
     touches_subject,
 )
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.protected import HOLDS_HOOKS, what_it_starts, why_protected
 from agent_cli.system.paths import shown
 from agent_cli.system.records import dataclass
@@ -60,12 +60,12 @@ class FileCalls:
     """Facts for decisions about file calls, beyond the rules and the mode.
 
     Attributes:
-        place: The workspace.
+        reach: The workspace.
         own_dirs: Directories of this program.
         access: The paths the tools refuse by themselves; None if no person can grant more.
     """
 
-    place: Place
+    reach: Reach
     own_dirs: Sequence[Path] = ()
     access: Access | None = None
 
@@ -76,14 +76,14 @@ class FileCalls:
         decision = self._decide(call, tool, params, rules=rules, mode=mode)
         if not isinstance(decision.verdict, Ask) or decision.opens:
             return decision
-        paths = called_paths(call, (*tool.reads(params), *tool.writes(params)), self.place.root)
-        may_read = not rules.guards_reading(paths, self.place.root)
+        paths = called_paths(call, (*tool.reads(params), *tool.writes(params)), self.reach.root)
+        may_read = not rules.guards_reading(paths, self.reach.root)
         return replace(decision, verdict=replace(decision.verdict, may_read=may_read))
 
     def _decide(
         self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
     ) -> Decision:
-        root = self.place.root
+        root = self.reach.root
         writes = tool.writes(params)
         touched = writes if tool.changes else (*tool.reads(params), *writes)
         paths = called_paths(call, touched, root)
@@ -159,7 +159,7 @@ class FileCalls:
             linked_from_home,
         )
 
-        roots = (self.place.root, *self.place.extra_dirs)
+        roots = (self.reach.root, *self.reach.extra_dirs)
         if any(map(path.is_relative_to, executed_inside(roots))):
             return _IS_RUN
         linked = linked_from_home(roots)
@@ -167,14 +167,14 @@ class FileCalls:
         return f"is {shown(named)}, which programs outside start from" if named else None
 
     def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
-        roots = (self.place.root, *self.place.extra_dirs, *self.own_dirs)
+        roots = (self.reach.root, *self.reach.extra_dirs, *self.own_dirs)
         return [
             (path, root) for path in map(Path, paths) for root in roots if path.is_relative_to(root)
         ]
 
     def _hidden_below(self, call: ToolCall, paths: Sequence[str], rules: RuleSet) -> str | None:
         """Return the objection to a search that would read files hidden by a rule, or None."""
-        root = self.place.root
+        root = self.reach.root
         if call.name != "grep" or not any(
             rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
         ):
@@ -183,17 +183,17 @@ class FileCalls:
         def is_secret(path: PurePath) -> bool:
             return rules.hides(path, root, kinds=("deny", "ask"))
 
-        place = replace(self.place, is_secret=is_secret)
+        reach = replace(self.reach, is_secret=is_secret)
         try:
             for path in paths or [str(root)]:
                 if self._holds(path):
-                    place.check_tree(path, path)
+                    reach.check_tree(path, path)
         except Objection as objection:
             return str(objection)
         return None
 
     def _holds(self, path: str) -> bool:
-        return any(map(Path(path).is_relative_to, (self.place.root, *self.place.extra_dirs)))
+        return any(map(Path(path).is_relative_to, (self.reach.root, *self.reach.extra_dirs)))
 
 
 def _covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:

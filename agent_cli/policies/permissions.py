@@ -36,7 +36,7 @@ from agent_cli.policies.decision import (
 from agent_cli.policies.file_calls import Access, FileCalls
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.report import Report
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Permissions:
 
     def __init__(
         self,
-        place: Place,
+        reach: Reach,
         *,
         rules: RuleSet = _NO_RULES,
         mode: Mode = "ask",
@@ -79,7 +79,7 @@ class Permissions:
         """Create the policy of a session.
 
         Args:
-            place: The workspace as commands see it without a sandbox.
+            reach: What commands see without a sandbox.
             auto_allow: The modes in which sandboxed commands run without approval.
             trusted: The user trusts the workspace, including programs its git configuration names.
             own_dirs: Directories of this program.
@@ -90,12 +90,12 @@ class Permissions:
         """
         self._unkept = unkept
         self.mode: Mode = mode
-        self._place = place
+        self._reach = reach
         self._rules = rules
         self._auto_allow = auto_allow
         self._trusted = trusted
         self._access = access
-        self._files = FileCalls(place=place, own_dirs=own_dirs, access=access)
+        self._files = FileCalls(reach=reach, own_dirs=own_dirs, access=access)
         self._sandbox = sandbox
         self._project_rules = project_rules
         self._asked: dict[str, ApprovalFacts] = {}
@@ -122,12 +122,12 @@ class Permissions:
             # A call with a question runs only after a person allowed that very call.
             self._access.open_path(decision.opens)
         if isinstance(decision.verdict, Ask):
-            by_mode = session_rules(call, self._place_in(report)) if decision.by_mode else ()
+            by_mode = session_rules(call, self._reach_in(report)) if decision.by_mode else ()
             unkept = self._unkept(command_of(call)) if is_command else ""
             self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
                 (
-                    *facts_about(call, decision.rule, report, self._place),
+                    *facts_about(call, decision.rule, report, self._reach),
                     *filter(None, (unkept,)),
                 ),
                 is_danger=not decision.by_mode and decision.rule is None,
@@ -185,7 +185,7 @@ class Permissions:
             return ()
         from agent_cli.policies.shell.explain import explained  # noqa: PLC0415 - on request
 
-        return explained(command_of(call), self._place.root)
+        return explained(command_of(call), self._reach.root)
 
     def note_asked(self, call: ToolCall, facts: Sequence[str]) -> None:
         """Store another place's facts about *call*; no rule here would cover it."""
@@ -248,9 +248,9 @@ class Permissions:
     def open_dir(self, folder: Path) -> None:
         """Let tools and commands use a further directory like the workspace."""
         real = Path(os.path.realpath(folder))
-        if real not in (self._place.root, *self._place.extra_dirs):
-            self._place = replace(self._place, extra_dirs=(*self._place.extra_dirs, real))
-            self._files = replace(self._files, place=self._place)
+        if real not in (self._reach.root, *self._reach.extra_dirs):
+            self._reach = replace(self._reach, extra_dirs=(*self._reach.extra_dirs, real))
+            self._files = replace(self._files, reach=self._reach)
 
     def is_remembered(self, call: ToolCall) -> bool:
         """Return whether rules remembered since the question about *call* allow it.
@@ -271,7 +271,7 @@ class Permissions:
 
         if self.mode == "yolo" or self._rule_for_every_command():
             return True
-        judged = judge(command, self._rules.for_commands(), self._place)
+        judged = judge(command, self._rules.for_commands(), self._reach)
         return judged.verdict == "allow" and self._rule_behind(judged) is not None
 
     def _is_other_question(self, call: ToolCall, paths: Sequence[str]) -> bool:
@@ -295,12 +295,12 @@ class Permissions:
         unsandboxed = leaves_sandbox(call)
         if unsandboxed:
             report = None
-        place = self._place_in(report)
-        judged = judge(command_of(call), self._rules.for_commands(), place)
+        reach = self._reach_in(report)
+        judged = judge(command_of(call), self._rules.for_commands(), reach)
         rule = self._rule_behind(judged)
         if judged.verdict == "deny" and rule:
             return denied_by(rule, judged.commands)
-        if hiding := self._rule_hiding_named_file(call, place):
+        if hiding := self._rule_hiding_named_file(call, reach):
             return denied_by(hiding, judged.commands)
         if mode == "plan" and not judged.read_only:
             return denied_by_plan(judged.commands)
@@ -314,21 +314,21 @@ class Permissions:
             return allowed(f"allowed by the rule {every}", rule=every, commands=judged.commands)
         if mode == "yolo":
             return allowed("allowed by the mode yolo", commands=judged.commands)
-        if report and self._is_held(call, report, place, mode):
+        if report and self._is_held(call, report, reach, mode):
             return allowed("contained by the sandbox", commands=judged.commands)
         return asked(judged.reason, commands=judged.commands, by_mode=True)
 
-    def _place_in(self, report: Report | None) -> Place:
-        """Return the place as a command sees it in the sandbox of *report*."""
+    def _reach_in(self, report: Report | None) -> Reach:
+        """Return the reach of a command in the sandbox of *report*."""
         from agent_cli.policies.shell.repository import (  # noqa: PLC0415 - as above
             names_no_program,
         )
 
         hides = report is not None and report.hides_secrets
-        is_safe = hides and (self._trusted or names_no_program(self._place.root))
-        return replace(self._place, secrets_are_masked=hides, git_is_safe=is_safe)
+        is_safe = hides and (self._trusted or names_no_program(self._reach.root))
+        return replace(self._reach, secrets_are_masked=hides, git_is_safe=is_safe)
 
-    def _is_held(self, call: ToolCall, report: Report, place: Place, mode: Mode) -> bool:
+    def _is_held(self, call: ToolCall, report: Report, reach: Reach, mode: Mode) -> bool:
         """Return whether the sandbox of *report* makes approval unnecessary in *mode*."""
         modes = {"never": (), "auto-edit": EDITING, "always": ("ask", *EDITING)}
         if mode not in modes[self._auto_allow] or not report.holds or report.network:
@@ -336,17 +336,17 @@ class Permissions:
         # A command could change this program, which would run outside at the next start.
         if report.exposed:
             return False
-        folders = (place.root, *place.extra_dirs)
+        folders = (reach.root, *reach.extra_dirs)
         # In a home directory, dot files make programs act, and not all can be guarded.
         if any(map(Path.home().is_relative_to, folders)):
             return False
         try:
             for folder in map(str, folders):
-                place.check_tree(folder, folder)
+                reach.check_tree(folder, folder)
         except Objection:
             from agent_cli.policies.shell.writes import reads_no_secret  # noqa: PLC0415 - rare
 
-            return reads_no_secret(command_of(call), place)
+            return reads_no_secret(command_of(call), reach)
         return True
 
     def _may_attempt(self, call: ToolCall, report: Report | None, mode: Mode) -> bool:
@@ -362,9 +362,9 @@ class Permissions:
         if mode not in ("ask", *EDITING) or self._auto_allow == "never" or runs_on(call):
             return False
         # The dot files of a home directory that is the workspace would be readable.
-        if any(map(Path.home().is_relative_to, (self._place.root, *self._place.extra_dirs))):
+        if any(map(Path.home().is_relative_to, (self._reach.root, *self._reach.extra_dirs))):
             return False
-        return may_only_read(command_of(call), self._place)
+        return may_only_read(command_of(call), self._reach)
 
     def _rule_behind(self, judged: "Judgement") -> Rule | None:
         kinds: dict[str, tuple[RuleKind, ...]] = {
@@ -382,14 +382,14 @@ class Permissions:
             None,
         )
 
-    def _rule_hiding_named_file(self, call: ToolCall, place: Place) -> Rule | None:
+    def _rule_hiding_named_file(self, call: ToolCall, reach: Reach) -> Rule | None:
         """Return the rule that forbids reading a file the command names, if no sandbox hides it."""
-        if place.secrets_are_masked or not self._rules.denies_paths("read"):
+        if reach.secrets_are_masked or not self._rules.denies_paths("read"):
             return None
         from agent_cli.policies.shell.named_paths import named_paths  # noqa: PLC0415 - as above
 
-        paths = named_paths(command_of(call), place)
-        found = (self._rules.rule_hiding(path, place.root) for path in paths)
+        paths = named_paths(command_of(call), reach)
+        found = (self._rules.rule_hiding(path, reach.root) for path in paths)
         return next(filter(None, found), None)
 
     def _rule_for_every_command(self) -> Rule | None:

@@ -8,7 +8,7 @@ from agent_cli.contracts.permissions import ApprovalFacts, Rule
 from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
 from agent_cli.policies.file_calls import WRITERS
 from agent_cli.policies.permission_rules import called_paths, parse_rule, rule_for_file
-from agent_cli.policies.shell.place import Place
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.sandbox.report import Report
 from agent_cli.system.records import dataclass
 
@@ -31,37 +31,37 @@ def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:
     return bool(wanted) and wanted <= {str(rule) for rule in allow}
 
 
-def session_rules(call: ToolCall, place: Place) -> tuple[str, ...]:
+def session_rules(call: ToolCall, reach: Reach) -> tuple[str, ...]:
     """Return the rules that cover *call* and similar ones; none if their effect is unclear.
 
     A command is remembered by the first words of its parts, a change of a file by the folder of the
     workspace that it is in, and every other tool by its name.
     """
     if call.name in WRITERS:
-        return tuple(_rules_for_folder(call, place))
+        return tuple(_rules_for_folder(call, reach))
     if call.name != COMMAND_TOOL:
         return (f"{call.name}(*)" if "path" in call.arguments else call.name,)
     from agent_cli.policies.shell import session_prefixes  # noqa: PLC0415 - with the first command
 
-    prefixes = session_prefixes(command_of(call), place)
+    prefixes = session_prefixes(command_of(call), reach)
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
 
 
-def _rules_for_folder(call: ToolCall, place: Place) -> Iterator[str]:
+def _rules_for_folder(call: ToolCall, reach: Reach) -> Iterator[str]:
     """Yield the rule for the folder with the file of *call*; none if a link leads elsewhere.
 
     Files outside the workspace ask anyway.
     """
-    paths = [Path(path) for path in called_paths(call, (), place.root)]
-    for folder in (place.root, *place.extra_dirs):
+    paths = [Path(path) for path in called_paths(call, (), reach.root)]
+    for folder in (reach.root, *reach.extra_dirs):
         if all(path.is_relative_to(folder) for path in paths):
-            is_root = folder == place.root
+            is_root = folder == reach.root
             yield f"{call.name}(./**)" if is_root else str(rule_for_file(call.name, folder, ""))
             return
 
 
 def facts_about(
-    call: ToolCall, rule: Rule | None, report: Report | None, place: Place
+    call: ToolCall, rule: Rule | None, report: Report | None, reach: Reach
 ) -> tuple[str, ...]:
     """Return the facts a person should know about *call*.
 
@@ -74,7 +74,7 @@ def facts_about(
     if call.name == COMMAND_TOOL:
         from agent_cli.policies.shell.readings import programs  # noqa: PLC0415 - as above
 
-        started = programs(command_of(call), place.search_path)
+        started = programs(command_of(call), reach.search_path)
         if len(started) > 1:
             facts.append(f"runs: {', '.join(started)}")
         outside = "none: runs with all your rights and the network"

@@ -11,7 +11,7 @@ from agent_cli.contracts.tooling import Allow, Ask, check_input
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.secret_files import is_secret
@@ -28,7 +28,7 @@ async def test_file_outside_the_workspace_is_read_only_after_approval(
         folder.mkdir()
     (other / "notes.txt").write_text("CANARY outside")
     workspace = Workspace(root)
-    permissions = Permissions(Place(root=root), access=workspace)
+    permissions = Permissions(Reach(root=root), access=workspace)
     read: Json = {"path": "../other/notes.txt"}
     agent, model, _ = scripted_agent(
         calls(tool_use("read", read, "t1")),
@@ -58,8 +58,8 @@ async def test_added_directory_is_open_to_tools_sandbox_and_permissions(
         folder.mkdir()
     (other / ".env").write_text("KEY=x")
     workspace = Workspace(root)
-    place = Place(root=root)
-    permissions = Permissions(place, mode="auto-edit", access=workspace)
+    reach = Reach(root=root)
+    permissions = Permissions(reach, mode="auto-edit", access=workspace)
     policy = Policy([root], home=tmp_path / "home", own=(), is_secret=is_secret)
     sandbox = Sandbox(lambda: policy, mode="auto", state_dir=tmp_path / "state")
 

@@ -16,7 +16,7 @@ from agent_cli.contracts.permissions import Rule
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from tests.app.test_person import Dialogs
 
 PYPI, FILES, OTHER = "pypi.org", "files.pythonhosted.org", "example.com"
@@ -69,7 +69,7 @@ def session(answer: str | None, *rules: str, can_ask: bool = True) -> Session:
         lambda written: stored.append(("everywhere", written)),
     )
     permissions = Permissions(
-        Place(root=Path("/ws")),
+        Reach(root=Path("/ws")),
         rules=RuleSet(allow=allow, ask=ask, deny=deny),
         project_rules=keeping,
     )

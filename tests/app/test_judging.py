@@ -16,7 +16,7 @@ from agent_cli.contracts.tooling import Allow, Tool, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.policies.shell.explain import explained
 from tests.e2e.program import agent_cli
 from tests.fakes import returns, tool
@@ -57,13 +57,13 @@ class Session:
 
 
 def session(root: Path, **rules: list[str]) -> Session:
-    place = Place(root=root, is_secret=is_secret, search_path="/nowhere")
+    reach = Reach(root=root, is_secret=is_secret, search_path="/nowhere")
     ask, deny = (tuple(map(parse_rule, rules.get(kind, ()))) for kind in ("ask", "deny"))
-    permissions = Permissions(place, rules=RuleSet(ask=ask, deny=deny), mode="auto")
+    permissions = Permissions(reach, rules=RuleSet(ask=ask, deny=deny), mode="auto")
     conversation = Conversation()
     conversation.begin(UserMessage.of("Work."))
     model = Yes()
-    judge = SessionJudge(model, permissions, session=lambda: conversation, place=place)
+    judge = SessionJudge(model, permissions, session=lambda: conversation, reach=reach)
     return Session(permissions, model, judge, conversation)
 
 

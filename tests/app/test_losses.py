@@ -13,7 +13,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.settings.schema import UndoSettings
 from agent_cli.system.launching import NamedFiles
 from agent_cli.undo import trial
@@ -34,7 +34,7 @@ def decider(
     root: Path, dialogs: Dialogs | None, rule: str = "", mode: Mode = "ask"
 ) -> tuple[LossDecider, ModelsPerson]:
     rules = RuleSet(allow=(parse_rule(rule, "test"),)) if rule else RuleSet()
-    permissions = Permissions(Place(root=root), rules=rules, mode=mode)
+    permissions = Permissions(Reach(root=root), rules=rules, mode=mode)
     person = ModelsPerson(lambda: permissions)
     person.dialogs = dialogs
     return LossDecider(person, lambda: permissions, root), person
@@ -118,7 +118,7 @@ def peace(
 ) -> tuple[PeaceKeeper, ModelsPerson]:
     _decider, person = decider(root, dialogs, rule)
     rules = RuleSet(allow=(parse_rule(rule, "test"),)) if rule else RuleSet()
-    permissions = Permissions(Place(root=root), rules=rules)
+    permissions = Permissions(Reach(root=root), rules=rules)
     paths = [root / name for name in others]
     return PeaceKeeper(person, lambda: permissions, root, lambda: {"0a1b2c3d4e": paths}), person
 
@@ -239,7 +239,7 @@ def test_question_says_why_the_undo_would_not_cover_a_command(
 async def test_why_the_undo_would_not_cover_a_command_stands_in_its_question(
     tmp_path: Path,
 ) -> None:
-    permissions = Permissions(Place(root=tmp_path), unkept=lambda command: f"not {command}")
+    permissions = Permissions(Reach(root=tmp_path), unkept=lambda command: f"not {command}")
     call = ToolCall("1", "bash", {"command": "make"})
 
     await permissions(

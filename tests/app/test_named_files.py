@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.app.named_files import named_files
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.system.launching import NamedFiles
 from agent_cli.undo.logs import is_running
 from agent_cli_tools import command_run
@@ -26,7 +26,7 @@ class NamingSession(Session):
     bytes_max = 1_000_000
 
     def named(self, command: str) -> NamedFiles | None:
-        return named_files(command, Place(root=self.root), WHY, bytes_max=self.bytes_max)
+        return named_files(command, Reach(root=self.root), WHY, bytes_max=self.bytes_max)
 
 
 @pytest.fixture(params=["no kernel", "rights"])
@@ -190,7 +190,7 @@ async def test_secret_is_not_kept(session: NamingSession) -> None:
 
     found = named_files(
         "rm -rf .env data",
-        Place(root=session.root),
+        Reach(root=session.root),
         WHY,
         bytes_max=10**6,
         is_kept_back=lambda path: PurePath(path).name == ".env",

@@ -18,7 +18,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.waits import InOrder
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell.place import Place
+from agent_cli.policies.shell.reach import Reach
 from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import LIMIT_S, ScriptedModel, calls, says, scripted_agent, texts, tool_use
@@ -209,7 +209,7 @@ async def test_failed_edit_tells_nothing_of_a_file_that_may_not_be_read(
     for folder in (outside, tools.root):
         (folder / "a.py").write_text("secret = 1\n")
     rules = RuleSet(deny=_rules(deny), ask=_rules(ask))
-    permissions = Permissions(Place(root=tools.root), rules=rules, access=tools.workspace)
+    permissions = Permissions(Reach(root=tools.root), rules=rules, access=tools.workspace)
     use = _edit(path.format(outside=outside), "secret = 2", "x")
     agent, _ = _agent(tools, use, authorize=permissions)
 

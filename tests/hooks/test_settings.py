@@ -8,7 +8,7 @@ import pytest
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.hooks.lifecycle import covers, defined_hooks
 from agent_cli.app.hooks.lines import overview
-from agent_cli.app.parts import place
+from agent_cli.app.parts import reach
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
@@ -167,13 +167,13 @@ def test_hook_condition_is_a_permission_rule_that_matches_when_in_doubt(
 ) -> None:
     call = ToolCall("t1", "bash", {"command": command})
 
-    assert covers(call, rule, place(started())) is expected
+    assert covers(call, rule, reach(started())) is expected
 
 
 def test_hook_condition_with_a_file_pattern_matches_paths() -> None:
     call = ToolCall("t1", "write", {"path": "src/a.py", "content": ""})
 
-    here = place(started())
+    here = reach(started())
     assert covers(call, "Write(*.py)", here)
     assert not covers(call, "Write(*.md)", here)
 

@@ -18,7 +18,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.permission_rules import KINDS, RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
 from agent_cli.web.fetch_tool import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
@@ -53,11 +53,11 @@ RESOURCE = replace(
 
 
 def policy(root: Path = Path("/ws"), *, mode: Mode = "ask", **rules: list[str]) -> Permissions:
-    return Permissions(place(root), rules=rule_set(**rules), mode=mode)
+    return Permissions(reach(root), rules=rule_set(**rules), mode=mode)
 
 
-def place(root: Path) -> Place:
-    return Place(root=root, is_secret=is_secret, search_path=os.environ["PATH"])
+def reach(root: Path) -> Reach:
+    return Reach(root=root, is_secret=is_secret, search_path=os.environ["PATH"])
 
 
 def is_secret(path: PurePath) -> bool:
@@ -194,7 +194,7 @@ def test_unvouched_read_only_hint_of_a_tool_gives_no_permission(
 def test_page_of_the_web_is_asked_about_by_its_server(
     mode: Mode, rules: dict[str, list[str]], verdict: type[Verdict]
 ) -> None:
-    permissions = Permissions(place(Path("/ws")), rules=rule_set(**rules), mode=mode)
+    permissions = Permissions(reach(Path("/ws")), rules=rule_set(**rules), mode=mode)
 
     assert fetches(permissions, "http://Docs.Example.org/x?y#z") is verdict
 
@@ -406,7 +406,7 @@ def test_file_denied_to_read_is_not_shown_by_commands_or_searches(tmp_path: Path
     (tmp_path / "plans").mkdir()
     (tmp_path / "plans" / "next.txt").write_text("x")
     rules = rule_set(deny=["read(plans/**)"])
-    hides = replace(place(tmp_path), is_secret=lambda path: rules.hides(path, tmp_path))
+    hides = replace(reach(tmp_path), is_secret=lambda path: rules.hides(path, tmp_path))
     permissions = Permissions(hides, rules=rules)
 
     assert decide(permissions, GREP, pattern="x") is Ask
@@ -438,7 +438,7 @@ def test_command_that_names_an_unreadable_file_is_denied_without_masking(
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.txt").write_text("x")
     (tmp_path / "link").symlink_to("priv/a.txt")
-    at_home = replace(place(tmp_path), home=str(tmp_path))
+    at_home = replace(reach(tmp_path), home=str(tmp_path))
     permissions = Permissions(at_home, rules=rule_set(deny=["read(priv/**)"]), mode=mode)
 
     command = command.replace("{root}", str(tmp_path))
@@ -511,7 +511,7 @@ async def test_always_option_for_an_edit_covers_no_file_outside_the_workspace(
     root, more = tmp_path / "ws", tmp_path / "more (1)"
     (root / "link").symlink_to(tmp_path / "other")
     with Workspace(root, shared=SessionResources(extra_dirs=[more])) as workspace:
-        permissions = Permissions(place(root), access=workspace)
+        permissions = Permissions(reach(root), access=workspace)
         permissions.open_dir(more)
         tools = {each.name: each for each in builtin_tools(workspace, None, permissions="allow")}
 
@@ -575,8 +575,8 @@ async def test_rule_remembered_for_the_project_is_stored_and_applies_at_once() -
     call = call_of(BASH, {"command": "npm test"})
     file = Path("permissions.toml")
     keeping = ProjectRules(file, lambda rules: stored.append(list(rules)))
-    keeps = Permissions(place(Path("/ws")), project_rules=keeping)
-    broken = Permissions(place(Path("/ws")), project_rules=ProjectRules(file, fails))
+    keeps = Permissions(reach(Path("/ws")), project_rules=keeping)
+    broken = Permissions(reach(Path("/ws")), project_rules=ProjectRules(file, fails))
     for permissions in (keeps, broken):
         await permissions(call, BASH, {})
 
@@ -631,7 +631,7 @@ async def test_approval_shows_the_rule_that_asks_and_the_sandbox() -> None:
     async def ready() -> Report:
         return BWRAP
 
-    permissions = Permissions(place(Path("/ws")), rules=asks, sandbox=ready)
+    permissions = Permissions(reach(Path("/ws")), rules=asks, sandbox=ready)
     push = call_of(BASH, {"command": "git push"}, "t1")
     leaves = call_of(BASH, {"command": "npm test", "unsandboxed": True}, "t2")
     edit = call_of(EDIT, {"path": "a"}, "t3")
@@ -683,7 +683,7 @@ def test_sandboxed_commands_run_without_approval_in_the_chosen_modes(
     asks = [
         mode
         for mode in MODES
-        if runs(Permissions(place(tmp_path), mode=mode, auto_allow=auto_allow), "make", BWRAP)
+        if runs(Permissions(reach(tmp_path), mode=mode, auto_allow=auto_allow), "make", BWRAP)
         is Ask
     ]
 
@@ -704,7 +704,7 @@ def test_sandboxed_commands_run_without_approval_in_the_chosen_modes(
 def test_sandbox_with_gaps_does_not_replace_approval(report: Report | None, tmp_path: Path) -> None:
     """Network access, or a .env that Landlock cannot hide: the user decides."""
     (tmp_path / ".env").write_text("KEY=x")
-    permissions = Permissions(place(tmp_path), mode="auto-edit")
+    permissions = Permissions(reach(tmp_path), mode="auto-edit")
 
     assert runs(permissions, "make", report) is Ask
     assert runs(permissions, "make", BWRAP) is Allow
@@ -727,7 +727,7 @@ def test_command_in_landlock_that_changes_only_what_it_names_runs_beside_a_secre
 
 def test_commands_in_landlock_run_without_approval_if_there_are_no_secrets(tmp_path: Path) -> None:
     """Landlock blocks the network and everything outside the workspace."""
-    permissions = Permissions(place(tmp_path), mode="auto-edit")
+    permissions = Permissions(reach(tmp_path), mode="auto-edit")
 
     assert runs(permissions, "make", Report("landlock")) is Allow
     assert runs(permissions, "make", Report("landlock", exposed=tmp_path / ".venv")) is Ask
@@ -739,7 +739,7 @@ def test_added_folder_is_checked_for_secrets_and_home_like_the_workspace(
     """Threats 4 and 10: a command may read and write there too."""
     added = tmp_path / "added"
     added.mkdir()
-    both = replace(place(tmp_path / "ws"), extra_dirs=(added,))
+    both = replace(reach(tmp_path / "ws"), extra_dirs=(added,))
     permissions = Permissions(both, mode="auto-edit")
 
     assert runs(permissions, "make", Report("landlock")) is Allow
@@ -758,7 +758,7 @@ def test_sandboxed_commands_in_a_home_directory_ask_for_approval(
     monkeypatch.setenv("HOME", str(tmp_path / "of" / "me"))
     for root, verdict in ((tmp_path / "of" / "me", Ask), (tmp_path, Ask), (tmp_path / "x", Allow)):
         root.mkdir(parents=True, exist_ok=True)
-        assert runs(Permissions(place(root), mode="auto-edit"), "make", BWRAP) is verdict
+        assert runs(Permissions(reach(root), mode="auto-edit"), "make", BWRAP) is verdict
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit", "yolo"])
@@ -778,7 +778,7 @@ def test_git_status_runs_without_approval_only_sandboxed_in_a_trusted_folder(
     trusted: bool, verdict: type[Verdict], tmp_path: Path
 ) -> None:
     """Threat 11: `git status` runs programs named by the repository's configuration."""
-    permissions = Permissions(place(tmp_path), trusted=trusted)
+    permissions = Permissions(reach(tmp_path), trusted=trusted)
 
     assert runs(permissions, "git status", BWRAP) is verdict
     for elsewhere in (None, Report("none"), Report("landlock")):
@@ -794,7 +794,7 @@ async def test_decision_about_a_command_waits_for_the_sandbox_probe(tmp_path: Pa
         probed.append("bash")
         return BWRAP
 
-    permissions = Permissions(place(tmp_path), mode="auto-edit", sandbox=ready)
+    permissions = Permissions(reach(tmp_path), mode="auto-edit", sandbox=ready)
     read = await permissions(call_of(READ, {"path": "a"}), READ, {"path": "a"})
     made = await permissions(call_of(BASH, {"command": "make"}), BASH, {})
 
@@ -885,7 +885,7 @@ def test_file_that_runs_outside_the_sandbox_needs_approval(
     assert decide(permissions, EDIT, path=str(tmp_path / "src" / "x.py")) is Allow
 
 
-class Reach:
+class OneFolder:
     """A stand-in for the tools' workspace: everything below /other may be opened."""
 
     def __init__(self) -> None:
@@ -909,7 +909,7 @@ class Reach:
 @pytest.mark.parametrize("used", [READ, EDIT])
 async def test_call_that_can_only_fail_is_denied_without_asking(mode: Mode, used: Tool) -> None:
     """An approval costs attention, and none would change anything."""
-    permissions = Permissions(place(Path("/ws")), mode=mode, access=Reach())
+    permissions = Permissions(reach(Path("/ws")), mode=mode, access=OneFolder())
 
     verdict = await permissions(call_of(used, {"path": ".env"}), used, {"path": ".env"})
 
@@ -920,8 +920,8 @@ async def test_call_that_can_only_fail_is_denied_without_asking(mode: Mode, used
 
 async def test_path_outside_the_workspace_is_opened_once_or_with_its_folder() -> None:
     """Asked when needed; a path opened once asks again, an allowed folder does not."""
-    reach = Reach()
-    permissions = Permissions(place(Path("/ws")), mode="yolo", access=reach)
+    access = OneFolder()
+    permissions = Permissions(reach(Path("/ws")), mode="yolo", access=access)
     first, second = (call_of(READ, {"path": f"/other/{name}"}, name) for name in ("a.txt", "b.txt"))
 
     asked = await permissions(first, READ, first.input)
@@ -929,7 +929,7 @@ async def test_path_outside_the_workspace_is_opened_once_or_with_its_folder() ->
 
     assert asked == Ask("/other/a.txt is outside the workspace")
     assert isinstance(again, Ask)
-    assert reach.opened == ["/other/a.txt", "/other/b.txt"]
+    assert access.opened == ["/other/a.txt", "/other/b.txt"]
     assert permissions.asked_about(first).rules == ("read(/other)",)
 
     permissions.remember(first)
@@ -941,14 +941,14 @@ async def test_path_outside_the_workspace_is_opened_once_or_with_its_folder() ->
 
 
 async def test_deny_rule_overrides_access_outside_the_workspace() -> None:
-    reach = Reach()
+    access = OneFolder()
     permissions = Permissions(
-        place(Path("/ws")), rules=rule_set(deny=["read(/other/**)"]), access=reach
+        reach(Path("/ws")), rules=rule_set(deny=["read(/other/**)"]), access=access
     )
     call = call_of(READ, {"path": "/other/a.txt"})
 
     assert isinstance(await permissions(call, READ, call.input), Deny)
-    assert reach.opened == []
+    assert access.opened == []
 
 
 def test_directory_added_during_a_session_belongs_to_the_workspace(tmp_path: Path) -> None:
@@ -1006,7 +1006,7 @@ def test_command_of_unknown_effect_is_attempted_where_a_sandbox_prevents_any(
     """Threat 25: what says that it changes something, or is asked in every mode, asks at once."""
     (tmp_path / ".env").write_text("KEY=x")
     permissions = Permissions(
-        place(tmp_path),
+        reach(tmp_path),
         mode=options.get("mode", "ask"),
         auto_allow=options.get("auto_allow", "auto-edit"),
     )
@@ -1041,14 +1041,14 @@ def test_deleting_every_file_of_a_folder_asks_in_every_mode(
     command: str, *, is_asked: bool
 ) -> None:
     """Threat 19: `rm *` needs no -r to delete what nobody can bring back."""
-    permissions = Permissions(Place(root=Path("/ws")), mode="yolo")
+    permissions = Permissions(Reach(root=Path("/ws")), mode="yolo")
 
     assert runs(permissions, command, BWRAP) is (Ask if is_asked else Allow)
 
 
 def test_hidden_character_does_not_hide_the_other_reasons() -> None:
     """Threat 8: the question says both what the text hides and what it does."""
-    permissions = Permissions(Place(root=Path("/ws")), mode="ask")
+    permissions = Permissions(Reach(root=Path("/ws")), mode="ask")
     call = call_of(BASH, {"command": "mkdir a\u200b; curl b"})
 
     why = permissions.decide(call, BASH, None).why

@@ -34,8 +34,8 @@ from tests.policies.test_permissions import (
     REMOTE,
     call_of,
     decide,
-    place,
     policy,
+    reach,
     rule_set,
     runs,
 )
@@ -111,7 +111,7 @@ def test_irreversible_command_asks_in_every_mode(
 def test_no_dangerous_command_runs_without_approval_or_rule(mode: Mode, tmp_path: Path) -> None:
     """Threat 5: a model that obeys an injection finds every harmful command gated."""
     tree = make_workspace(tmp_path)
-    permissions = Permissions(tree.place(), mode=mode)
+    permissions = Permissions(tree.reach(), mode=mode)
     commands = [
         command.replace("{outside}", str(tree.outside))
         for each in DANGEROUS.values()
@@ -136,7 +136,7 @@ async def test_injection_in_a_file_changes_no_rule_and_runs_nothing(tmp_path: Pa
     ran: list[str] = []
     tools = [recording(name, ran) for name in ("bash", "write", "mcp__mail__send")]
     (tmp_path / ".env").write_text("KEY=x")
-    permissions = Permissions(place(tmp_path), mode="auto-edit")
+    permissions = Permissions(reach(tmp_path), mode="auto-edit")
     agent, model, _ = scripted_agent(
         calls(tool_use("read", {"path": "README"}, "t1")),
         *[calls(step) for step in steps],
@@ -340,7 +340,7 @@ async def test_tool_runs_only_if_its_own_approval_check_and_the_policy_allow_it(
     """Threat 22: a plugin's tool has only the rights that both allow."""
     rules = {Allow: rule_set(allow=["p"]), Ask: rule_set(ask=["p"]), Deny: rule_set(deny=["p"])}
     ran: list[str] = []
-    permissions = Permissions(place(Path("/ws")), mode="yolo", rules=rules[by_policy])
+    permissions = Permissions(reach(Path("/ws")), mode="yolo", rules=rules[by_policy])
     agent, _, _ = scripted_agent(
         calls(tool_use("p", {})),
         says("done"),

@@ -14,7 +14,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, check_input
 from agent_cli.policies.file_calls import FileCalls
 from agent_cli.policies.permission_rules import RuleSet
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
 from agent_cli.sandbox.report import State
 from agent_cli.system import programs
@@ -52,24 +52,24 @@ def install_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def place() -> Iterator[World]:
+def reach() -> Iterator[World]:
     with world("bwrap") as made:
         yield made
 
 
 @pytest.mark.parametrize("is_linked", [False, True])
 def test_command_cannot_change_the_installation_in_the_workspace(
-    place: World, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
+    reach: World, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
 ) -> None:
     """Threat 13: the session's `grep` ran the `rg` that a command had written."""
-    root = place.root
+    root = reach.root
     real = install_in(root / ("env" if is_linked else ".venv"), monkeypatch)
     if is_linked:
         (root / ".venv").symlink_to("env")
         monkeypatch.setattr(sys, "prefix", str(root / ".venv"))
         monkeypatch.setattr(sys, "executable", str(root / ".venv" / "bin" / "python"))
 
-    output = place.output(
+    output = reach.output(
         "echo evil > .venv/bin/rg; echo evil > .venv/lib/site-packages/x.pth;"
         " rm .venv/bin/rg; touch .venv/bin/git; mv env away; mv .venv old && mkdir -p .venv/bin"
     )
@@ -81,23 +81,23 @@ def test_command_cannot_change_the_installation_in_the_workspace(
 
 
 def test_copy_of_a_folder_cannot_take_the_place_of_one_with_the_installation(
-    place: World, monkeypatch: pytest.MonkeyPatch
+    reach: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: a mounted folder moves with the folder above it."""
-    venv = install_in(place.root / "deep" / "er" / ".venv", monkeypatch)
+    venv = install_in(reach.root / "deep" / "er" / ".venv", monkeypatch)
 
-    place.run("mv deep old; mkdir -p deep/er/.venv/bin; echo evil > deep/er/.venv/bin/rg")
+    reach.run("mv deep old; mkdir -p deep/er/.venv/bin; echo evil > deep/er/.venv/bin/rg")
 
     assert not venv.exists()
-    assert (place.root / "old" / "er" / ".venv" / "bin" / "rg").read_text() == PROGRAM
-    assert any(str(venv) in sentence for sentence in place.put_back)
+    assert (reach.root / "old" / "er" / ".venv" / "bin" / "rg").read_text() == PROGRAM
+    assert any(str(venv) in sentence for sentence in reach.put_back)
 
 
 def test_folders_on_path_are_read_only_and_those_of_environments_as_a_whole(
-    place: World, monkeypatch: pytest.MonkeyPatch
+    reach: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 13: a hook that begins with `python3` runs the first one on the user's PATH."""
-    root = place.root
+    root = reach.root
     for folder in ("tools/bin", "env/bin", "env/lib", "src"):
         (root / folder).mkdir(parents=True)
     (root / "env" / "pyvenv.cfg").touch()
@@ -105,7 +105,7 @@ def test_folders_on_path_are_read_only_and_those_of_environments_as_a_whole(
     monkeypatch.setenv("PATH", os.pathsep.join([*entries, "relative", os.environ["PATH"]]))
     monkeypatch.setitem(sys.modules, "imported_since", ModuleType("imported_since"))
 
-    output = place.output(
+    output = reach.output(
         "for each in tools/bin env/bin env/lib src tools; do touch $each/x && echo in $each; done;"
         " mkdir missing"
     )
@@ -175,11 +175,11 @@ def test_landlock_says_that_the_installation_can_be_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It cannot keep a folder of the workspace read-only, so commands ask."""
-    with world("landlock") as place:
-        assert asyncio.run(place.sandbox.outlook()).exposed is None
-        venv = install_in(place.root / ".venv", monkeypatch)
+    with world("landlock") as reach:
+        assert asyncio.run(reach.sandbox.outlook()).exposed is None
+        venv = install_in(reach.root / ".venv", monkeypatch)
 
-        report = asyncio.run(place.sandbox.outlook())
+        report = asyncio.run(reach.sandbox.outlook())
 
         assert report.exposed == venv
         assert "Install bubblewrap" in report.sentence
@@ -211,13 +211,13 @@ SETTINGS = {
 @pytest.mark.parametrize("state", ["bwrap", "landlock"])
 def test_command_cannot_change_what_settings_at_home_lead_to(state: State) -> None:
     """Threats 10 and 24: the next start took `mode = "yolo"` from a file of the workspace."""
-    with world(state) as place:
-        keep_settings_in(place.root, Path.home())
-        files = [place.root / name for name in (*SETTINGS.values(), "nvim/init.lua")]
+    with world(state) as reach:
+        keep_settings_in(reach.root, Path.home())
+        files = [reach.root / name for name in (*SETTINGS.values(), "nvim/init.lua")]
         changes = [f"echo evil > {each}; rm -f {each}; echo evil > {each}" for each in files]
 
         again = "mv agent old; mkdir agent; echo evil > agent/appsettings.toml"
-        place.run("; ".join([*changes, again, "true"]))
+        reach.run("; ".join([*changes, again, "true"]))
 
         assert [each for each in files if each.exists() and each.read_text() != "mine\n"] == []
 
@@ -226,7 +226,7 @@ def test_edit_of_what_settings_at_home_lead_to_asks(tmp_path: Path) -> None:
     """Threats 10 and 24: in `auto-edit` too, as programs outside the sandbox start from it."""
     keep_settings_in(tmp_path, Path.home())
     (tmp_path / "own").write_text("x\n")
-    calls = FileCalls(place=Place(root=tmp_path))
+    calls = FileCalls(reach=Reach(root=tmp_path))
 
     def reason(name: str) -> str:
         call = ToolCall("1", "write", {"path": name, "content": "x"})

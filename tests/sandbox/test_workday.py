@@ -14,7 +14,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Allow, Tool, ToolContext, check_input
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.sandbox.report import State
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import bash_tool
@@ -28,16 +28,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Li
 class Session:
     """Commands of a session in a world, and whether they ask."""
 
-    def __init__(self, place: World, *, trusted: bool) -> None:
-        self.place = place
-        self.workspace = Workspace(place.root)
-        self.tool: Tool = bash_tool(self.workspace, place.sandbox)
+    def __init__(self, reach: World, *, trusted: bool) -> None:
+        self.reach = reach
+        self.workspace = Workspace(reach.root)
+        self.tool: Tool = bash_tool(self.workspace, reach.sandbox)
         self.permissions = Permissions(
-            Place(
-                root=place.root, is_secret=is_secret, search_path=os.defpath, home=str(place.home)
+            Reach(
+                root=reach.root, is_secret=is_secret, search_path=os.defpath, home=str(reach.home)
             ),
             trusted=trusted,
-            sandbox=place.sandbox.outlook,
+            sandbox=reach.sandbox.outlook,
         )
 
     async def asks(self, command: str) -> str:
@@ -56,13 +56,13 @@ class Session:
         return ""
 
 
-async def asking(place: World, commands: Sequence[str], *, trusted: bool) -> dict[str, str]:
+async def asking(reach: World, commands: Sequence[str], *, trusted: bool) -> dict[str, str]:
     """Return those of *commands* that ask, each with the reason.
 
     The home of the commands is that of the sandbox: another one would be hidden as someone else's.
     """
-    home, os.environ["HOME"] = os.environ.get("HOME", ""), str(place.home)
-    session = Session(place, trusted=trusted)
+    home, os.environ["HOME"] = os.environ.get("HOME", ""), str(reach.home)
+    session = Session(reach, trusted=trusted)
     try:
         found = {command: await session.asks(command) for command in commands}
     finally:
@@ -79,17 +79,17 @@ def test_most_everyday_commands_run_unasked(
     state: State, goal: float, *, trusted: bool, held_out: bool
 ) -> None:
     commands = [each for each in COMMANDS if is_held_out(each) is held_out]
-    with world(state) as place:
-        make_workday(place.root)
-        asked = asyncio.run(asking(place, commands, trusted=trusted))
+    with world(state) as reach:
+        make_workday(reach.root)
+        asked = asyncio.run(asking(reach, commands, trusted=trusted))
 
     assert len(commands) - len(asked) >= goal * len(commands), asked
 
 
 def _print(state: State, *, trusted: bool, all_of_them: bool) -> None:
-    with world(state) as place:
-        make_workday(place.root)
-        found = asyncio.run(asking(place, COMMANDS, trusted=trusted))
+    with world(state) as reach:
+        make_workday(reach.root)
+        found = asyncio.run(asking(reach, COMMANDS, trusted=trusted))
     for half in (False, True):
         commands = [each for each in COMMANDS if is_held_out(each) is half]
         asked = [each for each in commands if each in found]

@@ -9,7 +9,7 @@ import pytest
 from agent_cli.app.losses import LossDecider
 from agent_cli.app.person import ModelsPerson
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 from agent_cli.undo.generated import KINDS, GeneratedFolders, is_cache
 from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, GeneratedFolder, Loss
@@ -128,7 +128,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     script = "git init -q . && git add package.json .gitignore"
     run(script, root)
     made = Session(root, tmp_path / "state")
-    permissions = Permissions(Place(root=root))
+    permissions = Permissions(Reach(root=root))
     person = ModelsPerson(lambda: permissions)
     decider = LossDecider(person, lambda: permissions, root)
 
@@ -268,7 +268,7 @@ async def test_file_that_cannot_be_kept_in_such_a_folder_is_lost_without_a_quest
 
 async def test_only_git_can_say_that_a_folder_is_ignored(tmp_path: Path) -> None:
     """Without a repository nobody knows, so a person is asked."""
-    permissions = Permissions(Place(root=tmp_path))
+    permissions = Permissions(Reach(root=tmp_path))
     decider = LossDecider(None, lambda: permissions, tmp_path)
     (tmp_path / "build").mkdir()
     question = GeneratedFolder(str(tmp_path / "build"), ignores_itself=False)

@@ -155,7 +155,7 @@ class AgentTree:
             servers = await stack.enter_async_context(own_servers)
             config = bench.hooks.around_calls(
                 self._config(assignment, parent, rank, directories, jobs, servers),
-                parts.place(agent_workspace.startup),
+                parts.reach(agent_workspace.startup),
                 lambda: agent_workspace.working(agent, definition.name),
             )
             agent = Agent(bench.telemetry.around_calls(config), conversation=Conversation())

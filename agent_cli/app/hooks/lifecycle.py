@@ -21,7 +21,7 @@ from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
 from agent_cli.policies.compaction import AroundCompaction
 from agent_cli.policies.permission_rules import called_paths, parse_rule, touches
 from agent_cli.policies.permissions import Permissions
-from agent_cli.policies.shell.place import Place
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.sources import WrittenHooks
@@ -153,13 +153,13 @@ class SessionHooks:
                 self._publish(Notice("warning", f"a SessionStart hook: {each.fault}"))
         to.anywhere, to.confined = anywhere, confined
 
-    def around(self, config: LoopConfig, place: Place) -> LoopConfig:
+    def around(self, config: LoopConfig, reach: Reach) -> LoopConfig:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
         if self._lifecycle is None or self._asking is None:
             return config
         from agent_cli.app.hooks.tasks import around_tasks  # noqa: PLC0415 - as above
 
-        config = self.around_calls(config, place)
+        config = self.around_calls(config, reach)
         return replace(
             config,
             authorize_tool=around_tasks(self._asking, config.authorize_tool),
@@ -168,7 +168,7 @@ class SessionHooks:
         )
 
     def around_calls(
-        self, config: LoopConfig, place: Place, agent: Callable[[], WorkingAgent] | None = None
+        self, config: LoopConfig, reach: Reach, agent: Callable[[], WorkingAgent] | None = None
     ) -> LoopConfig:
         """Return *config* with hooks around its tool calls only, for the subagent *agent*."""
         if self._asking is None or self._runs is None or config.finish_result is None:
@@ -183,13 +183,13 @@ class SessionHooks:
             self._runs,
             replace(
                 self._payloads,
-                workspace=place.root,
+                workspace=reach.root,
                 inside=lambda: about_agent(agent()) if agent else {},
                 effort=lambda: agent().effort if agent else _effort_of(self._host.agent()),
             ),
             authorize=authorize,
             finish=config.finish_result,
-            covers=lambda call, rule: covers(call, rule, place),
+            covers=lambda call, rule: covers(call, rule, reach),
             heard=asking.heard,
             stopped=lambda: asking.stop,
         )
@@ -379,7 +379,7 @@ def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
     return {**inherited_environment(startup), **safe}
 
 
-def covers(call: ToolCall, written: str, place: Place) -> bool:
+def covers(call: ToolCall, written: str, reach: Reach) -> bool:
     """Return whether the permission rule *written* covers *call*.
 
     In doubt it does: running a guard too often is safer than not running it.
@@ -387,13 +387,13 @@ def covers(call: ToolCall, written: str, place: Place) -> bool:
     try:
         rule = parse_rule(written)
         if call.name != COMMAND_TOOL or rule.text is None:
-            return touches(rule, call.name, called_paths(call, (), place.root), place.root)
+            return touches(rule, call.name, called_paths(call, (), reach.root), reach.root)
         if not rule.names(COMMAND_TOOL):
             return False
         from agent_cli.policies import shell  # noqa: PLC0415 - with the first command
 
         rules = shell.CommandRules(ask=[shell.command_rule(rule.text)])
-        judged = shell.judge(command_of(call), rules, place)
+        judged = shell.judge(command_of(call), rules, reach)
         return judged.rule == rule.text or judged.construct is not None
     except AgentCliError:
         return True

@@ -1,6 +1,6 @@
 """Static analysis of shell commands for permission decisions.
 
-    judgement = judge("cat a.txt | sort", CommandRules(), Place(root=root))
+    judgement = judge("cat a.txt | sort", CommandRules(), Reach(root=root))
     judgement.verdict, judgement.reason      # "allow", "only reads"
 
 Two opposite questions are kept apart. A command that runs without approval must be understood
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell.judgement import Judgement as Judgement
     from agent_cli.policies.shell.judgement import ShellVerdict as ShellVerdict
     from agent_cli.policies.shell.judgement import judge as judge
-    from agent_cli.policies.shell.place import Place as Place
     from agent_cli.policies.shell.plain import SimpleCommand as SimpleCommand
     from agent_cli.policies.shell.plain import Unknown as Unknown
     from agent_cli.policies.shell.plain import parse as parse
     from agent_cli.policies.shell.plain import simple_commands as simple_commands
     from agent_cli.policies.shell.prefixes import session_prefixes as session_prefixes
+    from agent_cli.policies.shell.reach import Reach as Reach
     from agent_cli.policies.shell.rules import CommandRule as CommandRule
     from agent_cli.policies.shell.rules import command_rule as command_rule
 
 _HOMES = {
     **dict.fromkeys(("CommandRules", "Judgement", "ShellVerdict", "judge"), "judgement"),
-    "Place": "place",
+    "Reach": "reach",
     **dict.fromkeys(("SimpleCommand", "Unknown", "parse", "simple_commands"), "plain"),
     "session_prefixes": "prefixes",
     **dict.fromkeys(("CommandRule", "command_rule"), "rules"),
@@ -41,7 +41,7 @@ __all__ = [
     "CommandRule",
     "CommandRules",
     "Judgement",
-    "Place",
+    "Reach",
     "ShellVerdict",
     "SimpleCommand",
     "Unknown",

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from agent_cli.policies.shell.effect_table import Kind, effect_table
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.named_paths import named_paths
-from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import (
     SHELLS,
     Reading,
@@ -116,20 +116,20 @@ class Act(NamedTuple):
     kind: Kind | Literal["hides"]
 
 
-def effects(script: str, place: Place) -> list[str]:
+def effects(script: str, reach: Reach) -> list[str]:
     """Return the effects of *script* besides reading, each once, in order; none of unknown parts.
 
     Files that it writes are named as in the text, and said to be outside the workspace if they are.
     """
-    return _said(acts(script, place))
+    return _said(acts(script, reach))
 
 
-def effect_of(words: Sequence[str], place: Place) -> str:
+def effect_of(words: Sequence[str], reach: Reach) -> str:
     """Return what one command does besides reading, "" if that is unknown."""
-    return "; ".join(_said(_acts_of(tuple(words), place, 0)))
+    return "; ".join(_said(_acts_of(tuple(words), reach, 0)))
 
 
-def acts(script: str, place: Place, depth: int = 0) -> Iterator[Act]:
+def acts(script: str, reach: Reach, depth: int = 0) -> Iterator[Act]:
     """Yield what each command and redirect of *script* does, also inside of others."""
     tree = syntax_tree(script)
     named = set(_functions(tree))
@@ -137,10 +137,10 @@ def acts(script: str, place: Place, depth: int = 0) -> Iterator[Act]:
         name = words[0] if words else None
         if name in named:
             continue
-        yield from _acts_of(words, place, depth)
+        yield from _acts_of(words, reach, depth)
         if name and not _is_known(name):
             yield Act(runs_unknown(name), "unknown")
-    for target in _targets(tree, place):
+    for target in _targets(tree, reach):
         yield Act(f"writes {target}", "acts")
 
 
@@ -149,10 +149,10 @@ def runs_unknown(name: str) -> str:
     return f"runs {_clipped(name)}, with unknown effects"
 
 
-def outside_note(path: str, place: Place) -> str:
+def outside_note(path: str, reach: Reach) -> str:
     """Return ", outside the workspace" if the *path* of a command in its root is that."""
-    real = os.path.normpath(place.root / os.path.expanduser(path))  # noqa: PTH111
-    folders = (place.root, *place.extra_dirs)
+    real = os.path.normpath(reach.root / os.path.expanduser(path))  # noqa: PTH111
+    folders = (reach.root, *reach.extra_dirs)
     is_inside = any(real == str(each) or real.startswith(f"{each}/") for each in folders)
     return "" if is_inside else ", outside the workspace"
 
@@ -162,7 +162,7 @@ def _said(found: Iterable[Act]) -> list[str]:
     return list(dict.fromkeys(filter(None, said)))
 
 
-def _acts_of(words: Reading, place: Place, depth: int) -> Iterator[Act]:
+def _acts_of(words: Reading, reach: Reach, depth: int) -> Iterator[Act]:
     head, *rest = words or (None,)
     if head is None:
         yield Act(_UNNAMED, "unknown")
@@ -174,14 +174,14 @@ def _acts_of(words: Reading, place: Place, depth: int) -> Iterator[Act]:
         if not files:
             yield Act("", "reads")
         for each in files:
-            yield Act(f"writes {_clipped(each)}{outside_note(each, place)}", "acts")
+            yield Act(f"writes {_clipped(each)}{outside_note(each, reach)}", "acts")
     elif name in _SHELLS and depth < _DEPTH_MAX:
-        yield from _of_shell(name, known, place, depth + 1)
+        yield from _of_shell(name, known, reach, depth + 1)
     else:
         inner: list[Act] = []
         if depth < _DEPTH_MAX:
             parts = _inner(name, rest)
-            inner = [each for part in parts for each in _acts_of(part, place, depth + 1)]
+            inner = [each for part in parts for each in _acts_of(part, reach, depth + 1)]
         yield from _of_table(name, known, inner)
         yield from inner
 
@@ -198,7 +198,7 @@ def _of_table(name: str, arguments: Sequence[str], inner: Sequence[Act]) -> Iter
         yield Act(found.says, "shows" if only_version else found.kind)
 
 
-def _of_shell(name: str, arguments: Sequence[str], place: Place, depth: int) -> Iterator[Act]:
+def _of_shell(name: str, arguments: Sequence[str], reach: Reach, depth: int) -> Iterator[Act]:
     """Yield what a shell, `eval` or `source` does with these *arguments*."""
     text = ""
     if name == "eval":
@@ -209,7 +209,7 @@ def _of_shell(name: str, arguments: Sequence[str], place: Place, depth: int) -> 
         otherwise = f"runs the script {_clipped(operands[0])}"
     else:
         otherwise = "runs its input as a shell script"
-    found = [*acts(text, place, depth)] if text else []
+    found = [*acts(text, reach, depth)] if text else []
     yield from found
     if hides_errors(text):
         yield Act("", "hides")
@@ -255,7 +255,7 @@ def _operands(arguments: Sequence[str]) -> list[str]:
     return [word for word in arguments if not word.startswith("-")]
 
 
-def _targets(tree: "Node", place: Place) -> Iterator[str]:
+def _targets(tree: "Node", reach: Reach) -> Iterator[str]:
     """Yield the files that redirects write, outside ones said to be so."""
     for node in descendants(tree):
         if node.type != "file_redirect" or WRITING.isdisjoint(each.type for each in node.children):
@@ -265,16 +265,16 @@ def _targets(tree: "Node", place: Place) -> Iterator[str]:
         if target is None:
             yield "a file whose name is known only when it runs"
         elif target and target not in _NO_FILES:
-            yield f"{_clipped(target)}{outside_note(target, place)}"
+            yield f"{_clipped(target)}{outside_note(target, reach)}"
 
 
-def may_only_read(script: str, place: Place) -> bool:
+def may_only_read(script: str, reach: Reach) -> bool:
     """Return whether nothing in the text of *script* says that it does more than to read.
 
     To read a secret is more: the sandbox would hide it.
     """
-    kinds = {act.kind for act in acts(script, place)}
-    if "acts" in kinds or any(map(place.is_secret, named_paths(script, place))):
+    kinds = {act.kind for act in acts(script, reach)}
+    if "acts" in kinds or any(map(reach.is_secret, named_paths(script, reach))):
         return False
     hides = "hides" in kinds or hides_errors(script)
     return not (hides and "unknown" in kinds)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from agent_cli.policies.shell.feeding import check_fed
 from agent_cli.policies.shell.operands import check_readable
 from agent_cli.policies.shell.options import known_options
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
@@ -112,7 +112,7 @@ _BEFORE_PATTERN = frozenset({"", "(", ",", "~", "!~", "!", "&&", "||", "{", "}",
 _PROGRAM_CHARS_MAX = 2_000
 
 
-def check_awk(arguments: Sequence[Word], place: Place, folder: str) -> None:
+def check_awk(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept `awk` with a program that only prints, and files that may be read.
 
     Raises:
@@ -140,7 +140,7 @@ def check_awk(arguments: Sequence[Word], place: Place, folder: str) -> None:
         assigned = _ASSIGNED.fullmatch(word.text)
         if assigned and not (_is_own(assigned["name"]) or assigned["name"] in _VARIABLES):
             raise Objection(f"awk {word.text} sets a variable of awk")
-    check_readable(files, place, folder)
+    check_readable(files, reach, folder)
 
 
 def _is_own(name: str) -> bool:
@@ -199,8 +199,8 @@ def _is_known_name(name: str, rest: str) -> bool:
     return (name in _VARIABLES or _is_own(name)) and not rest.lstrip(" \t").startswith("(")
 
 
-Check: TypeAlias = Callable[[Sequence[Word], Place, str], None]
-"""Takes the arguments, the place and the folder the command runs in."""
+Check: TypeAlias = Callable[[Sequence[Word], Reach, str], None]
+"""Takes the arguments, the reach and the folder the command runs in."""
 
 _FIND_ALONE = frozenset(
     {
@@ -235,23 +235,23 @@ _SET = frozenset(
 )
 
 
-def _check_find(arguments: Sequence[Word], place: Place, folder: str) -> None:
+def _check_find(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     rest = arguments[1:] if arguments and arguments[0].text == "-P" else arguments
     starts = list(takewhile(lambda word: not _begins_expression(word.text), rest))
-    tops = [path for start in starts or [Word(".")] for path in place.expand(start, folder)]
+    tops = [path for start in starts or [Word(".")] for path in reach.expand(start, folder)]
     for path in tops:
-        place.check_path(path, folder)
+        reach.check_path(path, folder)
     expression = iter(rest[len(starts) :])
     for word in expression:
         if word.text == "-exec":
-            _check_exec(expression, tops, place, folder)
+            _check_exec(expression, tops, reach, folder)
             continue
         value = next(expression, None) if word.text in _FIND_WITH_VALUE else word
         if value is None or value.glob or word.text not in _FIND_ALONE | _FIND_WITH_VALUE:
             raise Objection(f"find {word.text} may do more than search")
 
 
-def _check_exec(expression: Iterator[Word], tops: Sequence[str], place: Place, folder: str) -> None:
+def _check_exec(expression: Iterator[Word], tops: Sequence[str], reach: Reach, folder: str) -> None:
     """Accept the command of -exec if it only reads the files that find names."""
     words: list[Word] = []
     for word in expression:
@@ -263,38 +263,38 @@ def _check_exec(expression: Iterator[Word], tops: Sequence[str], place: Place, f
     if "{}" not in [word.text for word in words] or any(word.glob for word in words):
         raise Objection("find -exec with a command that is not certain")
     for top in tops:
-        place.check_found(top, folder, "none")
-    check_fed(words, tops[0], "{}", place, folder)
+        reach.check_found(top, folder, "none")
+    check_fed(words, tops[0], "{}", reach, folder)
 
 
 def _begins_expression(text: str) -> bool:
     return text.startswith("-") or text in ("!", "(", ")", ",")
 
 
-def _check_date(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+def _check_date(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
     for word in _DATE_OPTIONS.sort("date", arguments).operands:
         if word.glob or not word.text.startswith("+"):
             raise Objection("date sets the clock")
 
 
-def _check_printf(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+def _check_printf(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
     # -v and %n set a variable.
     if not arguments or arguments[0].glob or not _PRINTF_FORMAT.fullmatch(arguments[0].text):
         raise Objection("printf with an option or format that may set variables")
 
 
-def _check_exit(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+def _check_exit(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
     if len(arguments) > 1 or any(word.glob for word in arguments):
         raise Objection("exit with more than a number")
 
 
-def _check_set(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+def _check_set(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
     texts = [word.text for word in arguments]
     if not texts or texts == ["-o"] or not _SET.issuperset(texts):
         raise Objection("set shows or changes the environment")
 
 
-def _check_jq(arguments: Sequence[Word], place: Place, folder: str) -> None:
+def _check_jq(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     words = list(arguments)
     given: list[Word] = []
     while words:
@@ -309,22 +309,22 @@ def _check_jq(arguments: Sequence[Word], place: Place, folder: str) -> None:
     program, *files = line.operands
     if _JQ_NO.search(program.text):
         raise Objection("jq with a filter that reads other files or the environment")
-    check_readable(files, place, folder)
+    check_readable(files, reach, folder)
 
 
-def _check_command(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+def _check_command(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
     if not arguments or arguments[0].text not in ("-v", "-V"):
         raise Objection("command runs another command")
 
 
-def _check_nothing(_arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+def _check_nothing(_arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
     """Accept any arguments: the shell builtin only prints them, or does nothing."""
 
 
 def _only_options(written: str, *, operands: bool) -> Check:
     known = known_options(written)
 
-    def check(arguments: Sequence[Word], _place: Place, _folder: str) -> None:
+    def check(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
         found = known.sort("this command", arguments).operands
         if any(word.glob for word in found) or (found and not operands):
             raise Objection("arguments that are not checked")

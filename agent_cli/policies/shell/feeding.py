@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from agent_cli.policies.shell.operands import check_operands
 from agent_cli.policies.shell.options import ProgramArguments
-from agent_cli.policies.shell.place import Objection, Place, Splitting
 from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
@@ -80,7 +80,7 @@ _LISTS = {
 _GREP_FILTER = frozenset({"-v", "-i", "-E", "-F", "-w", "-e", "--invert-match", "--ignore-case"})
 
 
-def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folder: str) -> None:
+def check_fed(words: Sequence[Word], sample: str, mark: str, reach: Reach, folder: str) -> None:
     """Accept a command that gets names in place of *mark*, or appended if there is none.
 
     Args:
@@ -92,7 +92,7 @@ def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folde
     if not words:
         return  # xargs runs echo by default
     name = words[0].text
-    place.check_program(name)
+    reach.check_program(name)
     if any(mark in word.text and word.text != mark for word in words):
         raise Objection(f"{name} with names that are part of other words")
     if name == "sed" and sample:
@@ -104,20 +104,20 @@ def check_fed(words: Sequence[Word], sample: str, mark: str, place: Place, folde
     if name == "echo":
         return
     if name == "sed":
-        check_sed(arguments, place, folder)
+        check_sed(arguments, reach, folder)
         return
     program = PROGRAMS.get(name)
     if program is None or program.no_folders or program.operands == "none":
         raise Objection(f"{name} may change the files it is given")
     if program.can_write or program.operands_max is not None:
         raise Objection(f"{name} can write to the files it is given")
-    check_operands(name, program, arguments, place, folder)
+    check_operands(name, program, arguments, reach, folder)
 
 
 def check_xargs(
     arguments: Sequence[Word],
     upstream: Sequence[SimpleCommand] | None,
-    place: Place,
+    reach: Reach,
     folder: str,
 ) -> None:
     """Accept `xargs` behind a search, with a command that only reads the found files.
@@ -128,14 +128,14 @@ def check_xargs(
     words, mark, splitting = _options(arguments)
     if not upstream:
         raise Objection("xargs gets names from an unknown source")
-    found, ends_in_nul = _search(upstream, place, folder)
+    found, ends_in_nul = _search(upstream, reach, folder)
     if (splitting == "nul") != ends_in_nul:
         raise Objection("xargs splits names in another way than they are written")
     if splitting == "nul" and upstream[0].words[0].text == "find":
         splitting = "none"  # Each name begins with that of a folder.
     for top in found:
-        place.check_found(top, folder, splitting)
-    check_fed(words, found[0], mark, place, folder)
+        reach.check_found(top, folder, splitting)
+    check_fed(words, found[0], mark, reach, folder)
     own = arguments[: len(arguments) - len(words)]
     if (
         words
@@ -143,7 +143,7 @@ def check_xargs(
         and mark not in [word.text for word in words]
     ):
         # Without any name xargs runs the command once: `grep -r x` then searches all below here.
-        check_fed(words, "", mark, place, folder)
+        check_fed(words, "", mark, reach, folder)
 
 
 def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, Splitting]:
@@ -173,7 +173,7 @@ def _options(arguments: Sequence[Word]) -> tuple[Sequence[Word], str, Splitting]
     return words, mark, next(each for each in by_strength if each in splits)
 
 
-def _search(upstream: Sequence[SimpleCommand], place: Place, folder: str) -> tuple[list[str], bool]:
+def _search(upstream: Sequence[SimpleCommand], reach: Reach, folder: str) -> tuple[list[str], bool]:
     """Return the folders that a pipeline searches, and whether a NUL ends each name."""
     search, *filters = upstream
     for each in filters:
@@ -183,7 +183,7 @@ def _search(upstream: Sequence[SimpleCommand], place: Place, folder: str) -> tup
     tops, nul = _searched(name, arguments)
     if nul and filters:
         raise Objection("xargs gets names that are cut apart")
-    return [path for top in tops for path in place.expand(top, folder)], nul
+    return [path for top in tops for path in reach.expand(top, folder)], nul
 
 
 def _searched(name: str, arguments: Sequence[Word]) -> tuple[Sequence[Word], bool]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from agent_cli.policies.shell.options import KnownOptions, known_options
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.repository import is_same_repository
 from agent_cli.policies.shell.words import Word
@@ -162,15 +162,15 @@ def _takes_all(name: str, rest: Sequence[str]) -> bool:
     return name in _TAKES_ALL and not (rest and rest[0] in _ONLY_SHOWS)
 
 
-def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
+def check_git(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept a read-only form, if git may run at all.
 
     Raises:
         Objection: It may do more; a file system monitor and clean filters run on `git status`.
     """
-    if not place.git_is_safe:
+    if not reach.git_is_safe:
         raise Objection("git can run programs set in this repository's config")
-    if not is_same_repository(place.root, Path(folder)):
+    if not is_same_repository(reach.root, Path(folder)):
         raise Objection("git in another repository")
     words = list(arguments)
     while words and words[0].text in _GLOBAL_OPTIONS:
@@ -199,14 +199,14 @@ def check_git(arguments: Sequence[Word], place: Place, folder: str) -> None:
         if operands[:1] and operands[0].glob:
             raise Objection("git grep: the search text is a pattern of file names; quote it")
         operands = operands[1:]
-    _check_named(f"git {name}", operands, place, folder)
+    _check_named(f"git {name}", operands, reach, folder)
 
 
-def _check_named(name: str, operands: Sequence[Word], place: Place, folder: str) -> None:
+def _check_named(name: str, operands: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept revisions, paths or both, as in HEAD:path."""
     for operand in operands:
         if operand.text.startswith(":") or not _GIT_PATTERN.isdisjoint(operand.text):
             raise Objection(f"{name} with a pattern that git expands itself")
         # With paths outside the work tree, diff reads any file.
         for part in (operand.text.rpartition(":")[2] or ".", operand.text):
-            place.check_path(part, folder)
+            reach.check_path(part, folder)

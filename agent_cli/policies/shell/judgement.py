@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.destructive import destructions, emptied_folders
 from agent_cli.policies.shell.effects import effects
-from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import Part, Unknown, parse
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import readings, seen_commands, written_commands
 from agent_cli.policies.shell.rules import CommandRule, strongest
@@ -47,12 +47,12 @@ class CommandRules:
     deny: Sequence[CommandRule] = ()
 
 
-def judge(script: str, rules: CommandRules, place: Place) -> Judgement:
-    """Judge *script* at *place* by *rules* and our own knowledge of commands."""
-    commands = parse(script, place.variables)
+def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
+    """Judge *script* within *reach* by *rules* and our own knowledge of commands."""
+    commands = parse(script, reach.variables)
     construct = commands.construct if isinstance(commands, Unknown) else None
-    verdict, reason, rule, read_only = _forbidden(script, rules, place) or _permitted(
-        script, commands, rules, place
+    verdict, reason, rule, read_only = _forbidden(script, rules, reach) or _permitted(
+        script, commands, rules, reach
     )
     return Judgement(
         verdict=verdict,
@@ -67,13 +67,13 @@ def judge(script: str, rules: CommandRules, place: Place) -> Judgement:
 _Finding: TypeAlias = tuple[ShellVerdict, str, CommandRule | None, bool]
 
 
-def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | None:
+def _forbidden(script: str, rules: CommandRules, reach: Reach) -> _Finding | None:
     """Return the verdict of deny and ask rules on *script*, valid in every mode."""
     seen = list(readings(script))
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
         return "deny", f"denied by the rule {deny.written}", deny, False
-    losses = destructions(seen, place.root) or emptied_folders(written_commands(script))
+    losses = destructions(seen, reach.root) or emptied_folders(written_commands(script))
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
         return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False
@@ -85,18 +85,18 @@ def _forbidden(script: str, rules: CommandRules, place: Place) -> _Finding | Non
 
 
 def _permitted(
-    script: str, commands: Sequence[Part] | Unknown, rules: CommandRules, place: Place
+    script: str, commands: Sequence[Part] | Unknown, rules: CommandRules, reach: Reach
 ) -> _Finding:
     """Return "allow" if each command is read-only or allowed by a rule."""
     if isinstance(commands, Unknown):
         # A hidden character is a reason of its own: the text is not what it seems to be.
-        known = effects(script, place)
+        known = effects(script, reach)
         reasons = [commands.construct, *known] if odd_character(script) else known
         reasons = reasons or [commands.construct]
         return "undecided", _joined(reasons), None, False
     used: CommandRule | None = None
     against: list[str] = []
-    for command, objection in objections(commands, place):
+    for command, objection in objections(commands, reach):
         if objection is None:
             continue
         rule = next((rule for rule in rules.allow if rule.allows(command)), None)

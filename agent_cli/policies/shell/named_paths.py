@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.words import NotLiteral, Word, literal_words
 from agent_cli.sandbox.protected import what_it_starts, why_protected
@@ -29,48 +29,48 @@ _FOLDERS_MAX = 20
 _ANY_FILE = "\ue000"
 
 
-def named_paths(script: str, place: Place) -> Iterator[PurePath]:
+def named_paths(script: str, reach: Reach) -> Iterator[PurePath]:
     """Yield the absolute paths that *script* names, as written and with links resolved.
 
     For a folder, a placeholder for any file in it is added. A relative path is resolved against
     every folder that the script names, because it may be used in any of them.
     """
-    words = list(dict.fromkeys(_words(script, place)))
-    folders = dict.fromkeys([str(place.root)])
+    words = list(dict.fromkeys(_words(script, reach)))
+    folders = dict.fromkeys([str(reach.root)])
     for word in words:
-        path = os.path.normpath(place.root / word)
+        path = os.path.normpath(reach.root / word)
         if len(folders) < _FOLDERS_MAX and os.path.isdir(path):  # noqa: PTH112 - many words
             folders[path] = None
     for folder in folders:
         for word in words:
-            for name in _expanded(word, folder, place):
+            for name in _expanded(word, folder, reach):
                 yield from _as_found(os.path.normpath(os.path.join(folder, name)))  # noqa: PTH118
 
 
-def leaves_workspace(script: str, place: Place) -> bool:
+def leaves_workspace(script: str, reach: Reach) -> bool:
     """Return whether a command of *script* names a path outside the workspace, or one that is kept.
 
     Secrets are kept, and files that make programs act. Programs and devices such as /dev/null do
     not count; nor what another language would open. A command with other rights, or one that starts
     this program, leaves it too.
     """
-    for words in readings(_HOME.sub(lambda _found: place.home, script)):
+    for words in readings(_HOME.sub(lambda _found: reach.home, script)):
         if words and words[0] and base_name(words[0]) in _OTHER_RIGHTS:
             return True
-        if any(_is_outside(piece, place) for word in words if word for piece in _pieces(word)):
+        if any(_is_outside(piece, reach) for word in words if word for piece in _pieces(word)):
             return True
-    named = {*_words(script, place)}
-    return any(_acts(word, place) for word in named) or any(
-        map(place.is_secret, named_paths(script, place))
+    named = {*_words(script, reach)}
+    return any(_acts(word, reach) for word in named) or any(
+        map(reach.is_secret, named_paths(script, reach))
     )
 
 
-def _acts(word: str, place: Place) -> bool:
+def _acts(word: str, reach: Reach) -> bool:
     """Return whether *word* is a file of the workspace that makes programs act."""
-    path = Path(os.path.normpath(place.root / word))
-    if "\0" in word or not path.is_relative_to(place.root):
+    path = Path(os.path.normpath(reach.root / word))
+    if "\0" in word or not path.is_relative_to(reach.root):
         return False
-    return bool(why_protected(path, place.root) or what_it_starts(path, place.root))
+    return bool(why_protected(path, reach.root) or what_it_starts(path, reach.root))
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -79,29 +79,29 @@ def _pieces(word: str) -> Iterator[str]:
     yield from _INSIDE_WORD.split(word)[1:]
 
 
-def _is_outside(word: str, place: Place) -> bool:
+def _is_outside(word: str, reach: Reach) -> bool:
     if word.startswith("~") and not word.startswith(("~/", "~+")) and word != "~":
         return True  # the home of another user
-    written = _at_home(word, place)
+    written = _at_home(word, reach)
     if not written.startswith("/") and ".." not in written.split("/"):
         return False
-    path = os.path.normpath(place.root / written)
-    return not (path in _DEVICES or path.startswith(_PROGRAMS) or place.holds(path))
+    path = os.path.normpath(reach.root / written)
+    return not (path in _DEVICES or path.startswith(_PROGRAMS) or reach.holds(path))
 
 
-def _words(script: str, place: Place) -> Iterator[str]:
+def _words(script: str, reach: Reach) -> Iterator[str]:
     """Yield every piece of *script* that may be a path."""
-    text = _HOME.sub(lambda _found: place.home, script)
+    text = _HOME.sub(lambda _found: reach.home, script)
     for each in (text, _QUOTES.sub("", text)):
         for word in _WORD_ENDS.split(each):
             yield from _unbraced(word)
-        yield from (_at_home(word, place) for word in _PATH_ENDS.split(each) if word)
+        yield from (_at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
     for reading in readings(text):
-        yield from (_at_home(word, place) for word in reading if word)
+        yield from (_at_home(word, reach) for word in reading if word)
 
 
-def _at_home(word: str, place: Place) -> str:
-    return place.home + word[1:] if word == "~" or word.startswith("~/") else word
+def _at_home(word: str, reach: Reach) -> str:
+    return reach.home + word[1:] if word == "~" or word.startswith("~/") else word
 
 
 def _unbraced(word: str) -> Iterator[str]:
@@ -112,11 +112,11 @@ def _unbraced(word: str) -> Iterator[str]:
             return
 
 
-def _expanded(word: str, folder: str, place: Place) -> Iterator[str]:
+def _expanded(word: str, folder: str, reach: Reach) -> Iterator[str]:
     yield word
     if _GLOB.search(word):
         try:
-            yield from place.expand(Word(word, glob=True), folder)
+            yield from reach.expand(Word(word, glob=True), folder)
         except Objection:
             return
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_cli.policies.shell.options import ProgramArguments
-from agent_cli.policies.shell.place import Objection, Place
 from agent_cli.policies.shell.programs import Program
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
 
 
 def check_operands(
-    name: str, program: Program, arguments: Sequence[Word], place: Place, folder: str
+    name: str, program: Program, arguments: Sequence[Word], reach: Reach, folder: str
 ) -> None:
     """Accept *arguments* with which *program* only reads files of the workspace.
 
@@ -26,29 +26,29 @@ def check_operands(
     if program.operands_max is not None and len(line.operands) > program.operands_max:
         raise Objection(f"{name} writes to its last argument")
     if program.operands in ("paths", "pattern"):
-        _check_paths(name, program, line, place, folder)
+        _check_paths(name, program, line, reach, folder)
     else:
-        check_names(arguments, place, folder)
+        check_names(arguments, reach, folder)
 
 
-def check_names(words: Sequence[Word], place: Place, folder: str) -> None:
+def check_names(words: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept words that are plain text; a pattern among them reveals the names in a folder."""
     for word in words:
         if word.glob:
-            for name in place.expand(word, folder):
-                place.check_path(name, folder)
+            for name in reach.expand(word, folder):
+                reach.check_path(name, folder)
 
 
-def check_readable(words: Sequence[Word], place: Place, folder: str) -> None:
+def check_readable(words: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept words that name files to read."""
     for word in words:
-        for path in place.expand(word, folder):
+        for path in reach.expand(word, folder):
             if path != "-":
-                place.check_path(path, folder)
+                reach.check_path(path, folder)
 
 
 def _check_paths(
-    name: str, program: Program, line: ProgramArguments, place: Place, folder: str
+    name: str, program: Program, line: ProgramArguments, reach: Reach, folder: str
 ) -> None:
     searches = "" in program.searches or not program.searches.isdisjoint(line.options)
     words = line.operands
@@ -59,11 +59,11 @@ def _check_paths(
     if searches and not words:
         words = (Word("."),)
     for word in words:
-        for path in place.expand(word, folder):
+        for path in reach.expand(word, folder):
             if path == "-":
                 continue
-            real = place.check_path(path, folder)
+            real = reach.check_path(path, folder)
             if searches:
-                place.check_tree(path, folder)
+                reach.check_tree(path, folder)
             if program.no_folders and Path(real).is_dir():
                 raise Objection(f"{name} on a folder reads files that it chooses itself: {path}")

@@ -6,7 +6,7 @@ Options not on the list are rejected, abbreviations included: a future option ma
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_cli.policies.shell.place import Objection
+from agent_cli.policies.shell.reach import Objection
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass, field

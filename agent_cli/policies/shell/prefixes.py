@@ -3,8 +3,8 @@
 import re
 from types import MappingProxyType
 
-from agent_cli.policies.shell.place import Place
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.readings import STARTERS
 from agent_cli.system.late_patterns import late_pattern
@@ -46,17 +46,17 @@ _SUBCOMMAND = late_pattern(r"\w[\w.:+-]*", re.ASCII)
 _VERSION = late_pattern(r"[\d.-]+$")
 
 
-def session_prefixes(script: str, place: Place) -> tuple[str, ...]:
+def session_prefixes(script: str, reach: Reach) -> tuple[str, ...]:
     """Return rules that would allow *script* and similar ones, e.g. `npm run test *`.
 
     Returns:
         One for each command that does more than read; none if the effect of one is unclear, or if
         there are more than a person would read.
     """
-    commands = parse(script, place.variables)
+    commands = parse(script, reach.variables)
     if isinstance(commands, Unknown):
         return ()
-    asking = [command for command, objection in objections(commands, place) if objection]
+    asking = [command for command, objection in objections(commands, reach) if objection]
     prefixes = [_prefix(command) for command in asking]
     known = dict.fromkeys(prefix for prefix in prefixes if prefix)
     if None in prefixes or len(known) > PREFIXES_MAX:

@@ -11,9 +11,9 @@ from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.feeding import check_xargs
 from agent_cli.policies.shell.git import check_git
 from agent_cli.policies.shell.operands import check_names, check_operands
-from agent_cli.policies.shell.place import Objection, OutOfPlace, Place
 from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.reach import Objection, OutOfReach, Reach
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
@@ -36,61 +36,61 @@ class _Shell:
     may_move: bool = True
 
 
-def objections(parts: Sequence[Part], place: Place) -> list[tuple[SimpleCommand, str | None]]:
+def objections(parts: Sequence[Part], reach: Reach) -> list[tuple[SimpleCommand, str | None]]:
     """Return each command with the reason why it may do more than read, or None.
 
     Commands of a loop are returned once for each value. A `cd` is followed only while nothing but
     `cd` ran before it in its shell; then the folder is certain, because no command could have
     changed the folders since they were checked.
     """
-    shell = _Shell(str(place.root))
-    found = list(islice(_judged(parts, place, shell), JUDGED_MAX))
+    shell = _Shell(str(reach.root))
+    found = list(islice(_judged(parts, reach, shell), JUDGED_MAX))
     if len(found) == JUDGED_MAX:
         found.append((_LOOP, "a loop with too many values to check"))
     return found
 
 
 def _judged(
-    parts: Sequence[Part], place: Place, shell: _Shell
+    parts: Sequence[Part], reach: Reach, shell: _Shell
 ) -> Iterator[tuple[SimpleCommand, str | None]]:
     for at, part in enumerate(parts):
         match part:
             case SimpleCommand() if part.words[0].text == "cd":
-                yield part, _moved(parts, at, place, shell)
+                yield part, _moved(parts, at, reach, shell)
             case SimpleCommand():
-                yield part, _objection(part, parts[:at], place, shell.folder)
+                yield part, _objection(part, parts[:at], reach, shell.folder)
             case Compound():
                 inner = _Shell(shell.folder, may_move=part.own_shell)
-                yield from _judged(part.parts, place, inner)
+                yield from _judged(part.parts, reach, inner)
                 if not part.own_shell and inner.folder is None:
                     shell.folder = None
             case Loop():
-                yield from _looped(part, place, shell)
+                yield from _looped(part, reach, shell)
 
 
-def _looped(loop: Loop, place: Place, shell: _Shell) -> Iterator[tuple[SimpleCommand, str | None]]:
+def _looped(loop: Loop, reach: Reach, shell: _Shell) -> Iterator[tuple[SimpleCommand, str | None]]:
     inner = _Shell(shell.folder, may_move=False)
     try:
         if inner.folder is None:
             raise Objection(UNCERTAIN_FOLDER)
-        check_names(loop.values, place, inner.folder)
-        values = [text for word in loop.values for text in place.expand(word, inner.folder)]
+        check_names(loop.values, reach, inner.folder)
+        values = [text for word in loop.values for text in reach.expand(word, inner.folder)]
         patterns = {word.text for word in loop.values if word.glob}
         for value in dict.fromkeys(values):
             # A pattern that matches nothing stands for itself.
             value = _PATTERN.sub("_", value) if value in patterns else value
-            yield from _judged(loop.body(value), place, inner)
+            yield from _judged(loop.body(value), reach, inner)
     except (Objection, NotLiteral, OSError) as objection:
         yield _LOOP, str(objection)
     if inner.folder is None:
         shell.folder = None
 
 
-def _moved(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str | None:
+def _moved(parts: Sequence[Part], at: int, reach: Reach, shell: _Shell) -> str | None:
     """Follow a `cd`; return the objection to it, if any."""
     try:
-        shell.folder = _entered(parts, at, place, shell)
-    except OutOfPlace as objection:
+        shell.folder = _entered(parts, at, reach, shell)
+    except OutOfReach as objection:
         shell.folder = None
         return str(objection).replace("reads ", "works in ", 1)
     except (Objection, OSError) as objection:
@@ -100,7 +100,7 @@ def _moved(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str |
     return None
 
 
-def _entered(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str:
+def _entered(parts: Sequence[Part], at: int, reach: Reach, shell: _Shell) -> str:
     """Return the shell's folder after a `cd`."""
     command = parts[at]
     assert isinstance(command, SimpleCommand)
@@ -115,14 +115,14 @@ def _entered(parts: Sequence[Part], at: int, place: Place, shell: _Shell) -> str
         raise Objection("cd without exactly one folder")
     # Bash resolves .. in the text before it follows links.
     logical = os.path.normpath(Path(shell.folder) / words[1].text)
-    place.check_path(logical, shell.folder)
+    reach.check_path(logical, shell.folder)
     if not (Path(logical).is_dir() and os.access(logical, os.X_OK)):
         raise Objection(f"cd {words[1].text}: no such folder")
     return logical
 
 
 def _objection(
-    command: SimpleCommand, before: Sequence[Part], place: Place, folder: str | None
+    command: SimpleCommand, before: Sequence[Part], reach: Reach, folder: str | None
 ) -> str | None:
     try:
         if folder is None:
@@ -130,12 +130,12 @@ def _objection(
         for word in command.reads:
             if word.glob or word.untold:
                 raise Objection("a redirect from a file whose name is not certain")
-            place.check_path(word.text, folder)
-        _check(command, _pipeline(command, before), place, folder)
-    except OutOfPlace as objection:
+            reach.check_path(word.text, folder)
+        _check(command, _pipeline(command, before), reach, folder)
+    except OutOfReach as objection:
         return str(objection)
     except (Objection, OSError) as objection:
-        return effect_of([word.text for word in command.words], place) or str(objection)
+        return effect_of([word.text for word in command.words], reach) or str(objection)
     return None
 
 
@@ -156,7 +156,7 @@ def _pipeline(command: SimpleCommand, before: Sequence[Part]) -> tuple[SimpleCom
 def _check(
     command: SimpleCommand,
     upstream: tuple[SimpleCommand, ...] | None,
-    place: Place,
+    reach: Reach,
     folder: str,
 ) -> None:
     words = command.words
@@ -165,18 +165,18 @@ def _check(
         raise Objection(f"{name} with a variable whose value is not known")
     inner = _wrapped(words)
     if inner and name != "command":
-        place.check_program(name)
+        reach.check_program(name)
     if not inner and name in _CONDITIONS:
         if not only_compares(name, arguments):
             raise Objection(f"{name} with a condition that is not checked")
     elif not inner and name in BUILTINS:
-        BUILTINS[name](arguments, place, folder)
-        check_names(arguments, place, folder)
+        BUILTINS[name](arguments, reach, folder)
+        check_names(arguments, reach, folder)
     elif not inner and name == "xargs":
-        place.check_program(name)
-        check_xargs(arguments, upstream, place, folder)
+        reach.check_program(name)
+        check_xargs(arguments, upstream, reach, folder)
     else:
-        _check_program(inner or words, place, folder)
+        _check_program(inner or words, reach, folder)
 
 
 def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
@@ -191,17 +191,17 @@ def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
     return ()
 
 
-def _check_program(words: Sequence[Word], place: Place, folder: str) -> None:
+def _check_program(words: Sequence[Word], reach: Reach, folder: str) -> None:
     name, arguments = words[0].text, words[1:]
-    place.check_program(name)
-    if tells_about_itself(name, arguments, place):
+    reach.check_program(name)
+    if tells_about_itself(name, arguments, reach):
         return
     if name == "git":
-        check_git(arguments, place, folder)
+        check_git(arguments, reach, folder)
     elif name in EXPRESSIONS:
-        EXPRESSIONS[name](arguments, place, folder)
+        EXPRESSIONS[name](arguments, reach, folder)
     elif name in PROGRAMS:
-        check_operands(name, PROGRAMS[name], arguments, place, folder)
+        check_operands(name, PROGRAMS[name], arguments, reach, folder)
     else:
         raise Objection(runs_unknown(name))
 
@@ -276,7 +276,7 @@ _PS_FIELDS = late_pattern(
 _PLAIN_VALUE = late_pattern(r"[\w.,-]+")
 
 
-def tells_about_itself(name: str, arguments: Sequence[Word], place: Place) -> bool:
+def tells_about_itself(name: str, arguments: Sequence[Word], reach: Reach) -> bool:
     """Return whether a program only prints its version, its help or the processes.
 
     Raises:
@@ -290,14 +290,14 @@ def tells_about_itself(name: str, arguments: Sequence[Word], place: Place) -> bo
         if text == "--help" and name in _HELP:
             return True
     if name == "ps":
-        _check_ps(texts, place)
+        _check_ps(texts, reach)
         return True
     return False
 
 
-def _check_ps(texts: list[str], place: Place) -> None:
+def _check_ps(texts: list[str], reach: Reach) -> None:
     # Arguments of other programs may be secrets; the sandbox shows no other programs.
-    if not place.secrets_are_masked:
+    if not reach.secrets_are_masked:
         raise Objection("ps shows the arguments of other programs")
     waiting = iter(texts)
     for text in waiting:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent_cli.policies.shell.operands import check_readable
 from agent_cli.policies.shell.options import known_options
-from agent_cli.policies.shell.place import Objection, Place
+from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
 
@@ -39,7 +39,7 @@ _SCRIPT = late_pattern(rf"{_COMMAND}(?:[;\n]{_COMMAND})*;?\s*")
 _SCRIPT_CHARS_MAX = 500
 
 
-def check_sed(arguments: Sequence[Word], place: Place, folder: str) -> None:
+def check_sed(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     """Accept `sed` with a script that only prints, and files that may be read.
 
     Raises:
@@ -54,7 +54,7 @@ def check_sed(arguments: Sequence[Word], place: Place, folder: str) -> None:
     for script in scripts:
         if len(script) > _SCRIPT_CHARS_MAX or not _SCRIPT.fullmatch(script):
             raise Objection("sed with a script that may write files or run programs")
-    check_readable(paths, place, folder)
+    check_readable(paths, reach, folder)
 
 
 def _scripts(arguments: Sequence[Word]) -> list[str]:

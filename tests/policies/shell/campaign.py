@@ -22,11 +22,11 @@ def main(count: int, first: int) -> int:
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         workspace = make_workspace(Path(folder) / "tree", plain_git=True)
-        place = workspace.place(git_is_safe=True)
+        reach = workspace.reach(git_is_safe=True)
         log = Path(folder) / "log"
         for seed in range(first, first + count):
             script = COMPOSERS[seed % len(COMPOSERS)](seed)
-            allowed = judge(script, CommandRules(), place).verdict == "allow"
+            allowed = judge(script, CommandRules(), reach).verdict == "allow"
             found["composed"] += 1
             found["allowed"] += allowed
             if allowed and (did := effects(script, workspace, log)):

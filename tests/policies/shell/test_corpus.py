@@ -14,7 +14,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 def runs_unasked(workspace: Workspace, script: str) -> bool:
     """Judge *script* without rules and without a sandbox."""
-    return judge(script, CommandRules(), workspace.place()).verdict == "allow"
+    return judge(script, CommandRules(), workspace.reach()).verdict == "allow"
 
 
 @pytest.mark.parametrize("trick", DANGEROUS)
@@ -29,12 +29,12 @@ def test_no_dangerous_command_runs_without_approval(workspace: Workspace, trick:
 
 def test_dangerous_git_commands_ask_even_in_a_trusted_workspace(workspace: Workspace) -> None:
     """Threat 11: git's options name programs, folders and files."""
-    place = workspace.place(git_is_safe=True, secrets_are_masked=True)
+    reach = workspace.reach(git_is_safe=True, secrets_are_masked=True)
 
-    allowed = [each for each in GIT if judge(each, CommandRules(), place).verdict == "allow"]
+    allowed = [each for each in GIT if judge(each, CommandRules(), reach).verdict == "allow"]
 
     assert allowed == []
-    assert judge("git log --oneline -5", CommandRules(), place).verdict == "allow"
+    assert judge("git log --oneline -5", CommandRules(), reach).verdict == "allow"
 
 
 def test_at_most_three_of_twenty_harmless_commands_ask(workspace: Workspace) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.effect_table import effect_table
 
 
 def _reason(script: str, root: Path) -> str:
-    place = Place(root=root.resolve(), search_path=os.defpath, home="/home/somebody")
-    return judge(script, CommandRules(), place).reason
+    reach = Reach(root=root.resolve(), search_path=os.defpath, home="/home/somebody")
+    return judge(script, CommandRules(), reach).reason
 
 
 @pytest.mark.parametrize(

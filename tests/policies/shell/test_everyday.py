@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.repository import names_no_program
 from agent_cli_tools.secret_files import is_secret
 from tests.policies.shell.everyday import EVERYDAY, make_project
@@ -20,7 +20,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def asked(root: Path, *, masked: bool, git_is_safe: bool) -> list[str]:
     """Return the commands of the list that ask, in the mode that asks before every change."""
-    place = Place(
+    reach = Reach(
         root=root,
         is_secret=is_secret,
         secrets_are_masked=masked,
@@ -28,7 +28,7 @@ def asked(root: Path, *, masked: bool, git_is_safe: bool) -> list[str]:
         search_path=os.defpath,
         home="/home/somebody",
     )
-    return [each for each in COMMANDS if judge(each, CommandRules(), place).verdict != "allow"]
+    return [each for each in COMMANDS if judge(each, CommandRules(), reach).verdict != "allow"]
 
 
 def test_everyday_list_has_at_least_258_different_commands() -> None:
@@ -62,6 +62,6 @@ def test_without_a_sandbox_git_and_ps_ask_and_most_commands_run(project: Path) -
 @pytest.mark.parametrize("command", [each for each in COMMANDS if "data.csv" in each][:3])
 def test_everyday_command_on_a_secret_file_asks(project: Path, command: str) -> None:
     """The same command on a file of keys."""
-    place = Place(root=project, is_secret=is_secret, secrets_are_masked=True)
+    reach = Reach(root=project, is_secret=is_secret, secrets_are_masked=True)
 
-    assert judge(command.replace("data.csv", ".env"), CommandRules(), place).verdict != "allow"
+    assert judge(command.replace("data.csv", ".env"), CommandRules(), reach).verdict != "allow"

@@ -69,12 +69,12 @@ def test_names_chosen_by_an_attacker_give_a_program_no_other_files_and_options(
     """Threats 2 and 5: a repository chooses the names of its files."""
     make(trap, workspace.root)
     unsearched = "certs" in trap
-    place = workspace.place(git_is_safe=True, secrets_are_masked=not unsearched)
+    reach = workspace.reach(git_is_safe=True, secrets_are_masked=not unsearched)
 
     allowed = [
         command
         for command in _TRAPS[trap]
-        if judge(command, CommandRules(), place).verdict == "allow"
+        if judge(command, CommandRules(), reach).verdict == "allow"
     ]
 
     assert allowed == []
@@ -82,7 +82,7 @@ def test_names_chosen_by_an_attacker_give_a_program_no_other_files_and_options(
 
 def test_the_same_commands_run_unasked_with_harmless_names(workspace: Workspace) -> None:
     """Only the names make them dangerous."""
-    place = workspace.place(git_is_safe=True, secrets_are_masked=True)
+    reach = workspace.reach(git_is_safe=True, secrets_are_masked=True)
     (workspace.root / "src/inside").symlink_to("../src")
     make("src/--files0-from=data.txt", workspace.root)
     commands = (
@@ -100,7 +100,7 @@ def test_the_same_commands_run_unasked_with_harmless_names(workspace: Workspace)
     asked = {
         command: found.reason
         for command in commands
-        if (found := judge(command, CommandRules(), place)).verdict != "allow"
+        if (found := judge(command, CommandRules(), reach)).verdict != "allow"
     }
 
     assert asked == {}
@@ -135,6 +135,6 @@ def test_search_without_any_name_is_judged_as_one_of_everything(
     command: str, *, is_allowed: bool, tmp_path: Path
 ) -> None:
     """Threat 4: without input xargs runs its command once, and `grep -r x` reads `.env`."""
-    place = make_workspace(tmp_path, plain_git=True).place(git_is_safe=True)
+    reach = make_workspace(tmp_path, plain_git=True).reach(git_is_safe=True)
 
-    assert (judge(command, CommandRules(), place).verdict == "allow") is is_allowed
+    assert (judge(command, CommandRules(), reach).verdict == "allow") is is_allowed

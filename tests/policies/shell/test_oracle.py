@@ -27,7 +27,7 @@ def plain_workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def allowed(script: str, workspace: Workspace) -> bool:
-    return judge(script, CommandRules(), workspace.place()).verdict == "allow"
+    return judge(script, CommandRules(), workspace.reach()).verdict == "allow"
 
 
 def surprises(scripts: list[str], workspace: Workspace, log: Path) -> dict[str, list[str]]:
@@ -92,11 +92,11 @@ def test_allowed_commands_with_known_options_only_read(
 @observed
 def test_allowed_compound_scripts_only_read(plain_workspace: Workspace, tmp_path: Path) -> None:
     """Loops, conditions, awk, sed, jq, git, `find -exec`, `xargs`, with tricks in each."""
-    place = plain_workspace.place(git_is_safe=True)
+    reach = plain_workspace.reach(git_is_safe=True)
     scripts = [
         script
         for script in map(compose_form, range(300))
-        if judge(script, CommandRules(), place).verdict == "allow"
+        if judge(script, CommandRules(), reach).verdict == "allow"
     ]
 
     assert len(scripts) >= 60
@@ -109,11 +109,11 @@ def test_allowed_compound_scripts_of_the_whole_fuzz_only_read(
     plain_workspace: Workspace, tmp_path: Path
 ) -> None:
     """5,000 composed scripts; `campaign` runs any number."""
-    place = plain_workspace.place(git_is_safe=True)
+    reach = plain_workspace.reach(git_is_safe=True)
     scripts = [
         script
         for script in map(compose_form, range(5_000))
-        if judge(script, CommandRules(), place).verdict == "allow"
+        if judge(script, CommandRules(), reach).verdict == "allow"
     ]
 
     assert len(scripts) >= 1_000

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.policies.shell import (
     CommandRules,
-    Place,
+    Reach,
     command_rule,
     judge,
     session_prefixes,
@@ -14,8 +14,8 @@ from agent_cli.policies.shell import (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(root=tmp_path.resolve())
+def reach(tmp_path: Path) -> Reach:
+    return Reach(root=tmp_path.resolve())
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def place(tmp_path: Path) -> Place:
     ],
 )
 def test_narrowest_prefix_of_each_command_is_offered(
-    script: str, expected: tuple[str, ...], place: Place
+    script: str, expected: tuple[str, ...], reach: Reach
 ) -> None:
     """S4-26: one for each command that does more than read; together they cover the call."""
-    prefixes = session_prefixes(script, place)
+    prefixes = session_prefixes(script, reach)
     rules = CommandRules(allow=[command_rule(prefix) for prefix in prefixes])
 
     assert prefixes == expected
-    assert judge(script, rules, place).verdict == "allow"
+    assert judge(script, rules, reach).verdict == "allow"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_narrowest_prefix_of_each_command_is_offered(
     ],
 )
 def test_no_prefix_is_offered_for_interpreters_shells_and_long_scripts(
-    script: str, place: Place
+    script: str, reach: Reach
 ) -> None:
     """Nor for programs that start others: nobody can know what such a rule would allow."""
-    assert session_prefixes(script, place) == ()
+    assert session_prefixes(script, reach) == ()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell import CommandRules, Place, judge
+from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.readings import programs
 
 
@@ -35,10 +35,10 @@ def test_every_program_of_a_script_is_listed_once_in_order(
 
 def test_every_objection_to_a_script_is_listed(tmp_path: Path) -> None:
     """A reader of one reason would take it for the only one."""
-    place = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+    reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
 
-    one = judge("touch a; cat /etc/passwd; touch b", CommandRules(), place).reason
-    lost = judge("rm -rf ~; git reset --hard", CommandRules(), place).reason
+    one = judge("touch a; cat /etc/passwd; touch b", CommandRules(), reach).reason
+    lost = judge("rm -rf ~; git reset --hard", CommandRules(), reach).reason
 
     assert one.count("; ") == 1
     assert "creates files" in one

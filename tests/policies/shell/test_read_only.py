@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell import CommandRules, Judgement, Place, judge, place
+from agent_cli.policies.shell import CommandRules, Judgement, Reach, judge, reach
 from tests.policies.shell.workspaces import Workspace, is_secret, make_workspace
 
 
@@ -14,17 +14,17 @@ def workspace(tmp_path: Path) -> Workspace:
     return make_workspace(tmp_path)
 
 
-def reads(script: str, place: Place) -> bool:
-    return judge(script, CommandRules(), place).read_only
+def reads(script: str, reach: Reach) -> bool:
+    return judge(script, CommandRules(), reach).read_only
 
 
-def reason(script: str, place: Place) -> str:
-    return judge(script, CommandRules(), place).reason
+def reason(script: str, reach: Reach) -> str:
+    return judge(script, CommandRules(), reach).reason
 
 
 def test_read_only_command_is_allowed_and_reported_as_read_only(workspace: Workspace) -> None:
     """Plan mode runs such a command too."""
-    assert judge("cat data.txt", CommandRules(), workspace.place()) == Judgement(
+    assert judge("cat data.txt", CommandRules(), workspace.reach()) == Judgement(
         verdict="allow", reason="only reads", read_only=True, commands=("cat data.txt",)
     )
 
@@ -38,77 +38,77 @@ def test_command_paths_are_resolved_before_they_are_compared(workspace: Workspac
         *("links/passwd", "links/outside", "links/outside/../home", "src/../../home"),
     )
 
-    assert [path for path in inside if not reads(f"cat {path}", workspace.place())] == []
-    assert [path for path in outside if reads(f"ls {path}", workspace.place())] == []
+    assert [path for path in inside if not reads(f"cat {path}", workspace.reach())] == []
+    assert [path for path in outside if reads(f"ls {path}", workspace.reach())] == []
 
 
 def test_folder_added_to_the_workspace_can_be_read(workspace: Workspace) -> None:
     """The folders of --add-dir."""
     (workspace.outside / "public.txt").write_text("x")
-    opened = Place(
+    opened = Reach(
         root=workspace.root, extra_dirs=[workspace.outside], search_path=os.environ["PATH"]
     )
 
     assert reads("cat ../workspace-evil/public.txt", opened)
-    assert not reads("cat ../workspace-evil/public.txt", workspace.place())
+    assert not reads("cat ../workspace-evil/public.txt", workspace.reach())
 
 
 def test_recursive_search_of_a_folder_with_secrets_asks(workspace: Workspace) -> None:
     """Threat 4: `grep -r` reads .env without naming it."""
-    assert reason("grep -r x .", workspace.place()) == "reads ., and .env in it may hold secrets"
-    assert reads("grep -r x src", workspace.place())
-    assert reads("grep -r x .", workspace.place(secrets_are_masked=True))
-    assert not reads("cat .env", workspace.place(secrets_are_masked=True))
+    assert reason("grep -r x .", workspace.reach()) == "reads ., and .env in it may hold secrets"
+    assert reads("grep -r x src", workspace.reach())
+    assert reads("grep -r x .", workspace.reach(secrets_are_masked=True))
+    assert not reads("cat .env", workspace.reach(secrets_are_masked=True))
 
 
 def test_search_whose_ignore_file_links_to_a_secret_asks(workspace: Workspace) -> None:
     """Threat 4: `rg` quotes invalid lines of .ignore, also from the folders above."""
-    assert reads("rg x src", workspace.place())
+    assert reads("rg x src", workspace.reach())
 
     (workspace.root / "src" / "deep").mkdir()
     (workspace.root / "src" / ".ignore").symlink_to("../.env")
 
     for folder in ("src", "src/deep"):
-        assert "/src/.ignore, which may hold secrets" in reason(f"rg x {folder}", workspace.place())
+        assert "/src/.ignore, which may hold secrets" in reason(f"rg x {folder}", workspace.reach())
 
 
 def test_search_of_a_folder_too_large_to_check_for_secrets_asks(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the limit, the user decides."""
-    monkeypatch.setattr(place, "SEARCHED_ENTRIES_MAX", 1)
+    monkeypatch.setattr(reach, "SEARCHED_ENTRIES_MAX", 1)
 
-    assert reason("grep -r x src", workspace.place()) == (
+    assert reason("grep -r x src", workspace.reach()) == (
         "src holds too many files to check for secrets"
     )
 
 
 def test_glob_pattern_is_judged_by_the_files_it_matches(workspace: Workspace) -> None:
     """A link or a secret among the matches counts as if it were named."""
-    assert reads("cat src/*.py", workspace.place())
-    assert reads("cat *.txt no-such-*", workspace.place())
+    assert reads("cat src/*.py", workspace.reach())
+    assert reads("cat *.txt no-such-*", workspace.reach())
 
     (workspace.root / "src/linked.py").symlink_to(workspace.outside / "secret.txt")
 
-    assert reason("cat src/*.py", workspace.place()) == "reads src/linked.py, outside the workspace"
+    assert reason("cat src/*.py", workspace.reach()) == "reads src/linked.py, outside the workspace"
     assert (
-        reason("cat src//*.py", workspace.place()) == "reads src/linked.py, outside the workspace"
+        reason("cat src//*.py", workspace.reach()) == "reads src/linked.py, outside the workspace"
     )
 
 
 def test_glob_pattern_that_matches_a_name_like_an_option_asks(workspace: Workspace) -> None:
     """Bash would pass the file name to the program as an option."""
-    assert reason("cd odd && cat *", workspace.place()) == (
+    assert reason("cd odd && cat *", workspace.reach()) == (
         "* matches --output=owned.txt, which looks like an option"
     )
-    assert reads("cat odd/*", workspace.place())
-    assert not reads("sort odd/*", workspace.place())
+    assert reads("cat odd/*", workspace.reach())
+    assert not reads("sort odd/*", workspace.reach())
 
 
 def test_glob_pattern_of_hidden_names_matches_the_parent_folder(tmp_path: Path) -> None:
     """Bash before 5.2 includes .. in the matches of .* as well."""
     (tmp_path / ".hidden").touch()
-    empty = Place(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+    empty = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
 
     assert reason("ls .*", empty) == "reads .., outside the workspace"
 
@@ -116,9 +116,9 @@ def test_glob_pattern_of_hidden_names_matches_the_parent_folder(tmp_path: Path) 
 def test_glob_pattern_with_too_many_matches_asks(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "MATCHES_MAX", 2)
+    monkeypatch.setattr(reach, "MATCHES_MAX", 2)
 
-    assert reason("cat src/*", workspace.place()) == "src/* matches more than 2 names"
+    assert reason("cat src/*", workspace.reach()) == "src/* matches more than 2 names"
 
 
 def test_cd_is_followed_only_if_its_target_is_certain(workspace: Workspace) -> None:
@@ -133,8 +133,8 @@ def test_cd_is_followed_only_if_its_target_is_certain(workspace: Workspace) -> N
         *("cd data.txt; ls", "time cd src", "cd links/outside; cat ../x"),
     )
 
-    assert [script for script in allowed if not reads(script, workspace.place())] == []
-    assert [script for script in asks if reads(script, workspace.place())] == []
+    assert [script for script in allowed if not reads(script, workspace.reach())] == []
+    assert [script for script in asks if reads(script, workspace.reach())] == []
 
 
 def test_known_command_found_in_the_workspace_or_a_shim_folder_asks(workspace: Workspace) -> None:
@@ -148,7 +148,7 @@ def test_known_command_found_in_the_workspace_or_a_shim_folder_asks(workspace: W
     (shims / "ls").chmod(0o755)
     folders = (f"{workspace.root}/bin", ".", "", str(shims))
     for search_path in (f"{folder}:/usr/bin:/bin" for folder in folders):
-        planted = Place(root=workspace.root, is_secret=is_secret, search_path=search_path)
+        planted = Reach(root=workspace.root, is_secret=is_secret, search_path=search_path)
 
         assert not reads("ls", planted)
         assert reads("echo x", planted)
@@ -156,7 +156,7 @@ def test_known_command_found_in_the_workspace_or_a_shim_folder_asks(workspace: W
 
 def test_git_commands_that_only_read_run_only_where_git_is_safe(workspace: Workspace) -> None:
     """Threat 11: its configuration names programs, and `git status` runs them."""
-    safe = workspace.place(git_is_safe=True)
+    safe = workspace.reach(git_is_safe=True)
     allowed = (
         *("git status", "git --no-pager log --oneline -5", "git diff HEAD~1 -- src/main.py"),
         *("git show HEAD:src/main.py", "git branch -a", "git blame src/main.py", "git ls-files"),
@@ -173,7 +173,7 @@ def test_git_commands_that_only_read_run_only_where_git_is_safe(workspace: Works
 
     assert [script for script in allowed if not reads(script, safe)] == []
     assert [script for script in asks if reads(script, safe)] == []
-    assert [script for script in allowed if reads(script, workspace.place())] == []
+    assert [script for script in allowed if reads(script, workspace.reach())] == []
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_git_commands_that_only_read_run_only_where_git_is_safe(workspace: Works
     ],
 )
 def test_known_options_are_read_as_getopt_reads_them(workspace: Workspace, script: str) -> None:
-    assert reads(script, workspace.place())
+    assert reads(script, workspace.reach())
 
 
 @pytest.mark.parametrize(
@@ -251,4 +251,4 @@ def test_command_form_not_in_the_read_only_table_asks_for_approval(
     workspace: Workspace, script: str
 ) -> None:
     """So do abbreviations, missing values and patterns in the place of options."""
-    assert not reads(script, workspace.place())
+    assert not reads(script, workspace.reach())

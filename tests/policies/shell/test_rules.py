@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.policies.shell import CommandRules, Judgement, Place, command_rule, judge
+from agent_cli.policies.shell import CommandRules, Judgement, Reach, command_rule, judge
 
 
 def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Judgement:
@@ -15,7 +15,7 @@ def judged(script: str, *, allow: str = "", ask: str = "", deny: str = "") -> Ju
         for rules in (allow, ask, deny)
     ]
     rules = CommandRules(allow=each[0], ask=each[1], deny=each[2])
-    return judge(script, rules, Place(root=Path("/nowhere")))
+    return judge(script, rules, Reach(root=Path("/nowhere")))
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,11 @@ def test_invalid_command_rule_is_refused(written: str) -> None:
 @pytest.mark.parametrize("written", [None, "*", ""])
 def test_command_rule_without_words_matches_every_command(written: str | None) -> None:
     rule = command_rule(written)
-    place = Place(root=Path("/nowhere"))
+    reach = Reach(root=Path("/nowhere"))
 
-    assert judge("$x", CommandRules(deny=[rule]), place).verdict == "deny"
-    assert judge("any x", CommandRules(allow=[rule]), place).verdict == "allow"
-    assert judge("any $x", CommandRules(allow=[rule]), place).verdict == "undecided"
+    assert judge("$x", CommandRules(deny=[rule]), reach).verdict == "deny"
+    assert judge("any x", CommandRules(allow=[rule]), reach).verdict == "allow"
+    assert judge("any $x", CommandRules(allow=[rule]), reach).verdict == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> Non
 def test_checkout_of_an_existing_file_asks(tmp_path: Path) -> None:
     """Threat 19: without the file, the name is a branch, and git refuses to lose changes."""
     (tmp_path / "a.txt").touch()
-    place = Place(root=tmp_path)
+    reach = Reach(root=tmp_path)
 
-    assert judge("git checkout a.txt 2>/dev/null", CommandRules(), place).verdict == "ask"
-    assert judge("git checkout b.txt 2>/dev/null", CommandRules(), place).verdict == "undecided"
+    assert judge("git checkout a.txt 2>/dev/null", CommandRules(), reach).verdict == "ask"
+    assert judge("git checkout b.txt 2>/dev/null", CommandRules(), reach).verdict == "undecided"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agent_cli.policies.shell import CommandRules, Place, judge, session_prefixes
+from agent_cli.policies.shell import CommandRules, Reach, judge, session_prefixes
 from tests.policies.shell.workspaces import Workspace, is_secret, make_workspace
 
 FILE = Path(__file__).with_name("verdicts.txt")
@@ -31,7 +31,7 @@ def pinned() -> Iterator[tuple[str, str]]:
 
 def verdict_on(script: str, workspace: Workspace) -> str:
     """Return the verdict on *script*, and the offer of "always this session" for it."""
-    place = Place(
+    reach = Reach(
         root=workspace.root,
         is_secret=is_secret,
         git_is_safe=True,
@@ -39,7 +39,7 @@ def verdict_on(script: str, workspace: Workspace) -> str:
         search_path="/nowhere",  # so that the programs installed here do not matter
         home="/home/somebody",
     )
-    judged, offered = judge(script, CommandRules(), place), session_prefixes(script, place)
+    judged, offered = judge(script, CommandRules(), reach), session_prefixes(script, reach)
     parts = [
         f"{judged.verdict}: {judged.reason}",
         f"read as {judged.construct}" if judged.construct else "",

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.policies.shell.place import Place
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.writes import reads_no_secret
 from agent_cli_tools.secret_files import is_secret
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def reach(tmp_path: Path) -> Reach:
     for name in ("a.txt", "src/app.py", "src/sub/b.py", "vault/.env", ".env", "x/.npmrc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x\n")
     (tmp_path / "to-secret").symlink_to(".env")
     (tmp_path / "out").symlink_to("/etc")
     (tmp_path / "src" / "later").symlink_to("key.pem.copy")
-    return Place(root=tmp_path, is_secret=is_secret, search_path=os.defpath)
+    return Reach(root=tmp_path, is_secret=is_secret, search_path=os.defpath)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def place(tmp_path: Path) -> Place:
         *("cat a.txt && rm a.txt && mkdir d", "mkdir d; cp a.txt d/a.txt; rm a.txt"),
     ],
 )
-def test_script_that_changes_only_what_it_names_reads_no_secret(script: str, place: Place) -> None:
+def test_script_that_changes_only_what_it_names_reads_no_secret(script: str, reach: Reach) -> None:
     """Threat 4: in `auto-edit` under Landlock each of them was a question beside a `.env`."""
-    assert reads_no_secret(script, place)
+    assert reads_no_secret(script, reach)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_script_that_changes_only_what_it_names_reads_no_secret(script: str, pla
         *("chmod", "chmod u=g a.txt", "mkdir", "env mkdir d", "FOO=x mkdir d", "./cp a.txt b"),
     ],
 )
-def test_script_that_may_read_a_secret_is_none_of_them(script: str, place: Place) -> None:
+def test_script_that_may_read_a_secret_is_none_of_them(script: str, reach: Reach) -> None:
     """Threat 4: nor one whose later commands may find other files behind a link."""
-    assert not reads_no_secret(script, place)
+    assert not reads_no_secret(script, reach)

@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from agent_cli.policies.shell import Place
+from agent_cli.policies.shell import Reach
 
 CANARY = "CANARY-4711"
 _HOSTILE_GIT = {
@@ -33,9 +33,9 @@ class Workspace:
             *(self.outside / "secret.txt", self.home / ".ssh/id_rsa"),
         ]
 
-    def place(self, *, git_is_safe: bool = False, secrets_are_masked: bool = False) -> Place:
+    def reach(self, *, git_is_safe: bool = False, secrets_are_masked: bool = False) -> Reach:
         """Return the place a command would run in."""
-        return Place(
+        return Reach(
             root=self.root,
             is_secret=is_secret,
             git_is_safe=git_is_safe,

@@ -1,4 +1,4 @@
-"""The place where a command would run: resolve its operands and check that it may read them.
+"""The reach of a command: resolve its operands, and check that it may read them.
 
 The file system is consulted when the decision is made: symlinks are followed, patterns expanded,
 and folders that a program would search are searched for secrets first.
@@ -44,7 +44,7 @@ class Objection(Exception):
     """A command may do more than read files of the workspace; the message says why."""
 
 
-class OutOfPlace(Objection):
+class OutOfReach(Objection):
     """A command that runs or reads something forbidden; the message names it."""
 
 
@@ -53,8 +53,8 @@ def _no_secret(_path: PurePath) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A workspace as a command will see it.
+class Reach:
+    """The folders, programs and variables that a command will see.
 
     Attributes:
         root: The shell's start folder; absolute, links resolved.
@@ -87,12 +87,12 @@ class Place:
             Objection: It is not, or PATH depends on the current folder.
         """
         if "/" in name:
-            raise OutOfPlace(f"runs {name}, which may be any program")
+            raise OutOfReach(f"runs {name}, which may be any program")
         if not all(folder.startswith("/") for folder in self.search_path.split(os.pathsep)):
-            raise OutOfPlace("PATH contains a relative folder")
+            raise OutOfReach("PATH contains a relative folder")
         found = shutil.which(name, path=self.search_path)
         if found and (self.holds(found) or self.holds(os.path.realpath(found))):
-            raise OutOfPlace(f"runs {found}, a program of the workspace")
+            raise OutOfReach(f"runs {found}, a program of the workspace")
         if found and Path(found).parent.name == "shims":
             # A shim of asdf, pyenv or mise: a file of the workspace names the program it runs.
             raise Objection(
@@ -110,9 +110,9 @@ class Place:
         if real == written == _ALWAYS_READABLE:
             return real
         if not self.holds(real):
-            raise OutOfPlace(f"reads {text}, outside the workspace")
+            raise OutOfReach(f"reads {text}, outside the workspace")
         if any(map(self.is_secret, map(PurePath, (written, os.path.normpath(written), real)))):
-            raise OutOfPlace(f"reads {text}, which may hold secrets")
+            raise OutOfReach(f"reads {text}, which may hold secrets")
         return real
 
     def check_tree(self, text: str, folder: str) -> None:
@@ -133,11 +133,11 @@ class Place:
             if path.endswith(_IGNORE_FILES):
                 self.check_path(path, folder)
             if self.is_secret(PurePath(path)):
-                raise OutOfPlace(
+                raise OutOfReach(
                     f"reads {text}, and {os.path.relpath(path, real)} in it may hold secrets"
                 )
             if count >= SEARCHED_ENTRIES_MAX:
-                raise OutOfPlace(f"{text} holds too many files to check for secrets")
+                raise OutOfReach(f"{text} holds too many files to check for secrets")
 
     def check_found(self, text: str, folder: str, splitting: Splitting) -> None:
         """Accept the folder *text* if a program may read all files that a search finds in it.
@@ -152,7 +152,7 @@ class Place:
         for count, path in enumerate((text, *_entries(top))):
             name = path.rpartition("/")[2] if count else path
             if not unchanged.fullmatch(name):
-                raise OutOfPlace(f"{text} holds {name!a}, which would be read as something else")
+                raise OutOfReach(f"{text} holds {name!a}, which would be read as something else")
             if count and Path(path).is_symlink():
                 real = self.check_path(path, folder)
                 # The program may search a folder that it is given.
@@ -160,7 +160,7 @@ class Place:
                     self.check_tree(path, folder)
                     searched.add(real)
             if count > SEARCHED_ENTRIES_MAX:
-                raise OutOfPlace(f"{text} holds too many files to check")
+                raise OutOfReach(f"{text} holds too many files to check")
 
     def expand(self, word: "Word", folder: str) -> Sequence[str]:
         """Return the possible expansions of *word*: the names a pattern matches, and itself.
@@ -173,9 +173,9 @@ class Place:
         found = [word.text]
         for name in _matches(re.sub("/+", "/", word.text), folder):
             if name.startswith("-"):
-                raise OutOfPlace(f"{word.text} matches {name}, which looks like an option")
+                raise OutOfReach(f"{word.text} matches {name}, which looks like an option")
             if len(found) >= MATCHES_MAX:
-                raise OutOfPlace(f"{word.text} matches more than {MATCHES_MAX:,} names")
+                raise OutOfReach(f"{word.text} matches more than {MATCHES_MAX:,} names")
             found.append(name)
         return found
 
