@@ -36,7 +36,13 @@ QUESTION = tool_use(
     "ask_user",
     {
         "questions": [
-            {"question": "Which database?", "options": [{"label": "SQLite"}, {"label": "Postgres"}]}
+            {
+                "question": "Which database?",
+                "options": [
+                    {"label": "SQLite", "description": "one file"},
+                    {"label": "Postgres"},
+                ],
+            }
         ]
     },
     id="q1",
@@ -652,6 +658,15 @@ async def test_ask_user_shows_a_form_if_the_client_supports_forms() -> None:
         await client.say(await client.open(client_capabilities=FORMS), "go")
 
         assert "Which database?\n→ SQLite" in text_of(results_in(api.requests[1].body)[0])
+        fields = client.questions[0]["requestedSchema"]["properties"]
+        assert (fields["q1"]["title"], fields["own_1"]["title"]) == (
+            "Which database?",
+            "Your own answer",
+        )
+        assert [(each["const"], each["title"]) for each in fields["q1"]["oneOf"]] == [
+            ("SQLite", "SQLite: one file"),
+            ("Postgres", "Postgres"),
+        ]
 
 
 async def test_ask_user_shows_choices_if_the_client_does_not_support_forms() -> None:
@@ -660,6 +675,12 @@ async def test_ask_user_shows_choices_if_the_client_does_not_support_forms() -> 
         await client.say(await client.open(), "go")
 
         assert client.asked[0]["toolCall"]["toolCallId"] == "q1"
+        assert client.asked[0]["toolCall"]["title"] == "Which database?"
+        assert [each["name"] for each in client.asked[0]["options"]] == [
+            "SQLite: one file",
+            "Postgres",
+            "None of these",
+        ]
         assert "Which database?\n→ Postgres" in text_of(results_in(api.requests[1].body)[0])
 
 

@@ -58,7 +58,13 @@ async def test_form_of_an_mcp_server_is_filled_in_by_the_user() -> None:
     assert result == "accept: {'colour': 'blue', 'count': 2}"
     [question] = client.questions
     assert "Which colour?" in question["message"]
-    assert question["requestedSchema"]["required"] == ["count"]
+    asked = question["requestedSchema"]
+    assert asked["required"] == ["count"]
+    assert asked["properties"]["colour"] == {
+        "type": "string",
+        "title": "Colour",
+        "default": "green",
+    }
 
 
 async def test_invalid_form_value_is_asked_for_again() -> None:

@@ -8,7 +8,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import problems, to_api
 from tests.fakes import tool_use
 
@@ -60,7 +60,8 @@ def test_roles_alternate_and_no_message_is_empty() -> None:
 def test_error_results_are_marked_and_blank_text_is_left_out() -> None:
     """S1-31, S0-46: the API refuses blank text, and expects errors to be marked."""
     failed = ToolResultMessage("t1", "look", (), is_error=True)
-    blank = AssistantMessage((text_block("  "), tool_use("look", {}, "t1")), "tool_use")
+    empty: list[Block] = [text_block("  "), text_block(""), {"type": "text"}]
+    blank = AssistantMessage((*empty, tool_use("look", {}, "t1")), "tool_use")
 
     assert to_api([USER, blank, failed, UserMessage.of("")]) == [
         {"role": "user", "content": [text_block("a")]},

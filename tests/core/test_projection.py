@@ -94,8 +94,10 @@ def test_widgets_and_notes_are_not_sent() -> None:
 
 
 def test_file_output_is_sent_as_a_summary_in_its_tool_result() -> None:
-    """S2-07, C23: a file is not a turn of its own."""
+    """S2-07, C23: a file is not a turn of its own, and it counts from the next request on."""
     conversation = looked()
+    assert "file for the user" not in str(sent(conversation))
+
     conversation.attach(FileOutput("f", 1, "t1", "/out.png", "image/png", "a green tree"))
 
     assert sent(conversation)[2]["content"] == [

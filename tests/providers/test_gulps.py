@@ -20,6 +20,7 @@ def test_short_reply_is_read_without_pauses() -> None:
 
 def test_long_reply_in_small_pieces_is_read_with_pauses() -> None:
     assert pauses([0.002] * (AFTER_PIECES + 2))[-2:] == [PAUSE_S, PAUSE_S]
+    assert pauses([0.002] * 201)[-2:] == [0, PAUSE_S]
 
 
 @pytest.mark.parametrize("waited_s", [0.0, 0.0001, PAUSE_S, 1.0])

@@ -102,6 +102,19 @@ async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
         assert not Path("prompts.jsonl").exists()
 
 
+async def test_all_that_is_queued_returns_to_the_input_in_the_order_shown(tmp_path: Path) -> None:
+    """A command for the model runs after the messages of the run, also if it was typed first."""
+    async with session(tmp_path) as it:
+        it.type("forever\r")
+        await it.until(lambda: "working on it" in it.rows)
+        it.type("/review\rone\rtwo\r")
+        await it.until(lambda: "  when done: /review · ↑ edits" in it.rows)
+        it.type(CTRL_C)
+        await it.until(lambda: "interrupted" in it.rows and not it.screen.draft.is_empty)
+
+        assert it.screen.draft.text == "one\n\ntwo\n\n/review"
+
+
 async def test_shell_command_typed_during_another_waits_for_its_end() -> None:
     """As in a shell: the output of the first appears before it has ended."""
     async with session(Path.cwd()) as it:

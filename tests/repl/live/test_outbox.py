@@ -150,3 +150,16 @@ async def test_message_with_a_damaged_image_returns_to_the_input(
     assert waiting.given_back == [f"see {waiting.mark}"]
     await waiting.outbox.hand_over()
     assert waiting.in_the_queues() == ["this too"]
+
+
+async def test_what_is_taken_back_has_the_order_in_which_it_was_typed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever was to be sent first, and nothing is left for the agent."""
+    waiting = Waiting(monkeypatch)
+    for text, follow_up in [("one", False), ("two", True), ("three", False), ("four", True)]:
+        waiting.outbox.put(text, follow_up=follow_up)
+    await waiting.outbox.hand_over()
+
+    assert waiting.outbox.take_all() == ["one", "two", "three", "four"]
+    assert (len(waiting.outbox), waiting.in_the_queues()) == (0, [])
