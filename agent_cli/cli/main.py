@@ -41,6 +41,11 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            where = f" ({error.filename})" if error.filename else ""
+            remedy = "raise the limit of your shell (`ulimit -n`)"
+            full = AgentCliError(f"too many files are open{where}: {remedy}")
+            return _ended(argv, _complain(full), error=full)
         if not (isinstance(error, PermissionError) and error.filename):
             return _bug(argv, error)
         # Settings or state are unreadable: `sudo -u` leaves another user's home directory in HOME,

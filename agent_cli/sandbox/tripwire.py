@@ -24,6 +24,7 @@ _FOLDER_BYTES_MAX = 20_000_000
 _ENTRIES_MAX = 2_000
 _DEPTH_MAX = 100
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
+_UNREAD = (errno.EMFILE, errno.ENFILE)
 
 
 def _no_entries() -> "dict[str, _Kept]":
@@ -134,10 +135,13 @@ class Tripwire:
             except OSError as error:
                 if not os.path.lexists(path):  # deleted with its folder
                     continue
-                yield (
-                    f"{path} was changed, and could not be put back: {_reason(error)}"
-                    f"{replaced.sentence}"
+                is_unread = error.errno in _UNREAD and not replaced.sentence
+                fault = (
+                    "could not be checked, and may have changed"
+                    if is_unread
+                    else "was changed, and could not be put back"
                 )
+                yield f"{path} {fault}: {_reason(error)}{replaced.sentence}"
             else:
                 yield (
                     f"{path} was changed, and was put back: other programs act on its content"
@@ -276,7 +280,11 @@ class _Reader:
 
 
 def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -> bool:
-    """Return whether *name* is unchanged or not kept; read no more than it had before."""
+    """Return whether *name* is unchanged or not kept; read no more than it had before.
+
+    Raises:
+        OSError: It cannot be read, as too many files are open.
+    """
     if before.kind == "other":
         return True
     try:
@@ -294,6 +302,8 @@ def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -
                 for each, entry in before.entries.items()
             )
     except OSError as error:
+        if error.errno in _UNREAD:
+            raise
         return before.kind == "nothing" and error.errno in _MISSING
 
 

@@ -316,6 +316,19 @@ def test_damaged_installation_is_reported_in_one_line(arguments: tuple[str, ...]
     assert "Traceback" in shown.stderr
 
 
+def test_too_few_open_files_are_named_as_the_cause() -> None:
+    """Another installation would not help: the remedy is the limit of the shell."""
+    Path("broken").mkdir()
+    Path("broken/pydantic.py").write_text("raise OSError(24, 'Too many open files', 'a.py')\n")
+    with serve_in_thread() as api:
+        run = new_agent_cli("-p", "go", api=api, PYTHONPATH=str(Path("broken").resolve()))
+
+    assert (run.code, run.stdout) == (1, "")
+    assert run.stderr == (
+        "agent-cli: too many files are open (a.py): raise the limit of your shell (`ulimit -n`)\n"
+    )
+
+
 def test_unknown_option_still_prints_a_json_result() -> None:
     """S1-30: the last line is always `app.result`, whatever happened."""
     run = agent_cli("-p", "go", "--output-format", "json", "--nope")

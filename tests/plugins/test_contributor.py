@@ -75,6 +75,19 @@ async def test_tools_and_context_added_by_a_plugin_last_one_round() -> None:
     assert run.told() == [[], ["[agent-cli: what plugin p said before holds no longer.]"]]
 
 
+async def test_tools_added_in_the_last_turn_are_listed_behind_the_fixed_ones() -> None:
+    """S2-17: `/tools` shows what the model was offered last."""
+
+    def prepare(ctx: PluginContext) -> None:
+        ctx.add_tool(tool("added", returns("hi")))
+
+    fixed = tool("fixed", returns("hi"))
+    run = Contributing([Plugin(name="p", tools=[fixed], prepare=prepare)], says("done"))
+    await run.prompt()
+
+    assert [each.name for each in run.plugins.tools()] == ["fixed", "added"]
+
+
 async def test_tool_enabled_by_plugin_state_is_offered_until_disabled() -> None:
     """S2-17: a tool enabled in round 1 is offered in round 2, until it is disabled."""
 

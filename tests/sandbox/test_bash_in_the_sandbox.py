@@ -1,6 +1,7 @@
 """The bash tool with a sandbox: the model's result, and the files left."""
 
 import asyncio
+import errno
 import gc
 import os
 import shutil
@@ -10,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -128,6 +129,30 @@ async def test_command_runs_although_a_path_to_hide_has_vanished(bash: Bash, tim
         assert not (bash.place.root / "ran").exists()
 
     assert vanishing.left == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EMFILE, "Tell the user to raise the limit of open files (`ulimit -n`)."),
+        (errno.ENOSPC, "Is the disk full? Tell the user."),
+    ],
+)
+async def test_sandbox_that_cannot_be_made_names_the_cause(
+    bash: Bash, number: int, advice: str
+) -> None:
+    def confine(*_given: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    sandbox = bash.place.sandbox
+    assert sandbox._backend
+    sandbox._backend = replace(sandbox._backend, confine=confine)
+
+    with pytest.raises(ToolError) as refused:
+        await bash("touch ran")
+
+    assert f"{os.strerror(number)}. {advice}" in str(refused.value)
+    assert not (bash.place.root / "ran").exists()
 
 
 async def test_output_of_a_command_built_again_is_shown_while_it_runs(bash: Bash) -> None:

@@ -2,11 +2,12 @@
 
 import errno
 import os
+import resource
 import shutil
 import socket
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -316,6 +317,47 @@ def test_tripwire_restores_files_links_and_directories(root: Path) -> None:
     assert (root / "tree" / "sub" / "a").read_text() == "old"
     assert not (root / "tree" / "b").exists()
     assert not (root / "missing").exists()
+
+
+@contextmanager
+def free_descriptors(count: int) -> Generator[None]:
+    """Let the process open *count* more files within the body."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, limits[1]))
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        while count:
+            os.close(held.pop())
+            count -= 1
+        yield
+    finally:
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize(("free", "unchecked"), [(1, ["file", "tree"]), (2, ["tree"]), (3, [])])
+def test_tripwire_calls_nothing_changed_that_it_could_not_read(
+    root: Path, free: int, unchecked: list[str]
+) -> None:
+    """With too few open files, as under a low `ulimit -n`; nothing is moved away either."""
+    (root / "file").write_text("same")
+    (root / "tree").mkdir()
+    (root / "tree" / "a").write_text("same")
+    wire = Tripwire([root / "file", root / "tree"])
+
+    with free_descriptors(free):
+        told = wire.restore(root / "aside")
+
+    assert told == [
+        f"{root / name} could not be checked, and may have changed: Too many open files"
+        for name in unchecked
+    ]
+    assert sorted(path.name for path in root.iterdir()) == ["file", "tree"]
+    assert (root / "tree" / "a").read_text() == "same"
 
 
 def test_tripwire_ignores_folders_with_too_many_entries(

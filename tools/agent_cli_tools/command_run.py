@@ -27,7 +27,7 @@ from agent_cli_tools.command_answers import (
     started,
     stopped,
 )
-from agent_cli_tools.command_start import PacedUpdates, start_command
+from agent_cli_tools.command_start import PacedUpdates, advice_about, start_command
 from agent_cli_tools.job import Job
 from agent_cli_tools.line_patterns import LinePattern
 from agent_cli_tools.output import OutputBuffer
@@ -282,9 +282,8 @@ class CommandRun:
         except SandboxMissing as error:
             raise ToolError(f"No command can run: {error}. Tell the user.") from error
         except OSError as error:
-            raise ToolError(
-                f"The sandbox could not be made: {error}. Is the disk full? Tell the user."
-            ) from error
+            advice = advice_about(error, "Is the disk full? Tell the user.")
+            raise ToolError(f"The sandbox could not be made: {error}. {advice}") from error
 
     def _with_network(self, confinement: Confinement) -> Confinement:
         """Return *confinement* with a way out to hosts, where the network is open by host."""

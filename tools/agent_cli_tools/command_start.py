@@ -58,10 +58,15 @@ async def start_command(
     try:
         return await start(workspace.shared.launcher, line, output, on_output)
     except (OSError, ValueError) as error:
-        advice = "If it is very long, write it to a file and run that."
-        if os.strerror(errno.EMFILE) in str(error):
-            advice = "Tell the user to raise the limit of open files (`ulimit -n`)."
+        advice = advice_about(error, "If it is very long, write it to a file and run that.")
         raise ToolError(f"The command could not be started: {error}. {advice}") from error
+
+
+def advice_about(error: Exception, otherwise: str) -> str:
+    """Return the advice for the model: about the limit of open files, or else *otherwise*."""
+    if os.strerror(errno.EMFILE) in str(error):
+        return "Tell the user to raise the limit of open files (`ulimit -n`)."
+    return otherwise
 
 
 class PacedUpdates:
