@@ -23,6 +23,7 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT
 if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.cli.sessions import CallDecision
+    from agent_cli.core.conversation import Conversation
 
 
 def open_repl(arguments: Arguments) -> int:
@@ -135,10 +136,13 @@ def answer(arguments: Arguments) -> int:
     given.enter_workspace()
     startup = ready(_going_on(arguments, given.session_id), may_ask=False)
     given.require_terms(startup)
-    print(f"{given.sentence}: the session goes on here", file=sys.stderr)
-    decision = CallDecision(
-        given.verdict, given.call_id, given.reason, require=given.require_waiting
-    )
+
+    def accepted(conversation: "Conversation") -> None:
+        given.require_waiting(conversation)
+        print(f"{given.sentence}: the session goes on here", file=sys.stderr)
+        given.end_turn()
+
+    decision = CallDecision(given.verdict, given.call_id, given.reason, require=accepted)
     return _continued(decision, startup)
 
 

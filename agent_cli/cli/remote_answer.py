@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import ExitStack
 from typing import Final, Literal
 
 from agent_cli.app.remote_answers import terms_of
@@ -30,6 +31,8 @@ class RemoteAnswer:
         self._token = token
         self._store = store
         self._terms = ""
+        self._box = AnswerBox(paths.answers_dir())
+        self._turn = ExitStack()
 
     @classmethod
     def of(cls, token: str) -> "RemoteAnswer":
@@ -74,10 +77,13 @@ class RemoteAnswer:
     def is_taken(self) -> bool:
         """Hand the token to the program that has the session open; False if none has.
 
+        Another process that answers waits until this one has ended or its session goes on.
+
         Raises:
             UsageError: The call does not wait any more, or the program does not take the answer.
         """
-        box = AnswerBox(paths.answers_dir())
+        box = self._box
+        self._turn.enter_context(box.turn(self.session_id))
         self._require_undecided()
         if not self._is_open():
             self._require_on_disk()
@@ -125,6 +131,10 @@ class RemoteAnswer:
         self._terms = terms_of(startup)
         history = self._store.read(self.session_id)
         self.require_waiting(Conversation(history.prompts, id=self.session_id))
+
+    def end_turn(self) -> None:
+        """Let other processes answer: this one has the session open, and they will see that."""
+        self._turn.close()
 
     def require_waiting(self, conversation: Conversation) -> None:
         """Check that the call waits in *conversation*, as it was asked about.

@@ -10,7 +10,8 @@ import hmac
 import json
 import os
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -18,7 +19,7 @@ from agent_cli.contracts.dialogs import QUESTION_ID
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.paths import private_dir
-from agent_cli.system.private_files import write_private
+from agent_cli.system.private_files import try_lock, write_private
 from agent_cli.system.records import dataclass
 
 VALID_S: Final = 24 * 3_600
@@ -27,7 +28,10 @@ _VERSION: Final = 1
 _TOKEN_CHARS_MAX: Final = 4_000
 _CLOCK_OFF_S: Final = 60
 _ABANDONED_S: Final = 60
-_POSTED, _CLAIMED, _RESULT = ".answer", ".claimed", ".result"
+_TURN_S: Final = 30.0
+_LOOK_S: Final = 0.05
+_POSTED, _CLAIMED, _RESULT, _TURN = ".answer", ".claimed", ".result", ".turn"
+_ON_ITS_WAY: Final = "another answer to this question is on its way"
 
 Verdict: TypeAlias = Literal["allow", "deny"]
 
@@ -196,6 +200,26 @@ class AnswerBox:
         """Make nothing yet."""
         self._folder = folder
 
+    @contextmanager
+    def turn(self, session_id: str) -> Generator[None]:
+        """Let one process after the other decide about the questions of a session.
+
+        Raises:
+            UsageError: Another one has not ended its turn within half a minute.
+            OSError: The disk does not let us.
+        """
+        file = private_dir(self._folder) / f"{_stem(session_id, '')}{_TURN}"
+        until_s = time.monotonic() + _TURN_S
+        while (descriptor := _locked(file)) is None:
+            if time.monotonic() > until_s:
+                raise UsageError(_ON_ITS_WAY)
+            time.sleep(_LOOK_S)
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+            os.close(descriptor)
+
     def post(self, answer: SignedAnswer, token: str) -> Posted:
         """Leave *token* for the program.
 
@@ -214,7 +238,7 @@ class AnswerBox:
         try:
             os.link(draft, path)
         except FileExistsError:
-            raise UsageError("another answer to this question is on its way") from None
+            raise UsageError(_ON_ITS_WAY) from None
         finally:
             draft.unlink()
         return Posted(path, result)
@@ -258,6 +282,16 @@ class AnswerBox:
         with suppress(OSError):  # it only informs; the decision counts
             write_private(claimed.result, refusal.encode())
             claimed.file.unlink()
+
+
+def _locked(file: Path) -> int | None:
+    """Make and lock *file*; return its descriptor, None while another process has it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # Without a link, it was removed after we opened it: another process may lock a new one.
+    if try_lock(descriptor) and os.fstat(descriptor).st_nlink:
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _stem(session_id: str, call_id: str) -> str:

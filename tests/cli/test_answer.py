@@ -535,6 +535,27 @@ def test_two_answers_at_once_decide_once(told: Path) -> None:
     assert Path("made.txt").exists() is (ended[0].code == 0)
 
 
+@pytest.mark.parametrize("verdicts", [("allow", "deny"), ("allow", "allow")])
+def test_two_answers_at_once_to_a_parked_question_decide_once(
+    told: Path, verdicts: tuple[str, str]
+) -> None:
+    """Only one says that the session goes on, and the other is refused in one sentence."""
+    with serve_in_thread(reply("I write.", WRITE), reply("Decided.")) as api:
+        parked(api)
+        given = [tokens(told)[verdict] for verdict in verdicts]
+        with (
+            started("answer", given[0], api=api) as one,
+            started("answer", given[1], api=api) as two,
+        ):
+            ended = sorted((finished(one), finished(two)), key=lambda run: run.code)
+
+    assert (ended[0].code, ended[0].stdout) == (0, "Decided.\n"), ended
+    assert "the session goes on here" in ended[0].stderr
+    became = "approved" if Path("made.txt").exists() else "rejected"
+    assert f"write does not wait for an answer any more: it was {became}" in refusal(ended[1])
+    assert len(api.requests) == 2
+
+
 def test_question_of_a_killed_terminal_is_answered_on_disk_once(told: Path) -> None:
     """The window is gone, the question is not; afterwards the session goes on with -c."""
     with serve_in_thread(reply("I write.", WRITE), reply("It is made."), reply("Yes.")) as api:
