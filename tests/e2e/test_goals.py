@@ -116,8 +116,9 @@ def test_nothing_is_checked_while_a_job_runs() -> None:
     """Without a person the model is told to wait for it; the round counts."""
     job = {"command": "until test -e go; do sleep 0.05; done; touch built", "background": True}
     waits = tool_use("job_output", {"id": 1, "wait": 20})
-    steps = [tool_use("bash", job), "Done.", tool_use("bash", {"command": "touch go"}), waits]
-    with serve_in_thread(*map(reply, steps), reply("Now.")) as api:
+    go = tool_use("bash", {"command": "touch go"})
+    replies = (reply(tool_use("bash", job)), reply("Done."), reply(go), reply(waits), reply("Now."))
+    with serve_in_thread(*replies) as api:
         run = agent_cli(
             *("-p", "x", "--permission-mode", "yolo", "--output-format", "json"),
             *("--require-check", "echo >> ran; test -e built"),
