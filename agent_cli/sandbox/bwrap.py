@@ -23,6 +23,9 @@ from agent_cli.system.keeper import LEFT_DESCRIPTOR
 # The sandbox has its own of these, without any files of the host that would have to be hidden.
 REPLACED = (Path("/tmp"), Path("/var/tmp"), Path("/run"), Path("/dev"), Path("/proc"))
 
+# ssh ends at once if its configuration includes a file that is neither the superuser's nor its own.
+_INCLUDED_BY_SSH = Path("/etc/ssh/ssh_config.d")
+
 # The first number after the standard streams and the launcher's own descriptor.
 _FILTER_DESCRIPTOR = LEFT_DESCRIPTOR + 1
 _VERSION_LIMIT_S = 10.0
@@ -129,6 +132,7 @@ def arguments(bubblewrap: Bubblewrap, rules: Rules, places: Places, *, cwd: Path
         # If we run as root, the kernel would let the command change settings in /proc/sys.
         *("--proc", "/proc", "--remount-ro", "/proc"),
         *_kept(rules),
+        *_emptied(_INCLUDED_BY_SSH),
         *("--bind", str(places.temporary), "/tmp"),
         *("--bind", str(places.scratch or places.temporary), "/var/tmp"),
         *_covered([path for path in outside if not _inside(path, REPLACED)], places),
@@ -158,6 +162,13 @@ def _kept(rules: Rules) -> Iterator[str]:
     for path in (*_KEPT_OF_RUN, *(_KEPT_WITH_NETWORK if rules.network else ())):
         if path.exists():
             yield from ("--ro-bind", str(path), str(path))
+
+
+def _emptied(folder: Path) -> Sequence[str]:
+    """Return the mount that empties a folder of another user: in here its files are nobody's."""
+    if folder.is_symlink() or not folder.is_dir() or folder.stat().st_uid == os.geteuid():
+        return ()
+    return ("--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
 def _covered(paths: Sequence[Path], places: Places) -> Iterator[str]:

@@ -133,6 +133,24 @@ def test_a_bubblewrap_in_the_workspace_is_not_run(
     assert all(each.program.is_absolute() for each in found)
 
 
+def test_files_of_others_that_ssh_includes_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the sandbox they belong to nobody, and ssh ends at once if it includes such a file."""
+    with world("bwrap") as place:
+        folder = Path("/usr/share")  # the superuser's
+        if os.geteuid() == 0:
+            folder = place.base / "included"
+            folder.mkdir()
+            (folder / "20-proxy.conf").write_text("Host *\n")
+            os.chown(folder, 4242, 4242)
+        monkeypatch.setattr(bwrap, "_INCLUDED_BY_SSH", folder)
+
+        output = place.output(f"ls -A {folder}; touch {folder}/x; test -d {folder} && echo empty")
+
+    listed, refused = output.splitlines()
+    assert listed == "empty"
+    assert "Read-only file system" in refused
+
+
 def test_the_systems_bubblewrap_comes_before_the_bundled_one() -> None:
     """AppArmor may forbid namespaces except to the system's bubblewrap, known by its path."""
     bundled = ["_bin" in each.program.parts for each in bwrap.installed([], Path("/nowhere"))]
