@@ -541,6 +541,32 @@ MANY = "for i in $(seq 10 34); do"
 """Begins a loop over 25 files that the command did not make."""
 
 
+class Clock:
+    """The monotonic clock, also that of the event loop, which a test can put forward."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+        self._real = time.monotonic
+
+    def __call__(self) -> float:
+        return self._real() + self.ahead_s
+
+    async def slowly(self) -> bool:
+        """Answer yes after 25 seconds of this clock, when all timers due until then have run."""
+        passed = asyncio.Event()
+        self.ahead_s += 25
+        asyncio.get_running_loop().call_later(0, passed.set)
+        await passed.wait()
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+    return clock
+
+
 @pytest.fixture
 def many(session: Session) -> Session:
     for number in range(10, 35):
@@ -569,18 +595,12 @@ async def test_command_is_held_before_it_deletes_more_than_the_limit(many: Sessi
 
 
 async def test_allowed_command_is_asked_about_once_and_its_limit_stands_still(
-    many: Session,
+    many: Session, clock: Clock
 ) -> None:
     """A person may think for longer than the command may run."""
+    many.answer = clock.slowly
 
-    async def slowly() -> bool:
-        asked_s = time.monotonic()
-        await until(lambda: time.monotonic() - asked_s > 1.2)
-        return True
-
-    many.answer = slowly
-
-    said = await many.bash(f"{MANY} rm data/m$i; done; rm -r src; echo done", timeout=1)
+    said = await many.bash(f"{MANY} rm data/m$i; done; rm -r src; echo done", timeout=20)
 
     assert said.startswith("done")
     assert len(many.asked) == 1
@@ -630,23 +650,22 @@ async def test_stopped_command_leaves_no_question(many: Session) -> None:
 
 
 async def test_limit_of_a_job_stands_still_while_its_question_does(
-    many: Session, monkeypatch: pytest.MonkeyPatch
+    many: Session, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As that of a command that is waited for; it goes on after the answer."""
-    monkeypatch.setattr(many.workspace.shared.jobs, "_timeout_s", 3)
-
-    async def slowly() -> bool:
-        asked_s = time.monotonic()
-        await until(lambda: time.monotonic() - asked_s > 4)
-        return True
-
-    many.answer = slowly
-
-    await many.bash(f"{MANY} rm data/m$i; done; echo > done; sleep 60", background=True)
-
     jobs = many.workspace.shared.jobs
+    monkeypatch.setattr(jobs, "_timeout_s", 20)
+    many.answer = clock.slowly
+    waits = "until [ -e go ]; do sleep 0.01; done"
+
+    await many.bash(f"{waits}; rm data/m*; echo > done; sleep 60", background=True)
     looking = asyncio.create_task(jobs.look_after())
+    (many.root / "go").touch()
     await until((many.root / "done").exists)
+
+    assert len(many.asked) == 1
+    assert jobs.all[0].stopped_by == ""
+    clock.ahead_s += 25
     await until(lambda: jobs.all[0].stopped_by == "limit" and not jobs.all[0].is_running)
     looking.cancel()
 
