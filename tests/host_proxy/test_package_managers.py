@@ -153,7 +153,8 @@ def is_usable(program: str) -> bool:
         (
             "pip",
             python_package,
-            f"{sys.executable} -m pip download -q --no-deps -d got tiny && ls got/tiny*",
+            # Without warnings: before 2022, pip says that certificates "will probably" fail.
+            f"{sys.executable} -W ignore -m pip download -q --no-deps -d got tiny && ls got/tiny*",
             HOSTS,
         ),
         ("uv", python_package, "uv pip install -q --target got tiny && ls got/tiny.py", HOSTS),
