@@ -46,6 +46,23 @@ class TakenBack:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedUndo:
+    """What an undo of the last run is about to do.
+
+    Attributes:
+        commands: The commands whose changes go back.
+        edits: How many changes of tools go back.
+        files: How many files are restored or deleted; a renamed one is one.
+        bytes: What these hold: before the run, or now for those that the run made.
+    """
+
+    commands: Sequence[str]
+    edits: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """A file that differs from what it was before the agent changed it.
 

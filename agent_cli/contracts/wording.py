@@ -26,6 +26,16 @@ def short_count(count: int) -> str:
     return f"{count / 1_000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
 
 
+def byte_size(count: int) -> str:
+    """Return a size for display: `834 bytes`, `12.4 kB`, `3.2 MB`, `1.5 GB`."""
+    if count < 1_000:
+        return counted(count, "byte")
+    for unit, factor in (("kB", 1e3), ("MB", 1e6)):
+        if count < 999.95 * factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count / 1e9:.1f} GB"
+
+
 def one_line(text: str, chars_max: int = ONE_LINE_CHARS_MAX) -> str:
     """Return *text* on one line of at most *chars_max* characters."""
     line = " ".join(text.split())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.dialogs import RemoteAnswersPort
-from agent_cli.contracts.file_changes import FileChangesPort, TakenBack
+from agent_cli.contracts.file_changes import FileChangesPort, PlannedUndo, TakenBack
 from agent_cli.contracts.goals import GoalsPort
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.offered_models import OfferedModel
@@ -72,6 +72,14 @@ class FileChanges(FileChangesPort, Protocol):
 
     def begin_own(self, command: str) -> Watched | None:
         """Return how to keep what a command of the user names, for an undo; None if nothing is."""
+        ...
+
+    def planned_undo(self, *, but_own: bool = False) -> PlannedUndo:
+        """Return what `take_back` would do.
+
+        Raises:
+            AgentCliError: It would refuse; the message says why.
+        """
         ...
 
     def take_back(self, *, but_own: bool = False) -> TakenBack:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.contracts.wording import counted, short_count
+from agent_cli.contracts.wording import byte_size, counted, short_count
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,21 @@ def test_count_is_shown_with_the_singular_or_plural_noun(words: str, shown: str)
 )
 def test_large_count_is_shortened_to_thousands_or_millions(count: int, shown: str) -> None:
     assert short_count(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1_000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (3_204_000, "3.2 MB"),
+        (999_950_000, "1.0 GB"),
+    ],
+)
+def test_sizes_have_the_unit_in_which_they_are_short(count: int, shown: str) -> None:
+    """No size reads `1000.0 kB`."""
+    assert byte_size(count) == shown

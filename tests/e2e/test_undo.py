@@ -48,8 +48,8 @@ def test_file_changes_of_runs_are_shown_undone_and_reported_to_the_model() -> No
         "--- /dev/null\n+++ b/built\n(empty)\n3 files, +2 −1\n"
     ) in first.stderr
     assert (
+        "taking back `touch built && echo three > a.txt` and 2 edits: 3 files, 8 bytes\n"
         "undone: change more\n  restored  a.txt\n  deleted   src/new.txt\n  deleted   built\n"
-        "with what these commands changed: touch built && echo three > a.txt\n"
         "nothing was undone, because somebody changed these files too:"
     ) in second.stderr
     assert Path("a.txt").read_text() == "one\n"

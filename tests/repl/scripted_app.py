@@ -32,7 +32,7 @@ from agent_cli.contracts.errors import (
     UsageError,
 )
 from agent_cli.contracts.events import Compacted, Notice, ToolCall
-from agent_cli.contracts.file_changes import Difference, TakenBack
+from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
 from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.jobs import JobInfo
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
@@ -217,6 +217,11 @@ class FileChanges:
 
     def begin_own(self, command: str) -> Watched | None:
         return None
+
+    def planned_undo(self, *, but_own: bool = False) -> PlannedUndo:
+        if not self._found:
+            raise AgentCliError("nothing to undo")
+        return PlannedUndo(["npm install"], 2, 2, 3_204_000)
 
     def take_back(self, *, but_own: bool = False) -> TakenBack:
         if not self._found:

@@ -682,3 +682,38 @@ async def test_background_job_is_asked_about_too(many: Session) -> None:
     looking.cancel()
     await many.bash("kill %1")
     assert len([*many.root.glob("data/m*")]) == 5
+
+
+async def test_undo_says_first_which_files_of_what_size_it_takes_back(session: Session) -> None:
+    """A renamed file is one; what the run made counts as it is now; git's own files are one."""
+    session.run()
+    kept = sum(each.stat().st_size for each in (session.root / "data").iterdir())
+    renamed = (session.root / "src/a1.py").stat().st_size
+    await session.bash("rm -rf data")
+    await session.bash("mv src/a1.py src/b1.py; chmod 600 src/deep/tool")
+    await session.write("new.txt", "12345")
+
+    planned = session.snapshots.planned_undo()
+
+    assert planned.commands == ["rm -rf data", "mv src/a1.py src/b1.py; chmod 600 src/deep/tool"]
+    assert (planned.edits, planned.files) == (1, 8 + 1 + 1 + 1)
+    assert planned.bytes == kept + renamed + len("tool") + 5
+    assert not (session.root / "data").exists()
+    taken = session.undo()
+    assert len(taken.restored) + len(taken.deleted) == planned.files + 1, "both names of the move"
+
+
+async def test_undo_says_nothing_of_what_it_would_refuse(session: Session) -> None:
+    """The refusal comes instead of the announcement, with and without commands in the run."""
+    session.run()
+    await session.write("new.txt", "1")
+    assert session.snapshots.planned_undo().files == 1
+    (session.root / "new.txt").write_text("of the person")
+    with pytest.raises(AgentCliError, match="somebody changed these files too"):
+        session.snapshots.planned_undo()
+    session.run()
+    await session.bash("rm -rf data")
+    (session.root / "data").write_text("of the person")
+
+    with pytest.raises(AgentCliError, match="somebody changed these files too"):
+        session.snapshots.planned_undo()

@@ -1,21 +1,23 @@
 """Commands about files: show and undo the agent's changes, add directories, write AGENTS.md."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.file_changes import Difference, TakenBack, is_own_run
-from agent_cli.contracts.wording import counted, one_line
+from agent_cli.contracts.errors import AgentCliError, UsageError
+from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack, is_own_run
+from agent_cli.contracts.wording import byte_size, counted, one_line
 from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
 
 _NAMED_MAX: Final = 20
 _COMMANDS_MAX: Final = 3
+_PLANNED_CHARS_MAX: Final = 60
 _OWN_QUESTION: Final = (
-    "the last change is that of a command of yours; take it back? n: that of the agent before it"
+    "the last change is that of a command of yours{}; take it back? n: that of the agent before it"
     " (y/n) "
 )
 
@@ -27,16 +29,28 @@ async def undo(context: Context, _argument: str) -> None:
     if context.questions.can_ask:
         runs = await asyncio.to_thread(changes.changed_runs)
         if runs and is_own_run(runs[-1]):
-            key = await context.questions.choose_key(_OWN_QUESTION, "yn")
+            plan = ""
+            with contextlib.suppress(AgentCliError):  # the answer may be no
+                plan = f" ({_planned(await asyncio.to_thread(changes.planned_undo))})"
+            key = await context.questions.choose_key(_OWN_QUESTION.format(plan), "yn")
             is_kept = key != "y"
+            if not is_kept:
+                await _carry_out(context, but_own=False)
+                return
     await take_back(context, but_own=is_kept)
 
 
 async def take_back(context: Context, *, but_own: bool = False) -> None:
-    """Undo the file changes of the last run, and report them.
+    """Say what is undone, undo the file changes of the last run, and report them.
 
     With *but_own*, what the user's own commands changed stays.
     """
+    planned = await asyncio.to_thread(context.app.file_changes.planned_undo, but_own=but_own)
+    context.writer.aside(f"taking back {_planned(planned)}", "dim")
+    await _carry_out(context, but_own=but_own)
+
+
+async def _carry_out(context: Context, *, but_own: bool) -> None:
     taken = await asyncio.to_thread(context.app.file_changes.take_back, but_own=but_own)
     context.writer.aside("\n".join(_lines(context, taken)))
 
@@ -49,14 +63,25 @@ def _lines(context: Context, taken: TakenBack) -> Iterator[str]:
     yield f"undone: {prompt_text or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
-    if taken.undone:
-        yield f"with what these commands changed: {_listed(taken.undone)}"
     for fault in taken.faults[:_NAMED_MAX]:
         yield f"not restored: {fault}"
     if len(taken.faults) > _NAMED_MAX:
         yield f"and {len(taken.faults) - _NAMED_MAX} more were not restored"
     if taken.commands:
         yield f"commands ran too; other changes they made stay: {_listed(taken.commands)}"
+
+
+def _planned(planned: PlannedUndo) -> str:
+    """Return what an undo is about to do: `rm -rf data` and 2 edits: 14 files, 3.2 MB."""
+    commands = planned.commands
+    names = [f"`{one_line(command, _PLANNED_CHARS_MAX)}`" for command in commands[-_COMMANDS_MAX:]]
+    if len(commands) > _COMMANDS_MAX:
+        names.append(counted(len(commands) - _COMMANDS_MAX, "more command"))
+    if planned.edits:
+        names.append(counted(planned.edits, "edit"))
+    last = names.pop() if names else "a run"
+    what = f"{', '.join(names)} and {last}" if names else last
+    return f"{what}: {counted(planned.files, 'file')}, {byte_size(planned.bytes)}"
 
 
 def _listed(commands: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agent_cli.contracts.file_changes import TakenBack
+from agent_cli.contracts.file_changes import PlannedUndo, TakenBack
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.help import overview
@@ -12,7 +12,7 @@ from agent_cli.repl.commands.information import UsageView, describe_usage, windo
 from agent_cli.repl.commands.registry import COMMANDS, commands_of, find_command, grouped
 from agent_cli.terminal.views.console import drawn_text
 from agent_cli.version import __version__
-from tests.repl.conversation import converse, said
+from tests.repl.conversation import Nobody, converse, said
 from tests.repl.scripted_app import Application
 
 LEVELS = "off, minimal, low, medium, high, xhigh"
@@ -221,10 +221,11 @@ def test_diff_command_prints_a_machine_readable_diff_on_a_pipe() -> None:
 
 
 def test_undo_reports_what_was_reverted_and_what_was_not() -> None:
-    """It names the prompt that led to the changes."""
+    """It says first what it is about to do; then it names the prompt that led to the changes."""
     _, shown = converse("change  it", "/undo", "/undo")
 
     assert shown == [
+        "taking back `npm install` and 2 edits: 2 files, 3.2 MB",
         "undone: change it",
         "  restored  a.txt",
         "  deleted   src/new.txt",
@@ -448,12 +449,15 @@ def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
     monkeypatch.setattr(app.file_changes, "changed_runs", lambda: runs)
     monkeypatch.setattr(app.file_changes, "take_back", take_back)
     before = [*runs]
+    about = "taking back `npm install` and 2 edits: 2 files, 3.2 MB"
 
     _, shown = converse("/rewind 1", "/rewind", app=app, answers=("1", "1"))
 
     assert taken == before[::-1]
-    assert shown[-3:] == [
+    assert shown[-5:] == [
+        about,
         "undone: a run that is no longer part of this conversation",
+        about,
         "undone: one",
         "back to before: one",
     ]
@@ -463,20 +467,37 @@ def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
 def test_undo_asks_before_it_takes_back_a_command_of_the_user(
     monkeypatch: pytest.MonkeyPatch, answer: str, *, but_own: bool
 ) -> None:
-    """They may have forgotten it, and mean the agent's last run."""
+    """They may have forgotten it, and mean the agent's last run: the question says what it did."""
     app = Application()
     taken: list[bool] = []
+
+    def planned_undo(*, but_own: bool = False) -> PlannedUndo:
+        return PlannedUndo(["make"] * 5 if but_own else ["rm a"], 0, 1, 834)
 
     def take_back(*, but_own: bool) -> TakenBack:
         taken.append(but_own)
         return TakenBack("1" if but_own else "1!2", [], [], [], undone=["rm a"])
 
     monkeypatch.setattr(app.file_changes, "changed_runs", lambda: ["1", "1!2"])
+    monkeypatch.setattr(app.file_changes, "planned_undo", planned_undo)
     monkeypatch.setattr(app.file_changes, "take_back", take_back)
+
+    asked: list[str] = []
+    choose = Nobody.choose
+
+    async def note(self: Nobody, message: str, keys: str) -> str:
+        asked.append(message)
+        return await choose(self, message, keys)
+
+    monkeypatch.setattr(Nobody, "choose", note)
 
     _, shown = converse("/undo", app=app, answers=(answer,))
 
     assert taken == [but_own]
+    question = "the last change is that of a command of yours (`rm a`: 1 file, 834 bytes); take it"
+    assert question in asked[0]
+    of_agent = "taking back `make`, `make`, `make` and 2 more commands: 1 file, 834 bytes"
+    assert [line for line in shown if line.startswith("taking")] == [of_agent] * but_own
     told = "undone: what your own command changed of the files that it names"
     assert (told in shown) is not but_own
 

@@ -1,5 +1,6 @@
 """Undo what tools and commands of one run changed, in the order in which it happened."""
 
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -181,6 +182,34 @@ def fates(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> tuple[list[P
     kept = {*restored}
     deleted = [path for path in named if path not in kept]
     return restored[::-1], deleted[::-1]
+
+
+def extent(
+    edits: Sequence[ToolEdit], logs: Sequence[CommandLog], contents: ContentStore
+) -> tuple[int, int]:
+    """Return how many files the undo restores or takes away, and how many bytes they hold.
+
+    A renamed file is one, and so is what git keeps for itself.
+    """
+    found = origins(edits, logs)
+    sources = {f"moved from {path}" for path in found}
+    mine = {path: each for path, each in found.items() if each.note not in sources}
+    return len({_shown(path) for path in mine}), sum(
+        _size(Path(path), each, contents) for path, each in mine.items()
+    )
+
+
+def _size(path: Path, origin: OriginalFile, contents: ContentStore) -> int:
+    """Return the size of a file before the run, or, if there was none, as it is now."""
+    if origin.state:
+        return origin.state.size if origin.state.is_file else 0
+    if isinstance(origin.before, str):
+        path = contents.folder / origin.before
+    try:
+        found = (origin.before if isinstance(origin.before, Path) else path).lstat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def listed(names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ from agent_cli_tools.stoppable import unstoppable
 from agent_cli_tools.workspace_ports import ModelListener
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.file_changes import Difference, TakenBack
+    from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
     from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import CommandQuestion
     from agent_cli_tools.snapshots.journal import Journal
@@ -180,9 +180,8 @@ class Snapshots:
         from agent_cli_tools.snapshots.kept_versions import changed_by  # noqa: PLC0415 - rare
 
         with suppress(OSError):
-            id = self._session_id or ""
-            found = changed_by({str(path)}, self._folder, session=id, with_own=True)
-            return found.get(str(path), "")
+            name, id = str(path), self._session_id or ""
+            return changed_by({name}, self._folder, session=id, with_own=True).get(name, "")
         return ""
 
     def save(self) -> None:
@@ -197,6 +196,14 @@ class Snapshots:
         with self._lock, noted("command not recorded", command):
             folder = self._open().new_own_log(self._run_id, command) if order else ""
         return replace(order, folder=folder) if order and folder else None
+
+    def planned_undo(self, *, but_own: bool = False) -> "PlannedUndo":
+        """Return what `take_back` would do, or raise its refusal; blocks."""
+        from agent_cli_tools.snapshots.taking_back import planned_undo  # noqa: PLC0415 - with /undo
+
+        with self._lock:
+            self._finish_undo()
+            return planned_undo(self._read(), self._folder, but_own=but_own)
 
     def take_back(self, *, but_own: bool = False) -> "TakenBack":
         """Undo the last run that changed files; blocks. The model reads of it with its next call.
@@ -232,8 +239,8 @@ class Snapshots:
 
         with self._lock:
             journal = self._read()
-            runs = [run for run in journal.runs if journal.stands(run)]
-            wanted = runs[-1:] if last_run else runs
+            standing = [run for run in journal.runs if journal.stands(run)]
+            wanted = standing[-1 if last_run else 0 :]
             changes = [change for run in wanted for change in run.changes]
             logs = [log for run in wanted for log in journal.logs_of(run)]
             return [*differences(changes, journal.contents, logs)]
@@ -246,8 +253,7 @@ class Snapshots:
         """
         with self._lock:
             runs = [run for run in self._read().runs if not run.taken_back]
-            runs = runs[-1:] if last_run else runs
-            return [command for run in runs for command in run.commands]
+            return [each for run in runs[-1 if last_run else 0 :] for each in run.commands]
 
     def copy(self, from_session: str, to_session: str) -> None:
         """Copy the journal for a copy of the session, so that it can undo changes too; blocks."""
@@ -279,8 +285,7 @@ class Snapshots:
         def tell(turn: ModelListener) -> None:
             nonlocal known
             with self._lock, noted("model not told", self._run_id):
-                has_journal = self._journal is not None or self._is_recorded()
-                runs = self._open().runs if has_journal else ()
+                runs = self._open().runs if self._journal or self._is_recorded() else ()
                 undone = {run.id: run for run in runs if run.taken_back}
                 new = [] if known is None else [undone[id] for id in undone if id not in known]
                 known = {*undone}
@@ -306,10 +311,7 @@ class Snapshots:
             if self._is_recorded():
                 from agent_cli_tools.snapshots.taking_back import finish  # noqa: PLC0415 - rare
 
-                journal = self._open()
-                with suppress(OSError):  # nothing was recorded yet
-                    journal.hold()
-                finish(journal)
+                finish(self._open())
 
     def _add(self, change: "Change") -> None:
         for watch in self._watches:
@@ -370,9 +372,8 @@ class Snapshots:
 
     def _read(self) -> "Journal":
         try:
-            journal = self._open()
-            journal.read()
-            return journal
+            self._open().read()
+            return self._open()
         except OSError as error:
             raise AgentCliError(
                 f"the record of what the agent changed cannot be read: {error.strerror}"

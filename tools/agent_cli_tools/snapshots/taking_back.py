@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.file_changes import TakenBack, is_own_run
+from agent_cli.contracts.file_changes import PlannedUndo, TakenBack, is_own_run
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.undo.logs import CommandLog, is_running
 from agent_cli.undo.reversal import (
@@ -19,7 +19,15 @@ from agent_cli.undo.reversal import (
     write_plan,
 )
 from agent_cli_tools.atomic_write import write_atomic
-from agent_cli_tools.snapshots.commands import conflicts, edits_of, fates, listed, steps_of
+from agent_cli_tools.snapshots.commands import (
+    ToolEdit,
+    conflicts,
+    edits_of,
+    extent,
+    fates,
+    listed,
+    steps_of,
+)
 from agent_cli_tools.snapshots.contents import (
     NO_FILE_ANY_MORE,
     ContentStore,
@@ -43,22 +51,10 @@ def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenB
         AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
             midway, and a second attempt continues there.
     """
-    standing = [
-        run for run in journal.runs if journal.stands(run) and not (but_own and is_own_run(run.id))
-    ]
-    if not standing:
-        why = "what the agent changed in this session is undone already"
-        if not any(run.changes or journal.logs_of(run) for run in journal.runs):
-            why = "the agent's tools changed no file in this session"
-        raise AgentCliError(f"nothing to undo: {why}{_ran(journal.runs)}")
-    run = standing[-1]
+    run = _last_standing(journal, but_own=but_own)
     if logs := journal.logs_of(run):
         return _take_back_all(journal, run, logs, store)
-    found = spans(run.changes)
-    now = {span.path: digest_of(span.path) for span in found}
-    todo = [span for span in found if now[span.path] != span.before]
-    _refuse_conflicts(todo, now, journal, store)
-    _refuse_large(todo, now)
+    found, todo = _spans(journal, run, store)
     contents = _contents(todo, journal.contents)
     for span in todo:
         _restore(span, contents)
@@ -75,12 +71,61 @@ def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenB
     )
 
 
+def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> PlannedUndo:
+    """Return what `take_back` would do.
+
+    Raises:
+        AgentCliError: It would refuse.
+    """
+    run = _last_standing(journal, but_own=but_own)
+    if logs := journal.logs_of(run):
+        edits = _undoable_edits(journal, run, logs, store)
+    else:
+        edits = edits_of(run.changes, ())
+        _found, todo = _spans(journal, run, store)
+        _contents(todo, journal.contents)
+        paths = {span.path for span in todo}
+        edits = [edit for edit in edits if edit.path in paths]
+    files, size = extent(edits, logs, journal.contents)
+    return PlannedUndo([log.command for log in logs], len(run.changes), files, size)
+
+
+def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
+    standing = [
+        run for run in journal.runs if journal.stands(run) and not (but_own and is_own_run(run.id))
+    ]
+    if not standing:
+        why = "what the agent changed in this session is undone already"
+        if not any(run.changes or journal.logs_of(run) for run in journal.runs):
+            why = "the agent's tools changed no file in this session"
+        raise AgentCliError(f"nothing to undo: {why}{_ran(journal.runs)}")
+    return standing[-1]
+
+
+def _spans(
+    journal: Journal, run: RunChanges, store: Path
+) -> tuple[list[ChangeSpan], list[ChangeSpan]]:
+    """Return the changes of a run without commands, and those of them that are to be undone.
+
+    Raises:
+        AgentCliError: They cannot be undone.
+    """
+    found = spans(run.changes)
+    now = {span.path: digest_of(span.path) for span in found}
+    todo = [span for span in found if now[span.path] != span.before]
+    _refuse_conflicts(todo, now, journal, store)
+    _refuse_large(todo, now)
+    return found, todo
+
+
 def finish(journal: Journal) -> None:
     """Finish an undo that was interrupted after its plan was complete.
 
     Raises:
         OSError: It cannot go on.
     """
+    with contextlib.suppress(OSError):  # nothing was recorded yet
+        journal.hold()
     folder = journal.plan_folder
     if has_plan(folder):
         header = header_of(folder)
@@ -94,14 +139,7 @@ def _take_back_all(
     journal: Journal, run: RunChanges, logs: Sequence[CommandLog], store: Path
 ) -> TakenBack:
     """Undo a run with commands: what they and the tools changed, the last change first."""
-    edits = edits_of(run.changes, logs)
-    if running := [log.command for log in logs if is_running(log.folder)]:
-        raise AgentCliError(f"nothing was undone, because `{running[0]}` still runs: end it first")
-    if changed := conflicts(edits, logs):
-        raise _changed_too(changed, journal, store)
-    for edit in edits:
-        if edit.before is not None and journal.contents.get(edit.before) is None:
-            raise _not_kept(edit.path)
+    edits = _undoable_edits(journal, run, logs, store)
     restored, deleted = fates(edits, logs)
     steps = steps_of(edits, logs, journal.contents)
     try:
@@ -122,6 +160,25 @@ def _take_back_all(
         undone=[log.command for log in logs],
         faults=faults,
     )
+
+
+def _undoable_edits(
+    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], store: Path
+) -> list[ToolEdit]:
+    """Return the edits of a run with commands.
+
+    Raises:
+        AgentCliError: The run cannot be undone.
+    """
+    edits = edits_of(run.changes, logs)
+    if running := [log.command for log in logs if is_running(log.folder)]:
+        raise AgentCliError(f"nothing was undone, because `{running[0]}` still runs: end it first")
+    if changed := conflicts(edits, logs):
+        raise _changed_too(changed, journal, store)
+    for edit in edits:
+        if edit.before is not None and journal.contents.get(edit.before) is None:
+            raise _not_kept(edit.path)
+    return edits
 
 
 def _close(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> None:
