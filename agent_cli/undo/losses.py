@@ -2,12 +2,16 @@
 
 Files that the command itself made do not count, nor those in a folder that can be built again and
 that git ignores, nor what a compiler made. Where nobody can be asked, only what would be missed
-counts: not what git holds, and not what changed since the run began. Git itself is asked about
+counts: not what git holds, and not what changed since the run began, or is deleted that the run
+itself made; a file that it only touched was there before. Git itself is asked about
 neither for what it holds, nor for what it deletes of its own; and nobody is asked about files that
 are overwritten, but not deleted, as git holds them. Imports little: see `system/launcher`.
 """
 
+import contextlib
+import ctypes
 import os
+import struct
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,6 +21,10 @@ from agent_cli.undo.git_index import HeldFiles, content_id
 from agent_cli.undo.space import size_of
 
 _NAMED_MAX = 200
+_LIBC = ctypes.CDLL(None)
+_HERE, _NO_FOLLOW, _INODE_AND_BIRTH = -100, 0x100, 0x100 | 0x800
+_STATX = struct.Struct("=I28xQ40xqI")
+"""The fields of `struct statx`: mask, inode, birth."""
 
 
 class Refused(Exception):
@@ -87,7 +95,7 @@ class LossLimit:
         is_by_git = self._is_by_git()
         if "/.git/" in path and (is_overwritten or is_by_git) and not why_unkept:
             return
-        if self._alone_since_ns and self._is_of_the_run(found):
+        if self._alone_since_ns and self._is_of_the_run(path, found, is_overwritten=is_overwritten):
             return
         if not why_unkept and is_compiled(path):
             return
@@ -111,9 +119,13 @@ class LossLimit:
         self._lost.append(_Lost(path, size, content_id(path, found) if held else b""))
         self._bytes += size
 
-    def _is_of_the_run(self, found: os.stat_result) -> bool:
+    def _is_of_the_run(self, path: str, found: os.stat_result, *, is_overwritten: bool) -> bool:
         # No later than now: the clock was set back, or an archive's times lie in the future.
-        return self._alone_since_ns <= found.st_mtime_ns <= time.time_ns()
+        if not self._alone_since_ns <= found.st_mtime_ns <= time.time_ns():
+            return False
+        # Or `touch` would be enough before any `rm`.
+        born_ns = None if is_overwritten else _born_ns(path, found)
+        return born_ns is None or born_ns >= self._alone_since_ns
 
     def _is_beyond(self, size: int, why_unkept: str) -> bool:
         return bool(
@@ -169,3 +181,14 @@ class LossLimit:
         if ask and not ask(question):
             self.is_refused = True
             raise Refused
+
+
+def _born_ns(path: str, found: os.stat_result) -> int | None:
+    """Return when a file was made; None if its file system does not know, or it is another now."""
+    fields = ctypes.create_string_buffer(256)
+    with contextlib.suppress(AttributeError):  # a C library before 2018
+        _LIBC.statx(_HERE, os.fsencode(path), _NO_FOLLOW, _INODE_AND_BIRTH, fields)
+    mask, inode, seconds, nanoseconds = _STATX.unpack_from(fields)
+    if mask & _INODE_AND_BIRTH != _INODE_AND_BIRTH or inode != found.st_ino:
+        return None
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)

@@ -93,6 +93,7 @@ async def test_without_a_person_what_git_holds_does_not_count(
         ("rm -rf .git", "rm m?", ["m1", "m2", "m3", "m4"]),
         ("touch -d '+2 hours' d?", "rm d?", ["d1", "d2", "d3", "d4"]),
         (":", "touch d?; git add -N d?; rm d?", ["d1", "d2", "d3", "d4"]),
+        (":", "touch -c d?; rm d?", ["d1", "d2", "d3", "d4"]),
         (":", "echo x > own; for i in 1 2 3 4 5; do mv d$i x; rm x; done", ["x"] * 4),
     ],
 )
@@ -123,6 +124,23 @@ async def test_without_a_person_what_changed_since_the_run_began_does_not_count(
 
     assert "exit 0" in said
     assert [loss.files for loss in session.asked] == [4], late
+
+
+@watching
+async def test_without_a_person_a_file_is_not_of_the_run_because_an_earlier_command_touched_it(
+    session: Session,
+) -> None:
+    """What was there before counts once it is deleted; what the run made never does."""
+    session.is_alone = True
+    session.run()
+    await session.bash("touch d1 d2 d3; echo > n1; echo > n2; echo > n3; echo > n4; echo > n5")
+    await session.bash("echo more >> d4; touch d5")
+
+    made = await session.bash("rm n?")
+    touched = await session.bash("rm d?")
+
+    assert "exit 0" in made
+    assert [loss.files for loss in session.asked] == [4], touched
 
 
 @watching
