@@ -717,3 +717,17 @@ async def test_undo_says_nothing_of_what_it_would_refuse(session: Session) -> No
 
     with pytest.raises(AgentCliError, match="somebody changed these files too"):
         session.snapshots.planned_undo()
+
+
+async def test_a_store_that_cannot_be_written_is_told_once_a_session(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not twice for each command; the rest is in the log for who looks for it."""
+    session.state.symlink_to("missing/folder")  # root may write anywhere else
+    session.run()
+
+    for command in ("rm -rf data", "rm hard", "touch new"):
+        await session.bash(command)
+
+    warned = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [each.name for each in warned] == ["agent_cli_tools.snapshots.contents"], caplog.text

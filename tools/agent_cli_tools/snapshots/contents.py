@@ -214,12 +214,20 @@ def keep_content(path: Path, digests: Digests, contents: ContentStore) -> None:
 
 
 @contextmanager
-def noted(failure: str, about: object) -> Generator[None]:
-    """Log errors of recording, because a tool must not fail for them."""
+def noted(failure: str, about: object, told: set[int] | None = None) -> Generator[None]:
+    """Log errors of recording, because a tool must not fail for them.
+
+    An error of the system whose number is in *told*, to which it is added, is no warning again.
+    """
     try:
         yield
     except (OSError, ValueError) as error:
-        _log.warning(failure, about=str(about), reason=str(error))
+        number = error.errno if isinstance(error, OSError) else None
+        is_known = told is not None and number in told
+        if told is not None and number is not None:
+            told.add(number)
+        log = _log.debug if is_known else _log.warning
+        log(failure, about=str(about), reason=str(error))
 
 
 def mode_of(path: Path) -> int | None:

@@ -77,8 +77,7 @@ class Snapshots:
         """
         self._folder = folder
         self._only_reads = only_reads
-        self._is_foreign = is_foreign
-        self._watched = watched
+        self._is_foreign, self._watched = is_foreign, watched
         self._keep_days, self._bytes_max = keep_days, bytes_max
         self._began_s = time.time()
         self.decide: Callable[[str, CommandQuestion], Awaitable[bool]] | None = None
@@ -90,6 +89,7 @@ class Snapshots:
         self._own_folder: OwnFolder | None = None
         self._journal: Journal | None = None
         self._has_bounded = False
+        self._told: set[int] = set()
         self._run_id = ""
         self._run_began_ns = time.time_ns()
         self._digests = Digests()
@@ -100,7 +100,7 @@ class Snapshots:
         match event:
             case SessionOpened(session_id=id) if id != self._session_id:
                 self.save()
-                self._session_id, self._journal = id, None
+                self._session_id, self._journal, self._told = id, None, set()
                 self._finish_undo()
             case AgentEnd():
                 self.save()
@@ -301,7 +301,7 @@ class Snapshots:
         """Return how the keeper of a command is to record it."""
         if self._watched is None:
             return None
-        with self._lock, noted("command not recorded", command):
+        with self._lock, noted("command not recorded", command, self._told):
             watch.log = self._open().new_log(self._run_id, command)
         return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
 
@@ -328,7 +328,7 @@ class Snapshots:
 
     def _begin(self, watch: Watch, command: str) -> "Watched | None":
         """Keep what all known files hold before a command; return how to record it."""
-        with noted("contents not kept", command):
+        with noted("contents not kept", command, self._told):
             with self._lock:
                 journal = self._open()
                 paths = tuple(journal.paths)
@@ -343,7 +343,7 @@ class Snapshots:
 
     def _end(self, watch: Watch, command: str) -> None:
         """Record a command that has ended, and its changes to known files."""
-        with noted("command not noted", command):
+        with noted("command not noted", command, self._told):
             unrecorded = watch.unrecorded() if watch.has_run else None
             for path in unrecorded or ():
                 self._digests.of(path)  # while others need not wait for it
