@@ -74,6 +74,11 @@ class RemoteAnswers:
         if not answers:
             return {}
         tokens, expires = answers
+        try:
+            self._box.open_question(self._session_id(), question_id)
+        except OSError as error:
+            _log.warning("no answers taken", reason=str(error))
+            return {}
         return {"answers": {"options": tokens, "expires_at": expires}}
 
     def _signed(
@@ -99,6 +104,10 @@ class RemoteAnswers:
     def take_option(self, question_id: str, asked: Json) -> str | None:
         """Return the label that was answered to a question in words, if any."""
         return self._taken(self._question(question_id, asked), question_id)
+
+    def close_question(self, question_id: str) -> None:
+        """Take no further answer to a question in words."""
+        self._box.close_question(self._session_id(), question_id)
 
     def _taken(self, asked: Callable[[], OpenCall], id: str) -> str | None:
         claimed = self._box.claim(self._session_id(), id)

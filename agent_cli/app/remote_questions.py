@@ -57,6 +57,10 @@ class Signing(Protocol):
         """Return the label that was answered, if any."""
         ...
 
+    def close_question(self, question_id: str) -> None:
+        """Take no further answer."""
+        ...
+
 
 class RemoteQuestions:
     """Races the dialog at the terminal against an answer from elsewhere."""
@@ -104,6 +108,7 @@ class RemoteQuestions:
                 return typed
         finally:
             stop.cancel()  # no further look
+            self._signing.close_question(question_id)
         self._hooks.publish(Notice("info", f"answered from elsewhere: {found[0]}"))
         return Picked(found[0])
 

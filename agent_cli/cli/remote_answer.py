@@ -88,13 +88,17 @@ class RemoteAnswer:
         if not self._is_open():
             self._require_on_disk()
             return False
+        if box.is_closed(self._answer):
+            self._require_on_disk()
         posted, until_s = box.post(self._answer, self._token), time.monotonic() + _TAKEN_WITHIN_S
         while (said := box.result(posted)) is None:
             is_late = time.monotonic() > until_s
-            if (is_late or not self._is_open()) and box.withdraw(posted):
+            is_open = self._is_open()
+            if (is_late or not is_open or box.is_closed(self._answer)) and box.withdraw(posted):
                 self._require_undecided()
-                self._require_on_disk()
-                if not is_late:
+                if not is_open or box.is_closed(self._answer):
+                    self._require_on_disk()
+                if not is_open:
                     return False
                 raise UsageError(
                     f"session {self.session_id} is open in a program that does not wait for this"

@@ -30,7 +30,8 @@ _CLOCK_OFF_S: Final = 60
 _ABANDONED_S: Final = 60
 _TURN_S: Final = 30.0
 _LOOK_S: Final = 0.05
-_POSTED, _CLAIMED, _RESULT, _TURN = ".answer", ".claimed", ".result", ".turn"
+_POSTED, _CLAIMED, _RESULT = ".answer", ".claimed", ".result"
+_TURN, _OPEN = ".turn", ".open"
 _ON_ITS_WAY: Final = "another answer to this question is on its way"
 
 Verdict: TypeAlias = Literal["allow", "deny"]
@@ -194,6 +195,7 @@ class AnswerBox:
 
     A token is a file named after its question, so that only one is on its way. The program claims
     it by renaming it, and writes what became of it to a file of a random name, for its poster.
+    A question in words, which no session keeps, has a file here for as long as it is open.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -219,6 +221,28 @@ class AnswerBox:
         finally:
             file.unlink(missing_ok=True)
             os.close(descriptor)
+
+    def open_question(self, session_id: str, question_id: str) -> None:
+        """Say that a question in words takes answers.
+
+        Raises:
+            OSError: The disk does not let us.
+        """
+        self._sweep()
+        write_private(self._question(session_id, question_id), b"")
+
+    def close_question(self, session_id: str, question_id: str) -> None:
+        """Say that it takes none any more."""
+        with suppress(OSError):  # it only spares the next answer its wait
+            self._question(session_id, question_id).unlink()
+
+    def is_closed(self, answer: SignedAnswer) -> bool:
+        """Return whether *answer* is about a question in words that takes none any more."""
+        question = self._question(answer.session_id, answer.call_id)
+        return answer.is_about_question and not question.exists()
+
+    def _question(self, session_id: str, question_id: str) -> Path:
+        return self._folder / f"{_stem(session_id, question_id)}{_OPEN}"
 
     def post(self, answer: SignedAnswer, token: str) -> Posted:
         """Leave *token* for the program.

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.session_store.signed_answers import VALID_S, AnswerKey, OpenCall
+from agent_cli.session_store.signed_answers import VALID_S, AnswerBox, AnswerKey, OpenCall
 from agent_cli.system.paths import answer_key_file, answers_dir, sessions_dir, user_settings_file
 from tests.e2e.program import Finished, agent_cli, finished, in_terminal, results_in, started
 from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
@@ -435,7 +435,7 @@ def options(file: Path) -> tuple[str, dict[str, str]]:
 
 
 def test_question_of_the_model_is_answered_from_elsewhere_once(told: Path) -> None:
-    """It is in no file: a second answer, also one that was signed, finds no question."""
+    """A second answer, also one that was signed, is refused before anything is left to claim."""
     with (
         serve_in_thread(reply(QUESTION), reply("Thanks."), reply(WRITE), reply("x")) as api,
         in_terminal(api) as terminal,
@@ -451,7 +451,12 @@ def test_question_of_the_model_is_answered_from_elsewhere_once(told: Path) -> No
         terminal.until("Thanks.")
         terminal.until("you> or rath")
         said = str(api.requests[1].body["messages"][-1])
+        assert list(answers_dir().iterdir()) == []
+        posted = AnswerBox(answers_dir()).post(
+            AnswerKey(answer_key_file()).read(signed["SQLite"]), "another"
+        )
         again = agent_cli("answer", signed["SQLite"], api=api)
+        assert AnswerBox(answers_dir()).withdraw(posted), "nobody looks for it any more"
     gone = agent_cli("answer", signed["SQLite"], api=api)
 
     assert (question, run.code) == ("Which database?", 0), run.stderr
