@@ -891,15 +891,17 @@ class OneFolder:
     def __init__(self) -> None:
         self.opened: list[str] = []
 
-    def refusal(self, given: str, *, to_write: bool) -> str:
+    def refusal(self, written: str, *, to_write: bool) -> str:
         del to_write
         return (
-            f"{given} may hold secrets" if ".env" in given else self.outside(given, to_write=True)
+            f"{written} may hold secrets"
+            if ".env" in written
+            else self.outside(written, to_write=True)
         )
 
-    def outside(self, given: str, *, to_write: bool) -> str:
+    def outside(self, written: str, *, to_write: bool) -> str:
         del to_write
-        return given if given.startswith("/other") and ".env" not in given else ""
+        return written if written.startswith("/other") and ".env" not in written else ""
 
     def open_path(self, path: str) -> None:
         self.opened.append(path)
