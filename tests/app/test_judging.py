@@ -1,6 +1,5 @@
 """The mode auto in the whole: rules and sandbox first, then a small model, then the user."""
 
-import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,19 +66,16 @@ def session(root: Path, **rules: list[str]) -> Session:
     return Session(permissions, model, judge, conversation)
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
-async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(
-    step: int, tmp_path: Path
-) -> None:
+async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(tmp_path: Path) -> None:
     """Threat 26: of 5,000 commands none that is irreversible, hidden, or leaves the workspace.
 
-    The others the model decides. `make test` takes each fifth.
+    The others the model decides.
     """
     workspace = make_workspace(tmp_path)
     it = session(workspace.root)
     passed: list[str] = []
     judged = 0
-    for number, (script, said) in enumerate(itertools.islice(pinned(), 0, None, step)):
+    for number, (script, said) in enumerate(pinned()):
         allowed = await it.decide(BASH, {"command": script}, f"t{number}")
         parts = explained(script, workspace.root)
         is_for_user = said.startswith("ask") or any(part.is_danger for part in parts)
@@ -88,8 +84,8 @@ async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(
         judged += not is_for_user and isinstance(allowed, Allow)
 
     assert passed == []
-    assert judged > 4_000 / step
-    assert it.model.asked > 2_000 / step
+    assert judged > 4_000
+    assert it.model.asked > 2_000
 
 
 @pytest.mark.parametrize(
