@@ -50,8 +50,9 @@ def define(file: Path, extra: str) -> None:
     user_settings_file().write_text(
         "[[hooks.Notification]]\n"
         'matcher = "permission_prompt|elicitation_dialog"\n'
-        f'hooks = [{{ type = "command", {extra}sandbox = false, command = \'cat >> {file}; echo'
-        f" >> {file}' }}]\n"
+        f'hooks = [{{ type = "command", {extra}sandbox = false, command = \''
+        # One write: those of two calls run side by side.
+        f'printf "%s\\n" "$(cat)" >> {file}\' }}]\n'
     )
 
 
