@@ -4,20 +4,17 @@ Such a question is open in one program, and nowhere on the disk: when the progra
 fits any more.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
-from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.cancel import first_answer
 from agent_cli.contracts.dialogs import QUESTION_ID, Picked
-from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import one_line
 
 _KIND: Final = "elicitation_dialog"
-_LOOK_S: Final = 0.5
 _MESSAGE_CHARS: Final = 200
 
 T = TypeVar("T")
@@ -84,33 +81,18 @@ class RemoteQuestions:
         question_id = f"{QUESTION_ID}{os.urandom(12).hex()}"
         if not self._tell(question_id, asked, who, text, labels):
             return await dialog()
-        stop, loop = CancelToken(), asyncio.get_running_loop()
-        found: list[str] = []
 
-        def look() -> None:
-            if stop.cancelled:
-                return
-            if (label := self._signing.take_option(question_id, asked)) is not None:
-                found.append(label)
-                stop.cancel()
-            else:
-                loop.call_later(_LOOK_S, look)
+        def take() -> Picked | None:
+            label = self._signing.take_option(question_id, asked)
+            return None if label is None else Picked(label)
 
-        loop.call_later(_LOOK_S, look)
         try:
-            async with stop.scope():
-                typed = await dialog()
-        except Aborted:
-            if not found:  # the run was stopped, not the question answered
-                raise
-        else:
-            if not found:
-                return typed
+            answer = await first_answer(dialog, take)
         finally:
-            stop.cancel()  # no further look
             self._signing.close_question(question_id)
-        self._hooks.publish(Notice("info", f"answered from elsewhere: {found[0]}"))
-        return Picked(found[0])
+        if isinstance(answer, Picked):
+            self._hooks.publish(Notice("info", f"answered from elsewhere: {answer}"))
+        return answer
 
     def _tell(
         self, question_id: str, asked: Json, who: str, text: str, labels: Sequence[str]

@@ -1,6 +1,5 @@
 """Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.cancel import first_answer
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected, RemoteAnswersPort
-from agent_cli.contracts.errors import Aborted, SettingsError, UsageError
+from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
@@ -38,8 +37,6 @@ from agent_cli.terminal.writer import Lines
 # Slash commands typed out of habit are not comments for the model; paths have a second slash.
 _COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 _CHANGES_FILES: Final = "changes files"
-# A person who answers by telephone notices no half second; each look is one failing rename a call.
-_LOOK_S: Final = 0.5
 
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
@@ -132,29 +129,16 @@ class Approvals:
         elsewhere = self._elsewhere
         if elsewhere is None:
             return await self._questions.select(message, choices, text=text)
-        stop, loop = CancelToken(), asyncio.get_running_loop()
-        found: list[tuple[str, Decision]] = []
 
-        def look() -> None:
-            if stop.cancelled:
-                return
-            if answer := elsewhere.take(list(calls.values())):
-                found.append(answer)
-                stop.cancel()
-            else:
-                loop.call_later(_LOOK_S, look)
+        def take() -> _AnsweredElsewhere | None:
+            found = elsewhere.take(list(calls.values()))
+            return _AnsweredElsewhere(*found) if found else None
 
-        loop.call_later(_LOOK_S, look)
-        try:
-            async with stop.scope():
-                typed = await self._questions.select(message, choices, text=text)
-        except Aborted:  # by nothing but an answer that was found
-            raise _AnsweredElsewhere(*found[0]) from None
-        finally:
-            stop.cancel()  # no further look
-        if found:  # whoever gave it was told that it counts
-            raise _AnsweredElsewhere(*found[0])
-        return typed
+        dialog = partial(self._questions.select, message, choices, text=text)
+        answer = await first_answer(dialog, take)
+        if isinstance(answer, _AnsweredElsewhere):
+            raise answer
+        return answer
 
     def _waiting(self, calls: _Calls, decided: _Decisions) -> _Calls:
         """Return the calls decided neither by the person nor by a rule just stored."""
