@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from agent_cli_tools.folding.ends import ends_of
 from agent_cli_tools.folding.trouble import FAILURE, is_trouble
 
 _EQUAL_MIN: Final = 3
@@ -96,9 +97,7 @@ def without_alike(lines: Sequence[str]) -> Iterator[str]:
                     break
                 end += 1
         if end - at >= _ALIKE_MIN:
-            yield lines[at]
-            yield f"[{end - at - 2:,} lines like these]"
-            yield lines[end - 1]
+            yield from ends_of(lines[at:end])
         else:
             end = max(end, at + 1)
             yield from lines[at:end]

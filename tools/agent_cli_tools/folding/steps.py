@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from agent_cli_tools.folding.ends import ends_of
 from agent_cli_tools.folding.trouble import is_trouble
 
 _STEPS_MIN: Final = 4
@@ -27,9 +28,7 @@ def without_steps(lines: Sequence[str]) -> Iterator[str]:
             end = max(end, at + 1)
             yield from lines[at:end]
         else:
-            yield _cut(lines[at])
-            yield f"[{end - at - 2:,} lines like these]"
-            yield _cut(lines[end - 1])
+            yield from map(_cut, ends_of(lines[at:end]))
         at = end
 
 
