@@ -1,11 +1,11 @@
 """Count the files that a command deletes or overwrites; beyond a limit, ask before the next.
 
 Files that the command itself made do not count, nor those in a folder that can be built again and
-that git ignores, nor what a compiler made. Where nobody can be asked, only what would be missed
-counts: not what git holds, and not what changed since the run began, or is deleted that the run
-itself made; a file that it only touched was there before. Git itself is asked about
-neither for what it holds, nor for what it deletes of its own; and nobody is asked about files that
-are overwritten, but not deleted, as git holds them. Imports little: see `system/launcher`.
+that git ignores, nor what a compiler made, nor a file that is overwritten as git holds it; if it is
+deleted it counts. Of git's own commands neither what git holds counts, nor what it deletes of its
+own. Where nobody can be asked, only what would be missed counts: not what git holds, and not what
+changed since the run began; of deleted files only those that the run made are left out, because
+`touch` alone changes a file too. Imports little: see `system/launcher`.
 """
 
 import contextlib

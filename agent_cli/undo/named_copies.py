@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from agent_cli.system.descriptors import write_all
 from agent_cli.undo import images
 from agent_cli.undo.change_log import ChangeLog
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord, State, is_git_object, signature_at
@@ -196,10 +197,8 @@ class NamedCopies(ChangeLog):
     def _rewrite(self, lines: list[bytes], *, is_incomplete: bool) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         new = os.open(f"{self._folder}/{_NEW}", flags, 0o600)
-        text = b"".join(lines)
         try:
-            while text:
-                text = text[os.write(new, text) :]
+            write_all(new, b"".join(lines))
             if is_incomplete:
                 os.fchmod(new, INCOMPLETE)
             os.rename(f"{self._folder}/{_NEW}", f"{self._folder}/{LOG}")
