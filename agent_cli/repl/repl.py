@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO, TypeVar
 
-from agent_cli.repl.hosting import Maker, ProgramHost
-from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.hosting import Interrupts, Maker, ProgramHost
 from agent_cli.repl.look import Look
 from agent_cli.system.importing import without_collections
 from agent_cli.system.stop_signals import end_with, exit_code_of
@@ -95,11 +94,11 @@ def has_screen() -> bool:
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
     with without_collections():  # a tenth of the time to the first frame
         from agent_cli.repl.live.standard_error import lines_above  # noqa: PLC0415
-        from agent_cli.repl.live.start import open_screen  # noqa: PLC0415
-        from agent_cli.repl.live.startup_queue import (  # noqa: PLC0415
+        from agent_cli.repl.live.start import (  # noqa: PLC0415
             LiveRepl,
             LiveShells,
             StartupQueue,
+            open_screen,
         )
 
         waiting = StartupQueue(options.first_lines)
@@ -119,8 +118,11 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
 async def _run_plain(
     options: ReplOptions, build: "Callable[[], Application]", typed: Sequence[str]
 ) -> int:
-    from agent_cli.repl.plain.lines import plain_prompt  # noqa: PLC0415 - what a terminal never needs
-    from agent_cli.repl.plain.session import PlainRepl, PlainShells  # noqa: PLC0415
+    from agent_cli.repl.plain.session import (  # noqa: PLC0415
+        PlainRepl,
+        PlainShells,
+        plain_prompt,
+    )
 
     color = options.look.color and not options.look.screen_reader
     writer = Writer(sys.stdout, sys.stderr, color=color)

@@ -15,9 +15,9 @@ from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions
 from agent_cli.core.run_result import RunResult
+from agent_cli.repl.approval.answers import Editor
 from agent_cli.repl.approval.ask import Approvals
-from agent_cli.repl.approval.changes import Row
-from agent_cli.repl.approval.editing import Editor
+from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger

@@ -7,7 +7,7 @@ from io import StringIO
 from typing import Final
 
 from agent_cli.repl.dialogue import Choice, chosen
-from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.hosting import Interrupts
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.terminal.writer import Writer
 from tests.repl.scripted_app import Application

@@ -15,7 +15,7 @@ from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
-from agent_cli.repl.approval.answers import Action, answers_to
+from agent_cli.repl.approval.answers import Action, Editor, answers_to, edited_input, edited_part
 from agent_cli.repl.approval.call_rows import (
     ShownCall,
     fitting,
@@ -26,9 +26,7 @@ from agent_cli.repl.approval.call_rows import (
     rows_of_several,
     titled,
 )
-from agent_cli.repl.approval.changes import Row
-from agent_cli.repl.approval.editing import Editor, edited_input, edited_part
-from agent_cli.repl.approval.preview import write_rows
+from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal

@@ -1,19 +1,21 @@
-"""The preview of a waiting call: its whole effect, with nothing hidden."""
+"""The preview of a waiting call: its whole effect, and the changed lines of a file."""
 
 import json
-from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
-from typing import Final
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby, pairwise, takewhile, zip_longest
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
-from agent_cli.repl.approval.changes import BETWEEN, Row, changes_of
-from agent_cli.repl.markdown.cells import cells
-from agent_cli.repl.markdown.cells import folded as broken
-from agent_cli.repl.markdown.highlight import code_tokens
-from agent_cli.terminal.planned_change import written_by
+from agent_cli.repl.markdown.highlight import Tokens, code_tokens
+from agent_cli.repl.markdown.spans import cells
+from agent_cli.repl.markdown.spans import folded as broken
+from agent_cli.terminal.planned_change import planned_change, written_by
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 
@@ -26,6 +28,46 @@ _TAB_CELLS: Final = 4
 _VALUE_MARGIN: Final = "  │ "
 # Replacing fewer rows than this by a note would save next to nothing.
 _FOLDED_ROWS_MIN: Final = 3
+
+
+class Row(NamedTuple):
+    """A line shown for a decision; nothing in it is hidden.
+
+    Attributes:
+        marks: The changed parts of a changed line, as begins and ends in `text`.
+        beside: A few words at the end of a title.
+        spans: Parts of `text` in styles of their own, as begins and ends.
+        tokens: The kinds of the parts of source code, likewise.
+        gutter: The number of characters before a line of code, such as its number.
+    """
+
+    text: str
+    style: Style = "plain"
+    marks: tuple[tuple[int, int], ...] = ()
+    beside: str = ""
+    spans: "tuple[tuple[int, int, Style], ...]" = ()
+    tokens: Tokens = ()
+    gutter: int = 0
+
+    @classmethod
+    def of(cls, parts: "Iterable[tuple[str, Style]]") -> "Row":
+        """Return a row of *parts*, each in its style."""
+        text = ""
+        spans: list[tuple[int, int, Style]] = []
+        for part, style in parts:
+            spans.append((len(text), len(text) + len(part), style))
+            text += part
+        return cls(text, spans=tuple(spans))
+
+    def moved(self, cells: int) -> "Row":
+        """Return this row behind *cells* blanks."""
+        return self._replace(
+            text=f"{' ' * cells}{self.text}",
+            marks=tuple((start + cells, end + cells) for start, end in self.marks),
+            spans=tuple((start + cells, end + cells, style) for start, end, style in self.spans),
+            tokens=tuple((start + cells, end + cells, kind) for start, end, kind in self.tokens),
+            gutter=self.gutter + cells if self.gutter else 0,
+        )
 
 
 def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
@@ -194,3 +236,146 @@ def _cut(row: Row, cells_max: int) -> Row:
 def _shown(row: Row) -> str:
     """Return the text of *row* as the screen shows it."""
     return row.text.expandtabs(_TAB_CELLS)
+
+
+# Matching costs the product of the lengths; longer parts are shown as removed and added.
+_MATCHED_LINES_MAX: Final = 1_000
+_AROUND: Final = 2
+# Beyond these, marked words would take longer than they help.
+_MARKED_LINES_MAX: Final = 200
+_MARKED_CHARS_MAX: Final = 500
+_LIKE_MIN: Final = 0.4
+_LEXED_LINES_MAX: Final = 2_000
+_LANGUAGES: Final = {"makefile": "make", "dockerfile": "docker", "cmakelists.txt": "cmake"}
+_WORD: Final = re.compile(r"\w+|\s+|.")
+
+BETWEEN: Final = Row("      ⋮", "dim")
+_STYLES: Final[dict[str, Style]] = {" ": "plain", "−": "removed", "+": "added"}
+_Opcode: TypeAlias = tuple[str, int, int, int, int]
+_Spans: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def changes_of(given: Json, target: Path) -> list[Row]:
+    """Return the rows that show the effect of an edit's or write's input on the current *target*.
+
+    Returns:
+        No rows if the effect is uncertain: another kind of input, not a plain text file, or a text
+        that does not occur exactly as often as the edit says. Then show the input itself.
+    """
+    planned = planned_change(given, target)
+    if planned is None:
+        return []
+    new = " (new file)" if planned.is_new else ""
+    path = f"path: {reveal(planned.path)}{new}"
+    return [Row(path), *_difference(planned.before, planned.after, language_of(target))]
+
+
+def language_of(path: Path) -> str:
+    """Return the name of a file's language, as far as its name says it, or ""."""
+    return _LANGUAGES.get(path.name.lower()) or path.suffix[1:]
+
+
+def _difference(before: str, after: str, language: str) -> Iterator[Row]:
+    if _has_only_crlf(before) and "\r" not in after:  # replacing such a file keeps its line endings
+        before = before.replace("\r\n", "\n")
+    if before == after:
+        yield Row("nothing changes", "dim")
+        return
+    old, new = _lines(before), _lines(after)
+    old_tokens, new_tokens = _tokens(old, language), _tokens(new, language)
+    skipped = max(0, _common(old, new) - _AROUND)
+    behind = max(0, _common(old[skipped:][::-1], new[skipped:][::-1]) - _AROUND)
+    old, new = old[skipped : len(old) - behind], new[skipped : len(new) - behind]
+    for number, group in enumerate(_groups(old, new)):
+        if number:
+            yield BETWEEN
+        for kind, old_at, old_end, new_at, new_end in group:
+            if kind == "equal":
+                around = range(new_at, new_end)
+                if new_at == group[0][3]:
+                    around = _without_blank(around, new, 0)
+                if new_end == group[-1][4]:
+                    around = _without_blank(around, new, -1)
+                lines = new[around.start : around.stop]
+                yield from _rows(" ", lines, skipped + around.start, new_tokens)
+            else:
+                gone, come = old[old_at:old_end], new[new_at:new_end]
+                marks = _marks(gone, come)
+                lost, won = [before for before, _ in marks], [after for _, after in marks]
+                yield from _rows("−", gone, skipped + old_at, old_tokens, lost)
+                yield from _rows("+", come, skipped + new_at, new_tokens, won)
+    if before and after and before.endswith("\n") != after.endswith("\n"):
+        yield Row("a newline at the end " + ("comes" if after.endswith("\n") else "goes"), "dim")
+
+
+def _without_blank(around: range, lines: Sequence[str], side: Literal[0, -1]) -> range:
+    """Return *around* without the blank lines at one side, which say nothing about a change."""
+    while around and not lines[around[side]].strip():
+        around = around[1:] if side == 0 else around[:-1]
+    return around
+
+
+def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[Sequence[_Opcode]]:
+    if max(len(old), len(new)) > _MATCHED_LINES_MAX:
+        return [[("replace", 0, len(old), 0, len(new))]]
+    return SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_AROUND)
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return the number of common lines at the start."""
+    pairs = zip(old, new, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _has_only_crlf(text: str) -> bool:
+    return 0 < text.count("\n") == text.count("\r\n")
+
+
+def _tokens(lines: Sequence[str], language: str) -> Sequence[Tokens]:
+    """Return the tokens of each line; none for a long file, where that would take too long."""
+    if not language or len(lines) > _LEXED_LINES_MAX:
+        return ()
+    return [*code_tokens(lines, language)]
+
+
+def _rows(
+    mark: str, lines: Sequence[str], at: int, tokens: Sequence[Tokens], marks: Sequence[_Spans] = ()
+) -> Iterator[Row]:
+    for number, (line, spans) in enumerate(zip_longest(lines, marks), at + 1):
+        row = Row(f"{number:>5} {mark} {reveal(line)}", _STYLES[mark], gutter=len("12345 "))
+        if reveal(line) == line:
+            kinds = tokens[number - 1] if number <= len(tokens) else ()
+            begin = Row("", marks=tuple(spans or ()), tokens=kinds).moved(len(row.text) - len(line))
+            row = row._replace(marks=begin.marks, tokens=begin.tokens)
+        yield row
+
+
+def _marks(old: Sequence[str], new: Sequence[str]) -> list[tuple[_Spans, _Spans]]:
+    """Return the changed words of lines that were changed one for one; none for other changes."""
+    if len(old) != len(new) or len(old) > _MARKED_LINES_MAX:
+        return []
+    return [_changed_words(before, after) for before, after in zip(old, new, strict=True)]
+
+
+def _changed_words(old: str, new: str) -> tuple[_Spans, _Spans]:
+    """Return where words differ; nowhere if most do, because such a line is another line."""
+    if max(len(old), len(new)) > _MARKED_CHARS_MAX:
+        return (), ()
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < _LIKE_MIN:
+        return (), ()
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return (
+        tuple(_span(before, first, end) for _, first, end, _, _ in changed if end > first),
+        tuple(_span(after, first, end) for _, _, _, first, end in changed if end > first),
+    )
+
+
+def _span(words: Sequence[str], first: int, end: int) -> tuple[int, int]:
+    start = sum(map(len, words[:first]))
+    return start, start + sum(map(len, words[first:end]))

@@ -12,8 +12,7 @@ from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.contracts.wording import counted, one_line, share
-from agent_cli.repl.commands.agents import AGENTS_COMMAND
-from agent_cli.repl.commands.jobs import JOBS_COMMAND
+from agent_cli.repl.commands.background import AGENTS_COMMAND, JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.commands.spec import Command, Context, show
 from agent_cli.repl.recall import last_answer

@@ -1,19 +1,20 @@
-"""`/mcp`: show the MCP servers as a table, and manage each server."""
+"""`/mcp`: show the MCP servers as a table, manage each server, and sign in to it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerResource, ServerState
 from agent_cli.contracts.wording import one_line
-from agent_cli.repl.approval.changes import Row
-from agent_cli.repl.approval.preview import write_rows
+from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.commands.spec import Command, Context, show
-from agent_cli.repl.mcp.foreign_words import named
+from agent_cli.repl.mcp.foreign_words import named, page_rows, web_host
 from agent_cli.repl.mcp.ports import ServersPort
-from agent_cli.repl.mcp.sign_in import SignIn
 from agent_cli.repl.ports import Application
+from agent_cli.system.desktop import open_page
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
@@ -276,3 +277,67 @@ MCP_COMMAND: Final = Command(
     choices=_choices,
     more=_MORE,
 )
+
+_GAVE_UP: Final = "you gave up"
+
+
+class SignIn:
+    """Shows the sign-in page of one server, and waits until the user is back or gives up."""
+
+    def __init__(self, context: Context, server: str) -> None:
+        self._context = context
+        self._server = server
+        self._given_up = asyncio.Event()
+
+    def give_up(self) -> None:
+        """Stop asking, because the sign-in was abandoned."""
+        self._given_up.set()
+
+    async def visit(self, url: str) -> str | None:
+        """Show *url* and return the pasted URL; a `Visit`.
+
+        Raises:
+            UsageError: The user gave up; possibly inside an exception group.
+        """
+        if not web_host(url):
+            raise UsageError(f"{named(self._server)} names a sign-in page that is not a web page")
+        rows = [
+            f"sign in to {named(self._server)} on this page:",
+            *page_rows(url),
+            "It should open in your browser, and this goes on when you are done there. With the",
+            "browser on another computer: paste the address it ends at, even if nothing loads.",
+        ]
+        self._context.writer.aside("\n".join(rows))
+        await open_page(url)
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._watch())
+            address = await _pasted(self._context)
+            watching.cancel()
+        return address
+
+    async def _watch(self) -> None:
+        await self._given_up.wait()
+        raise UsageError(_GAVE_UP)
+
+
+async def _pasted(context: Context) -> str:
+    """Return the pasted URL; cancelled when the browser returns by itself.
+
+    Raises:
+        UsageError: They gave up.
+    """
+    try:
+        address = await context.questions.choose("address (Ctrl-C: give up): ", "")
+        while not _is_way_back(address):
+            context.writer.aside("that address brings nothing back: it has code= or error= in it")
+            address = await context.questions.choose_next("address (Ctrl-C: give up): ", "")
+    except (KeyboardInterrupt, EOFError):
+        raise UsageError(_GAVE_UP) from None
+    return address.strip()
+
+
+def _is_way_back(address: str) -> bool:
+    try:
+        return not parse_qs(urlsplit(address.strip()).query).keys().isdisjoint({"code", "error"})
+    except ValueError:
+        return False

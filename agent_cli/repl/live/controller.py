@@ -30,10 +30,9 @@ from agent_cli.repl.live.listener import Queued, move_line, release_line
 from agent_cli.repl.live.opening import open_bell, open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.status import Status
-from agent_cli.repl.live.status_command import StatusRow
+from agent_cli.repl.live.status import Status, StatusRow
 from agent_cli.repl.look import Look
-from agent_cli.repl.mcp.resources import named_in
+from agent_cli.repl.mcp.offers import named_in
 from agent_cli.repl.ports import Application
 from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, report, reported
 

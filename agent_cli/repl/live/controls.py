@@ -11,10 +11,9 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.display import Display
 from agent_cli.repl.live.input.editing import terminal_lent
 from agent_cli.repl.live.paint import Paint
-from agent_cli.repl.live.results import DIFF_ROWS_MAX, Results
+from agent_cli.repl.live.results import DIFF_ROWS_MAX, Details, Results, SideOutput
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.sentences import sentence_rows
-from agent_cli.repl.live.widgets import Details, SideOutput
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.recall import FOLDED_ROWS, Earlier, earlier_in, left_out_row, the_end_of
 

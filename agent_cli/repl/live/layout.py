@@ -1,31 +1,55 @@
-"""The layout around the input: panels above it, choices and status below."""
+"""The layout around the input: panels above it, choices and status below; the echo of messages."""
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from itertools import accumulate
+from typing import Final, Protocol, TypeAlias
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import fragment_list_to_text
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, VerticalAlign, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, SearchBufferControl
 from prompt_toolkit.layout.dimension import Dimension
-from prompt_toolkit.layout.processors import AfterInput
+from prompt_toolkit.layout.processors import (
+    AfterInput,
+    Processor,
+    Transformation,
+    TransformationInput,
+)
+from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
-from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.contracts.wording import counted
+from agent_cli.repl.live.cells import row_width, rows_taken, shortened
 from agent_cli.repl.live.choices import AnswerRow
-from agent_cli.repl.live.input.separate import SeparateEmoji
-from agent_cli.repl.live.panel import Panel
+from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.sanitize import clean, reveal
 
 CONTINUATION: Final = " " * len(PROMPT)
 # Any style works: without one the trailing space is replaced by a cursor movement, and programs
 # that wait for the prompt in our output would not find it.
 _PROMPT_STYLE: Final = "fg:ansidefault"
 _CHOICES_MAX: Final = 8
+
+# `LiveScreen.panels` lists them from top to bottom; `opening.py` adds those of the program. A
+# panel follows the agent by its events, and asks for a new frame with `LiveScreen.refresh` if the
+# change it shows is no event.
+PanelRow: TypeAlias = tuple[bool, str]
+"""Whether the row is marked, and its text; the layout cuts it at the width of the screen."""
+
+
+class Panel(Protocol):
+    """Rows of one thing: the todo list, the queued messages, the agents at work."""
+
+    def __call__(self) -> Sequence[PanelRow]:
+        """Return the rows now; none takes no space. Called with each frame, so it reads no file."""
+        ...
 
 
 class LayoutState(Protocol):
@@ -200,3 +224,65 @@ def _answer(row: AnswerRow, shown: LayoutState) -> StyleAndTextTuples:
 
 def _cut(text: str, shown: LayoutState) -> str:
     return shortened(text, shown.columns - 1)
+
+
+_HEAD_ROWS: Final = 7
+_TAIL_ROWS: Final = 5
+
+
+def echoed(text: str, *, columns: int, paint: Paint) -> list[str]:
+    """Return the rows that show *text* behind the prompt on a terminal with *columns*."""
+    lines = clean(separated(text)).expandtabs(4).split("\n")
+    width = max(columns - len(PROMPT), 1)
+    heights = [rows_taken(row_width(line), width) for line in lines]
+    if sum(heights) > _HEAD_ROWS + _TAIL_ROWS:
+        lines = _folded(lines, heights, width)
+    begins = [PROMPT, *[CONTINUATION] * (len(lines) - 1)]
+    return [paint.text(f"{begin}{line}", "said") for begin, line in zip(begins, lines, strict=True)]
+
+
+def _folded(lines: Sequence[str], heights: Sequence[int], width: int) -> list[str]:
+    """Return the first and the last of *lines*, with the number left out in between."""
+    head, tail = _fitting(heights, _HEAD_ROWS), _fitting(heights[::-1], _TAIL_ROWS)
+    first = lines[:head] if head else [shortened(lines[0], _HEAD_ROWS * width)]
+    last = lines[max(len(lines) - tail, len(first)) :]
+    left_out = len(lines) - len(first) - len(last)
+    more = counted(left_out, "more line") if left_out else ""
+    if not head:
+        more = more or f"{len(lines[0]):,} characters in this line"
+    return [*first, *([f"… {more}"] if more else []), *last]
+
+
+def _fitting(heights: Sequence[int], rows_max: int) -> int:
+    """Return how many lines of these *heights* fit in *rows_max* rows."""
+    return sum(1 for rows in accumulate(heights) if rows <= rows_max)
+
+
+# Terminals disagree about the width of a family, a skin tone or a red heart (1 to 8 cells), so the
+# cursor would not stand where the editor takes it to be. Without the characters that join or
+# change them, all agree.
+# The zero-width joiner, the variation selectors, the skin tones.
+_COMBINES: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
+
+
+def separated(text: str) -> str:
+    """Return *text* without those characters."""
+    return text if text.isascii() else _COMBINES.sub("", text)
+
+
+class SeparateEmoji(Processor):
+    """Hides the joining characters on the screen; they stay in the text."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """Return the fragments to show, and how positions in them and in the text correspond."""
+        fragments = transformation_input.fragments
+        text = fragment_list_to_text(fragments)
+        if text.isascii() or not _COMBINES.search(text):
+            return Transformation(fragments)
+        kept = [at for at, character in enumerate(text) if not _COMBINES.match(character)]
+        shown = [each for each in explode_text_fragments(fragments) if not _COMBINES.match(each[1])]
+        return Transformation(
+            shown,
+            source_to_display=lambda at: bisect_left(kept, at),
+            display_to_source=lambda at: kept[at] if at < len(kept) else len(text),
+        )

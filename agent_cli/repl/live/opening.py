@@ -7,16 +7,14 @@ from functools import partial
 
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.backlog import Backlog
+from agent_cli.repl.live.backlog import Backlog, Thinking
 from agent_cli.repl.live.bell import Bell, alert
 from agent_cli.repl.live.display import Display, Sequence
 from agent_cli.repl.live.input.editing import edit_text
-from agent_cli.repl.live.results import Results
+from agent_cli.repl.live.results import Details, Results
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.thinking import Thinking
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
-from agent_cli.repl.live.widgets import Details
 from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions

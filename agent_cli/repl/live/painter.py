@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_cli.repl.live.cells import cut, row_width, rows_taken
-from agent_cli.repl.live.output import FrameOutput
-from agent_cli.repl.live.toolkit_app import LiveApplication, wraps_again
+from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
 _TAIL_ROWS_MIN: Final = 4

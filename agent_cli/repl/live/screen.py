@@ -19,19 +19,16 @@ from prompt_toolkit.input import Input, create_input
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.choices import AnswerRow
-from agent_cli.repl.live.echo import echoed
 from agent_cli.repl.live.input.draft import Draft
 from agent_cli.repl.live.input.menu import Menu
-from agent_cli.repl.live.layout import layout_of, style_of
+from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
 from agent_cli.repl.live.listener import Listener
-from agent_cli.repl.live.output import FrameOutput
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
-from agent_cli.repl.live.panel import Panel, PanelRow
 from agent_cli.repl.live.picker import Picker
 from agent_cli.repl.live.queue_edit import QueueEdit
 from agent_cli.repl.live.standard_error import copy_to_file
-from agent_cli.repl.live.toolkit_app import LiveApplication
+from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication
 from agent_cli.terminal.writer import Style
 
 _LOW_ROWS: Final = 20

@@ -5,7 +5,7 @@ bounded. It does not know cursors and screens; the painter decides how many rows
 show.
 """
 
-from agent_cli.repl.markdown.stream import MarkdownStream, rendered
+from agent_cli.repl.markdown.scanner import MarkdownStream, rendered
 from agent_cli.repl.markdown.theme import SPOKEN, THEMES, Theme
 
 __all__ = ["SPOKEN", "THEMES", "MarkdownStream", "Theme", "rendered"]

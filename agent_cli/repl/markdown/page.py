@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Self, TypeAlias
 
-from agent_cli.repl.markdown.leaf import Prefix
+from agent_cli.repl.markdown.pieces import Prefix
 from agent_cli.repl.markdown.spans import Spans
 from agent_cli.repl.markdown.theme import Theme
 from agent_cli.system.records import dataclass

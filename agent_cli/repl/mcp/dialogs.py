@@ -13,8 +13,7 @@ from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.wording import one_line
-from agent_cli.repl.approval.changes import Row
-from agent_cli.repl.approval.preview import write_rows
+from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.foreign_words import named, page_rows, quoted_rows, shown_text, web_host
 from agent_cli.repl.mcp.form_dialog import FormDialog, label

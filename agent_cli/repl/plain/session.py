@@ -1,18 +1,22 @@
-"""The REPL on a pipe, a file or a terminal that cannot move its cursor."""
+"""The REPL on a pipe, a file or a terminal that cannot move its cursor, and its lines."""
 
 import asyncio
 import math
+import sys
+import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
-from agent_cli.repl.hosting import ProgramHost
-from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
+from agent_cli.repl.hosting import Interrupts, ProgramHost
 from agent_cli.repl.look import Look
-from agent_cli.repl.plain.lines import PlainPrompt
+from agent_cli.system.background import tell
+from agent_cli.system.records import dataclass
+from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 if TYPE_CHECKING:
@@ -21,6 +25,162 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = "you> "
 _LEAVE_WITHIN_S: Final = 1.5
+
+_Stop: TypeAlias = type[KeyboardInterrupt] | type[EOFError]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    at_s: float
+
+
+class PlainPrompt:
+    """Reads line by line and writes only the prompt, if a user is there.
+
+    `can_ask` says whether a user can answer questions.
+    """
+
+    def __init__(self, source: TextIO, prompt_to: TextIO) -> None:
+        self.can_ask = source.isatty()
+        self._source = source
+        self._prompt_to = prompt_to
+        self._loop = asyncio.get_running_loop()
+        self._arrived: asyncio.Queue[_Line | _Stop] = asyncio.Queue()
+        self._answers: asyncio.Queue[_Line | _Stop] | None = None
+        self._turn = asyncio.Lock()
+        self._waits_for = ""
+        self._has_ended = False
+        # A thread blocked in a read cannot be stopped, so it must not be waited for at exit.
+        threading.Thread(target=self._receive, name="stdin", daemon=True).start()
+
+    async def read(self, message: str) -> str:
+        """Return the next line; one that ends with a backslash continues on the following line.
+
+        A line typed before is repeated behind the prompt, to show what is sent now.
+
+        Raises:
+            KeyboardInterrupt: `stop(KeyboardInterrupt)`.
+            EOFError: The input ended, or `stop(EOFError)`.
+        """
+        self._show(message)
+        shown_at_s = time.monotonic()
+        self._waits_for = message
+        try:
+            line = await self._next(self._arrived)
+            text = line.text
+            if text and line.at_s < shown_at_s:  # typed during an answer, so not behind the prompt
+                self._show(f"{clean(text)}\n")
+            while text.endswith("\\"):
+                text = f"{text[:-1]}\n{(await self._next(self._arrived)).text}"
+            return text
+        finally:
+            self._waits_for = ""
+
+    async def select(
+        self,
+        message: str,
+        choices: Sequence[Choice],
+        *,
+        text: str,
+        ctrl_c: str = "stops the run",
+    ) -> Choice | str:
+        """Return one of *choices*, typed as a whole line, or a sentence."""
+        del ctrl_c  # Ctrl-C always has the same effect here
+        listed = [choice for choice in choices if choice.label]
+        width = max(len(choice.lines[0]) for choice in listed)
+        rows = [f"{choice.lines[0]:{width}} = {reveal(choice.words)}" for choice in listed]
+        shown = "\n".join([*rows, f"any other text = {text}", message])
+        while True:
+            line = await self.choose(shown, "")
+            if found := chosen(line, choices):
+                return found
+            if line.strip() and not is_slip(line):
+                return line
+            shown = f"{not_an_answer(line)}\n{message}" if line.strip() else message
+
+    async def choose(self, message: str, keys: str) -> str:
+        """Return the first line typed after the question appeared.
+
+        Questions wait for each other, and a `read` waits for them.
+        """
+        del keys
+        async with self._turn:
+            answers: asyncio.Queue[_Line | _Stop] = asyncio.Queue()
+            self._answers = answers
+            if self._has_ended:
+                answers.put_nowait(EOFError)
+            try:
+                return await self._answer(answers, message)
+            finally:
+                self._answers = None
+                while not answers.empty():
+                    self._deliver(answers.get_nowait())
+                if self._waits_for:
+                    self._show(self._waits_for)
+
+    choose_next = choose
+
+    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+        """Return one of *keys*, asked for until there is one."""
+        del at_once
+        while (key := key_of(await self.choose(message, keys), keys)) is None:
+            pass
+        return key
+
+    def above(self, write: Callable[[], None]) -> None:
+        """Call *write*, then show a waiting prompt again, because it cannot be moved."""
+        waits = self.can_ask and self._waits_for and self._answers is None
+        if waits:
+            self._prompt_to.write("\n")
+        write()
+        if waits:
+            self._show(self._waits_for)
+
+    def stop(self, error: _Stop) -> None:
+        """End a pending `choose`, else a pending `read`, with *error*."""
+        self._deliver(error)
+
+    def wake(self, line: str = "") -> None:
+        """End the pending `read`, or the next one, with an injected *line*."""
+        self._arrived.put_nowait(_Line(line, time.monotonic()))
+
+    async def _answer(self, answers: "asyncio.Queue[_Line | _Stop]", message: str) -> str:
+        self._show(f"\n{message}" if self._waits_for else message)
+        asked_at_s = time.monotonic()
+        while (line := await self._next(answers)).at_s - asked_at_s < UNREAD_S:
+            if line.text.strip() and not is_slip(line.text) and not key_of(line.text, "yn"):
+                self._arrived.put_nowait(line)  # a sentence was meant for the prompt
+            self._show(message)
+        return line.text
+
+    async def _next(self, lines: "asyncio.Queue[_Line | _Stop]") -> _Line:
+        arrived = await lines.get()
+        if isinstance(arrived, _Line):
+            return arrived
+        if arrived is EOFError:
+            self._arrived.put_nowait(EOFError)  # EOF is permanent for all further reads
+        raise arrived
+
+    def _deliver(self, arrived: _Line | _Stop) -> None:
+        self._has_ended = self._has_ended or arrived is EOFError
+        (self._arrived if self._answers is None else self._answers).put_nowait(arrived)
+
+    def _show(self, message: str) -> None:
+        if self.can_ask:
+            self._prompt_to.write(message)
+            self._prompt_to.flush()
+
+    def _receive(self) -> None:
+        try:
+            while line := self._source.readline():
+                self._hand_over(_Line(line.rstrip("\r\n"), time.monotonic()))
+        except (OSError, ValueError):
+            pass  # the terminal is gone, or the stream is closed: this is EOF as well
+        self._hand_over(EOFError)
+
+    def _hand_over(self, arrived: _Line | _Stop) -> None:
+        tell(self._loop, lambda: self._deliver(arrived))
 
 
 class PlainShells:
@@ -108,3 +268,12 @@ class PlainRepl:
                     return await asyncio.shield(host.ready)
             except Aborted:
                 return None
+
+
+# Input that arrives this soon after a question cannot be an answer to it.
+UNREAD_S: Final = 0.3
+
+
+def plain_prompt(script: TextIO | None = None) -> PlainPrompt:
+    """Return the prompt over *script* or this process's stdin, on stdout if it is a terminal."""
+    return PlainPrompt(script or sys.stdin, sys.stdout if sys.stdout.isatty() else sys.stderr)

@@ -19,11 +19,11 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
+from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.approval.ask import Approvals
-from agent_cli.repl.approval.refusals import failure
 from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineDispatcher
-from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.hosting import Interrupts
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application

@@ -9,8 +9,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
-from agent_cli.repl.live.output import FrameOutput
-from agent_cli.repl.live.toolkit_app import LiveApplication
+from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication
 
 
 def test_private_prompt_toolkit_names_that_we_use_still_exist() -> None:

@@ -15,14 +15,12 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.declining import SAYING
 from agent_cli.headless.report import to_json
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.backlog import Item, Rows, text_of
+from agent_cli.repl.live.backlog import Item, Rows, Thinking, text_of
 from agent_cli.repl.live.display import Sequence
 from agent_cli.repl.live.paint import Paint
-from agent_cli.repl.live.results import Results
-from agent_cli.repl.live.thinking import Thinking
+from agent_cli.repl.live.results import Details, Results
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
-from agent_cli.repl.live.widgets import Details
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 
 COLUMNS = 60

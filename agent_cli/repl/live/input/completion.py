@@ -22,8 +22,8 @@ from agent_cli.repl.live.input.file_completion import (
 )
 from agent_cli.repl.live.input.menu import Certain, Menu
 from agent_cli.repl.live.input.workspace_files import WorkspaceFiles
+from agent_cli.repl.mcp.offers import WORD, bare
 from agent_cli.repl.mcp.ports import ServersPort
-from agent_cli.repl.mcp.prompts import WORD, bare
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
 from agent_cli.terminal.references import reference_before, reference_to

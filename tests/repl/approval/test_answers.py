@@ -16,7 +16,7 @@ from agent_cli.core.declining import (
     UNWANTED,
     unwanted_because,
 )
-from agent_cli.repl.approval.refusals import failure
+from agent_cli.repl.approval.answers import failure
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 
-from agent_cli.repl.interrupts import Interrupts
+from agent_cli.repl.hosting import Interrupts
 
 
 async def test_ctrl_c_ends_an_open_question_before_the_run() -> None:

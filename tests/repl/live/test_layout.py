@@ -1,6 +1,6 @@
 """The sent prompt, in the scrollback."""
 
-from agent_cli.repl.live.echo import echoed
+from agent_cli.repl.live.layout import echoed
 from agent_cli.repl.live.paint import Paint
 
 

@@ -1,6 +1,6 @@
 """The permission modes that one key cycles through."""
 
-from agent_cli.repl.live.startup_queue import cycle_mode
+from agent_cli.repl.live.start import cycle_mode
 from tests.repl.scripted_app import Permissions
 
 
