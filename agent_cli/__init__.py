@@ -10,8 +10,6 @@ from agent_cli.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_cli.agents.definition import AgentDefinition as AgentDefinition
-    from agent_cli.contracts.attempt_events import ToolAttemptStart as ToolAttemptStart
-    from agent_cli.contracts.attempt_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import Aborted as Aborted
     from agent_cli.contracts.errors import AgentBusy as AgentBusy
@@ -52,6 +50,8 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import Retry as Retry
     from agent_cli.contracts.events import SessionOpened as SessionOpened
     from agent_cli.contracts.events import StateChanged as StateChanged
+    from agent_cli.contracts.events import ToolAttemptStart as ToolAttemptStart
+    from agent_cli.contracts.events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.events import ToolCall as ToolCall
     from agent_cli.contracts.events import ToolCallsAnnounced as ToolCallsAnnounced
     from agent_cli.contracts.events import ToolExecutionEnd as ToolExecutionEnd
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import TurnEnd as TurnEnd
     from agent_cli.contracts.events import TurnStart as TurnStart
     from agent_cli.contracts.events import UsageChanged as UsageChanged
+    from agent_cli.contracts.listings import SessionInfo as SessionInfo
     from agent_cli.contracts.media_files import image_block as image_block
     from agent_cli.contracts.messages import AssistantMessage as AssistantMessage
     from agent_cli.contracts.messages import CustomKind as CustomKind
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.messages import Message as Message
     from agent_cli.contracts.messages import ToolResultMessage as ToolResultMessage
     from agent_cli.contracts.messages import UserMessage as UserMessage
-    from agent_cli.contracts.permission_modes import Mode as Mode
+    from agent_cli.contracts.options import Mode as Mode
     from agent_cli.contracts.provider import BlockEnd as BlockEnd
     from agent_cli.contracts.provider import Model as Model
     from agent_cli.contracts.provider import ModelRequest as ModelRequest
@@ -88,7 +89,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.provider import ToolCallStart as ToolCallStart
     from agent_cli.contracts.servers import ServerPhase as ServerPhase
     from agent_cli.contracts.servers import ServerState as ServerState
-    from agent_cli.contracts.sessions import SessionInfo as SessionInfo
     from agent_cli.contracts.timeline import Block as Block
     from agent_cli.contracts.timeline import Json as Json
     from agent_cli.contracts.timeline import Usage as Usage
@@ -142,7 +142,6 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "agent_cli.agents.definition": "AgentDefinition",
-    "agent_cli.contracts.attempt_events": "ToolAttemptStart ToolAttemptUpdate",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "
@@ -154,8 +153,8 @@ _PUBLIC = {
         "AgentEnd AgentStart AppEvent ApprovalRequested Compacted CoreEvent ErrorShown Event "
         "EventSink MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
         "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolCall "
-        "ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd "
-        "TurnStart UsageChanged"
+        "ToolAttemptStart ToolAttemptUpdate ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart "
+        "ToolExecutionUpdate TurnEnd TurnStart UsageChanged"
     ),
     "agent_cli.contracts.messages": (
         "AssistantMessage CustomKind CustomMessage Incoming LlmMessage Message "
@@ -167,9 +166,9 @@ _PUBLIC = {
         "ToolCallStart"
     ),
     "agent_cli.contracts.media_files": "image_block",
-    "agent_cli.contracts.permission_modes": "Mode",
+    "agent_cli.contracts.options": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
-    "agent_cli.contracts.sessions": "SessionInfo",
+    "agent_cli.contracts.listings": "SessionInfo",
     "agent_cli.contracts.timeline": "Block Json Usage text_block",
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"

@@ -89,7 +89,7 @@ CATCHERS_OF_EVERYTHING = {
     "plugins/states/": "a plugin that cannot migrate its state gets a fresh one",
     "repl/": "a bug of ours costs one line, and the prompt returns",
     "headless/": "the last line of output comes whatever happened",
-    "system/background/": "a thread's error is handed to whoever waits for it",
+    "system/event_loop/": "a thread's error is handed to whoever waits for it",
     "system/keeper/": "a forked child must end there, and say why",
     "system/supervisor/": "a forked child must end there and not return into its parent's code",
 }

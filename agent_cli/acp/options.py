@@ -6,7 +6,7 @@ from typing import Final, get_args
 from agent_cli.acp.faults import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.permission_modes import MODE_DESCRIPTIONS, mode_named
+from agent_cli.contracts.options import MODE_DESCRIPTIONS, mode_named
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 

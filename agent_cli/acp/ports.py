@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.acp.schema import McpServer
-from agent_cli.contracts.documents import Documents
+from agent_cli.contracts.dialogs import Documents
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerStates
-from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.application import InteractiveApplication
 from agent_cli.system.records import dataclass
 

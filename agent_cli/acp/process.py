@@ -11,8 +11,8 @@ from typing import Final
 from agent_cli.acp.ports import SessionBuilder
 from agent_cli.acp.server import AcpServer
 from agent_cli.system import stop_signals
-from agent_cli.system.background import in_background
-from agent_cli.system.descriptors import write_all
+from agent_cli.system.event_loop import in_background
+from agent_cli.system.fixed_paths import write_all
 
 
 async def serve_process(program: SessionBuilder) -> int:

@@ -31,7 +31,7 @@ from agent_cli.attachments.images import image_of
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 
 _RESOURCE_CHARS_MAX: Final = 150_000
 

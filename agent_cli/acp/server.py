@@ -38,9 +38,9 @@ from agent_cli.contracts.errors import (
     SettingsError,
     UsageError,
 )
-from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.timeline import Json
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 from agent_cli.version import __version__
 

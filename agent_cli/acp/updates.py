@@ -11,11 +11,10 @@ from agent_cli.acp.ports import Application
 from agent_cli.contracts import events
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import AssistantMessage, new_id, typed_in
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, UserOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import in_usd, one_line
 from agent_cli.system.paths import expanded
 from agent_cli.terminal.hosted_view import HostedView
 from agent_cli.terminal.narration import describe_call, narrate, side_output

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
-from agent_cli.contracts.money import USD_MAX
-from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
+from agent_cli.contracts.options import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.wording import USD_MAX
 from agent_cli.prompt_files import front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
 from agent_cli.system.late_patterns import late_pattern

@@ -28,13 +28,17 @@ from agent_cli.system.redaction import Redactor, secrets_in
 
 if TYPE_CHECKING:
     from agent_cli.app.checks.report import CheckReport
-    from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
-    from agent_cli.contracts.documents import Documents
+    from agent_cli.contracts.dialogs import (
+        CallDialogs,
+        Documents,
+        ModelDialogs,
+        Reread,
+        ServerDialogs,
+    )
     from agent_cli.contracts.goals import GoalsPort
-    from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
+    from agent_cli.contracts.listings import ConfirmSwitch, OfferedModel, SwitchSource
     from agent_cli.contracts.prompt_commands import PromptCommand
     from agent_cli.contracts.provider import ThinkingLevel
-    from agent_cli.contracts.reread import Reread
     from agent_cli.contracts.timeline import Json
     from agent_cli.contracts.todos import Todo
     from agent_cli.contracts.tooling import Tool

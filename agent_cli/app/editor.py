@@ -24,7 +24,7 @@ from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
-    from agent_cli.contracts.sessions import SessionInfo
+    from agent_cli.contracts.listings import SessionInfo
     from agent_cli.mcp_client import ServerConfig
     from agent_cli.session_store import SessionStore
     from agent_cli.settings.load import Loaded

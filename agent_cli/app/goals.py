@@ -18,7 +18,7 @@ from agent_cli.core.projection import entries
 from agent_cli.core.returned_results import as_result
 from agent_cli.core.turn import Turn
 from agent_cli.policies.command_calls import COMMAND_TOOL
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.trees import tree_state
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.jobs import JobInfo
+    from agent_cli.contracts.listings import JobInfo
     from agent_cli_tools.job import Job
     from agent_cli_tools.workspace import Workspace
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.options import Mode
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.core.conversation import Conversation

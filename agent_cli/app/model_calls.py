@@ -7,9 +7,9 @@ from agent_cli.app.providers import Providers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
 from agent_cli.contracts.timeline import Prompt, text_of
+from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app.hooks.lifecycle import SessionHooks
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.provider import Model, Price
 from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
+    from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
 
 
 class ModelSwitch:

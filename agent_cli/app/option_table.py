@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.money import USD_MAX
-from agent_cli.contracts.permission_modes import Mode, our_mode_name
+from agent_cli.contracts.options import Mode, our_mode_name
+from agent_cli.contracts.wording import USD_MAX
 
 CHOOSE_SESSION = ""
 """The value of `Arguments.resume` when no id was given: the user chooses."""

@@ -16,7 +16,7 @@ from agent_cli.foreign_sessions.files import (
 from agent_cli.session_store import Session, SessionStore
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+    from agent_cli.contracts.listings import SessionInfo, SessionMatch
 
 
 def listed_with(own: Sequence["SessionInfo"]) -> list["SessionInfo"]:

@@ -12,10 +12,10 @@ from agent_cli.contracts.dialogs import (
     PlanApproved,
     PlanRefused,
     Rejected,
+    Reread,
 )
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.reread import Reread
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import (
     CHANGE_PLAN,

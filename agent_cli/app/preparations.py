@@ -18,7 +18,7 @@ from agent_cli.app import logs
 from agent_cli.app.logs import EventLog
 from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.sandbox.own_folder import remove_left_folders
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.importing import without_collections
 from agent_cli.terminal.sanitize import reveal
 

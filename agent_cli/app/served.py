@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent_cli.acp.ports import Opening
 from agent_cli.app.editor import EditorProgram
 from agent_cli.contracts.errors import SessionNotFound, UsageError
-from agent_cli.contracts.permission_modes import stricter
+from agent_cli.contracts.options import stricter
 from agent_cli.mcp_server.ports import RunRequest
 from agent_cli.settings.sources import Override
 from agent_cli.system.paths import real_path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent_cli.app.app import App
-    from agent_cli.contracts.sessions import SessionInfo
+    from agent_cli.contracts.listings import SessionInfo
 
 
 class ServedProgram(EditorProgram):

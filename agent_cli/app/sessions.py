@@ -20,11 +20,11 @@ from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since, read_header
 from agent_cli.session_store.records import Header
 from agent_cli.system import paths
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+    from agent_cli.contracts.listings import SessionInfo, SessionMatch
     from agent_cli.session_store.export import Format
 
 _FOUND_MAX: Final = 50

@@ -8,7 +8,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
-from agent_cli.settings.platform import chosen_platform
+from agent_cli.settings.environment import chosen_platform
 from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
 
 if TYPE_CHECKING:

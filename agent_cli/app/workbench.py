@@ -46,10 +46,10 @@ from agent_cli.app.telemetry import SessionTelemetry
 from agent_cli.app.warming import kept_warm
 from agent_cli.app.web_tools import is_there
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
+from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.answer_format import AnswerFormat

@@ -6,8 +6,8 @@ from typing import Any, Final
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.ports import PATCH, STDERR
 from agent_cli.batch.tasks import Task
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import in_microdollars
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private

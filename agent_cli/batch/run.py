@@ -21,8 +21,8 @@ from agent_cli.batch.outcome import (
 from agent_cli.batch.ports import Engine, NotStarted, Origin, TaskRun
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.money import in_microdollars, in_usd
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.system import stop_signals
 from agent_cli.system.git import GitError
 from agent_cli.system.records import dataclass, field

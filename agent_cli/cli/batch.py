@@ -25,9 +25,8 @@ from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.money import dollars, in_microdollars
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, dollars, in_microdollars
 from agent_cli.settings.sources import Override
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop

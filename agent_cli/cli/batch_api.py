@@ -15,9 +15,9 @@ from agent_cli.batch.tasks import Task
 from agent_cli.cli.complaint import print_complaint
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.money import dollars, in_microdollars
 from agent_cli.contracts.provider import ModelRequest, Price, ReplyStart
 from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.wording import dollars, in_microdollars
 from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.prompt_files.prompt_text import read_prompt

@@ -11,7 +11,7 @@ from agent_cli.app.checks.access import check_access
 from agent_cli.app.providers import is_listed
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.offered_models import OfferedModel
+from agent_cli.contracts.listings import OfferedModel
 from agent_cli.providers.anthropic.model_list import offered_models
 from agent_cli.system.event_loop import run_loop
 

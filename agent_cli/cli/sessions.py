@@ -15,10 +15,9 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Notice
-from agent_cli.contracts.money import dollars
-from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+from agent_cli.contracts.listings import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, dollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation

@@ -1,10 +1,12 @@
-"""Questions from MCP servers and the model to the user, and the ports that answer them."""
+"""Questions to the user from MCP servers, the model and the program, and the editor's documents."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import dollars
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -155,7 +157,6 @@ class Rejected:
 
 Decision: TypeAlias = Approved | Rejected
 
-
 QUESTION_ID: Final = "question "
 """The begin of the id of a question in words, which is open in one program only."""
 
@@ -186,4 +187,38 @@ class CallDialogs(Protocol):
 
     async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
         """Return the user's decision about each of *calls*; *who* is the agent that asks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Tokens that the next request reads anew, with the cause and the price.
+
+    `cost` is in microdollars, None without a known price. `needs_consent` says that it is above
+    the limit of the settings, so that a person is asked first.
+    """
+
+    cause: str
+    tokens: int
+    cost: int | None
+    needs_consent: bool = False
+
+    def __str__(self) -> str:
+        price = "" if self.cost is None else f" ({dollars(self.cost)})"
+        return f"{self.cause}: about {self.tokens:,} tokens not read from the cache{price}"
+
+
+class Documents(Protocol):
+    """Port to an editor that reads and writes text files; called from threads, may block."""
+
+    def read(self, path: Path) -> str | None:
+        """Return the editor's text of *path*; None when it cannot tell."""
+        ...
+
+    def write(self, path: Path, text: str) -> bool:
+        """Write *text* to *path*; return False when the editor cannot and changed nothing.
+
+        Raises:
+            ToolError: It is unknown whether the file was written.
+        """
         ...

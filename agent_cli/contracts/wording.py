@@ -1,4 +1,4 @@
-"""Counts, durations and shortened text for people and the model; sentences of several modules."""
+"""Counts, durations, money and shortened text for people and the model; shared sentences."""
 
 from typing import Final
 
@@ -66,3 +66,32 @@ def whole_seconds(elapsed_s: int) -> str:
 def share(part: float) -> str:
     """Return a fraction for display: `34%`, or `<1%` for a small one that is not zero."""
     return f"{part:.0%}" if part == 0 or part >= 0.005 else "<1%"
+
+
+_PER_DOLLAR: Final = 1_000_000
+
+USD_MAX: Final = 1_000_000
+"""The highest limit of cost that can be set."""
+
+
+def in_usd(microdollars: int) -> float:
+    """Return an amount in US dollars."""
+    return microdollars / _PER_DOLLAR
+
+
+def in_microdollars(usd: float) -> int:
+    """Return an amount in whole micro-dollars; 0, which is no limit to many, for 0 only."""
+    return round(usd * _PER_DOLLAR) or int(usd > 0)
+
+
+def dollars(microdollars: int, *, decimals: int | None = None) -> str:
+    """Return an amount in dollars as text: `$1`, `$1.50`, `$0.0123`.
+
+    Args:
+        decimals: Their number, for amounts in columns or that change in place; by default two to
+            four, as needed, and none for whole dollars.
+    """
+    if decimals is not None:
+        return f"${in_usd(microdollars):.{decimals}f}"
+    whole, _, cents = f"{in_usd(microdollars):.4f}".rstrip("0").partition(".")
+    return f"${whole}.{cents:0<2}" if cents else f"${whole}"

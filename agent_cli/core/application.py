@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model, ThinkingLevel
-from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Tool
@@ -19,7 +19,7 @@ from agent_cli.core.agent import Agent
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
-    from agent_cli.contracts.offered_models import ConfirmSwitch, SwitchSource
+    from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
 
 
 class StatusCommand(NamedTuple):

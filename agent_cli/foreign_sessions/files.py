@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.sessions import SessionInfo
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.timeline import Json, Prompt
 from agent_cli.foreign_sessions import claude, codex
 from agent_cli.foreign_sessions.timeline import ForeignRecord, prompts_of

@@ -15,8 +15,8 @@ from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
 from agent_cli.contracts.events import Event, MessageUpdate
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.wording import in_usd
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 from agent_cli.system.stop_signals import exit_code_of

@@ -33,7 +33,7 @@ from agent_cli.headless.ports import Application
 from agent_cli.headless.prompt import PromptText, preparing, read_prompt
 from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line
 from agent_cli.system import stop_signals
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 from agent_cli.terminal.hosted_view import cited_text
 from agent_cli.terminal.narration import narrate, narrate_end, side_output

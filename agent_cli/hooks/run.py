@@ -25,8 +25,8 @@ from agent_cli.hooks.judging import HookServices, judged
 from agent_cli.hooks.outcome import Exports, ExportsReader, HookOutcome
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
-from agent_cli.system.background import in_background
 from agent_cli.system.child_environment import child_environment
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.importing import load
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import real_path

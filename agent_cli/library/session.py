@@ -12,9 +12,9 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged, innermost
 from agent_cli.contracts.messages import Message, UserMessage
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
 from agent_cli.contracts.tooling import Allow, Deny
+from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import (
     NOBODY_ALLOWS,
@@ -26,15 +26,15 @@ from agent_cli.core.run_result import RunResult
 from agent_cli.core.run_slot import RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
 from agent_cli.system import paths
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.contracts.cancel import CancelToken
-    from agent_cli.contracts.permission_modes import Mode
+    from agent_cli.contracts.listings import SessionInfo
+    from agent_cli.contracts.options import Mode
     from agent_cli.contracts.servers import ServerState
-    from agent_cli.contracts.sessions import SessionInfo
 
 _WAITING: Final = "waiting_for_approval"
 

@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import in_usd
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
 from agent_cli.core.run_result import RunResult
 from agent_cli.mcp_server.ports import Application
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
 

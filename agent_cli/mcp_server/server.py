@@ -12,12 +12,12 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, SessionError
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.options import Mode
 from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, RunRequest
 from agent_cli.mcp_server.questions import asker_of, questions_for
 from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.version import __version__
 
 _LISTED_MAX: Final = 100

@@ -16,7 +16,7 @@ from typing import Final
 from mcp.server.mcpserver import MCPServer
 
 from agent_cli.system import stop_signals
-from agent_cli.system.descriptors import write_all
+from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.json_text import SurrogateMender
 
 _STDIN: Final = 0

@@ -14,10 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import UserOutput, text_of
+from agent_cli.contracts.timeline import NOTICE, UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -27,7 +26,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
 from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 
 LOAD_LIMIT_S = 10.0

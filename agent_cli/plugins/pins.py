@@ -1,7 +1,7 @@
 """Send the model the texts that the user pinned, unless the request holds them anyway."""
 
-from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import NOTICE
 from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
 from agent_cli.core.turn import Turn
 

@@ -7,7 +7,7 @@ import asyncio
 from typing import Final
 
 from agent_cli.contracts.errors import SEND_A_MESSAGE, LimitReached, ModelError
-from agent_cli.contracts.money import dollars
+from agent_cli.contracts.wording import dollars
 
 # The longest wait for running model calls while none of them ends or begins; each has limits of its
 # own for silence, so only a call that streams without end, or a fault of ours, lasts longer.

@@ -14,7 +14,6 @@ from typing import Final, Literal
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.provider import (
     ModelRequest,
     Price,
@@ -25,6 +24,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.wording import dollars
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass

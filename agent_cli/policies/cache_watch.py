@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.events import EventSink, Notice
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.provider import (
     ModelRequest,
     Price,
@@ -23,6 +22,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.wording import dollars
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, in_microdollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn

@@ -20,7 +20,6 @@ from typing import Final
 from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.hosted_blocks import has_hosted, own_tools
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     CountFn,
     Model,
@@ -35,6 +34,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
+from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Account

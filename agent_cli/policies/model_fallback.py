@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import EventSink, Notice
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.provider import (
     Model,
     ModelRequest,
@@ -27,8 +27,8 @@ from agent_cli.contracts.provider import (
     ThinkingLevel,
     closable,
 )
-from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.wording import dollars
 from agent_cli.core.turn import Turn
 from agent_cli.policies.estimate import estimate_fixed, estimate_tokens
 from agent_cli.system.records import dataclass

@@ -11,7 +11,6 @@ from typing import Final
 
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import LEFT_OUT, CustomMessage
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import (
     CustomOutput,
@@ -21,7 +20,7 @@ from agent_cli.contracts.timeline import (
     ToolOutput,
     Usage,
 )
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, dollars
 from agent_cli.core.projection import numbered, shown
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Price, ThinkingLevel
-from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.timeline import CompactionOutput, Prompt, ReplyOutput, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation

@@ -10,10 +10,10 @@ from typing import Final
 from agent_cli.contracts.found_tools import hosted_in
 from agent_cli.contracts.media_files import PAGE_TOKENS_MAX, pages_of
 from agent_cli.contracts.messages import CustomMessage, LlmMessage, Message
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.provider import Model, ModelRequest
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
 from agent_cli.contracts.tooling import WEB_SEARCH_TOOL
+from agent_cli.contracts.wording import dollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.accounts import Account
 from agent_cli.system.records import dataclass

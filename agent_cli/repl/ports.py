@@ -8,9 +8,7 @@ from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.dialogs import RemoteAnswersPort
 from agent_cli.contracts.file_changes import FileChangesPort, PlannedUndo, TakenBack
 from agent_cli.contracts.goals import GoalsPort
-from agent_cli.contracts.jobs import JobInfo
-from agent_cli.contracts.offered_models import OfferedModel
-from agent_cli.contracts.sessions import SessionInfo, SessionMatch
+from agent_cli.contracts.listings import JobInfo, OfferedModel, SessionInfo, SessionMatch
 from agent_cli.core.application import InteractiveApplication, StatusCommand
 from agent_cli.repl.mcp.ports import ServersPort
 from agent_cli.system.launching import Launcher, Watched

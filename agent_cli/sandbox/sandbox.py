@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_cli.sandbox.report import Report, SandboxMissing
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 from agent_cli.system.private_files import write_private
 from agent_cli.system.trees import remove_tree

@@ -14,7 +14,6 @@ from string import Template
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import (
     BlockOutput,
     DiscardedOutput,
@@ -27,6 +26,7 @@ from agent_cli.contracts.timeline import (
     Usage,
     UserOutput,
 )
+from agent_cli.contracts.wording import in_usd
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_to_json
 from agent_cli.session_store.history import History

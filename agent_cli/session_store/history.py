@@ -34,7 +34,7 @@ from agent_cli.session_store.records import Header, dropped, record_of
 from agent_cli.system.importing import collections_paused
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.sessions import SessionInfo
+    from agent_cli.contracts.listings import SessionInfo
 
 BLOBS_DIR: Final = "blobs"
 _STATES = get_args(PromptState)

@@ -4,11 +4,10 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.messages import typed_in
-from agent_cli.contracts.money import dollars
-from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.contracts.timeline import Json, Prompt, UserOutput
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import dollars, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import History, is_unused, read_mended

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
-from agent_cli.system.descriptors import write_all
+from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.private_files import sync_directory
 from agent_cli.system.records import dataclass
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import SessionError
-from agent_cli.contracts.sessions import SessionMatch
+from agent_cli.contracts.listings import SessionMatch
 from agent_cli.contracts.timeline import Output, Prompt, TextOutput, ToolOutput, UserOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import entries
@@ -22,7 +22,7 @@ from agent_cli.system.programs import find_program
 from agent_cli.terminal.sanitize import clean
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.sessions import SessionInfo
+    from agent_cli.contracts.listings import SessionInfo
 
 _LIMIT_S: Final = 20.0
 _AROUND_CHARS: Final = 60

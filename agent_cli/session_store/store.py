@@ -23,7 +23,7 @@ from agent_cli.system import paths
 from agent_cli.system.importing import collections_paused
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.sessions import SessionInfo
+    from agent_cli.contracts.listings import SessionInfo
 
 _AGENTS = "agents"
 

@@ -1,4 +1,4 @@
-"""The program's variables: the process's own, the user's `.env`, a trusted project's `.env`.
+"""The program's variables, of the process and of `.env` files, and the platform they choose.
 
 Nothing is written to `os.environ`: tools and MCP servers must not inherit variables of a `.env`.
 """
@@ -7,7 +7,9 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from agent_cli.contracts.errors import KEYS_URL, NoCredentials
+from agent_cli.contracts.errors import KEYS_URL, NoCredentials, SettingsError
+from agent_cli.contracts.options import PlatformName
+from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
@@ -174,3 +176,38 @@ def _read(path: Path, *, from_project: bool) -> tuple[dict[str, str], list[str]]
     from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - most starts have none
 
     return read_env_file(path, from_project=from_project)
+
+
+SWITCHES: Mapping[str, PlatformName] = {
+    "CLAUDE_CODE_USE_BEDROCK": "bedrock",
+    "CLAUDE_CODE_USE_MANTLE": "bedrock",
+    "CLAUDE_CODE_USE_VERTEX": "vertex",
+    "CLAUDE_CODE_USE_FOUNDRY": "foundry",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS": "aws",
+}
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+def chosen_platform(settings: Settings, environment: Environment) -> PlatformName:
+    """Return the chosen platform; a project's files cannot choose one.
+
+    Raises:
+        SettingsError: The variables name two different platforms.
+    """
+    platform = settings.provider.platform
+    if platform != "auto":
+        return platform
+    on = switches_on(environment)
+    if not on:
+        return "anthropic"
+    if len({SWITCHES[name] for name in on}) > 1:
+        raise SettingsError(
+            f"{' and '.join(on)} are set, and each names another platform; unset all but one, or"
+            " set provider.platform"
+        )
+    return SWITCHES[on[0]]
+
+
+def switches_on(environment: Environment) -> list[str]:
+    """Return the variables that choose a platform."""
+    return [name for name in SWITCHES if environment.get(name, "").strip().lower() not in _OFF]

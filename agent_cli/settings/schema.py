@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from agent_cli.contracts import options
-from agent_cli.contracts.money import USD_MAX
-from agent_cli.contracts.permission_modes import Mode
-from agent_cli.settings.hook_schema import HookSettings
+from agent_cli.contracts.options import Mode
+from agent_cli.contracts.wording import USD_MAX
 from agent_cli.settings.rules import (
+    HookSettings,
     SettingRule,
     choice,
     choices,

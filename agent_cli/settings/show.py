@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from agent_cli.settings.environment import OPTIONAL_SECRETS, Environment
-from agent_cli.settings.keys import all_rules, rules_of, value_of
+from agent_cli.settings.layers import all_rules, rules_of, value_of
 from agent_cli.settings.load import Loaded
 from agent_cli.system.redaction import MASK, Redactor
 from agent_cli.system.shapes import is_mapping, is_sequence

@@ -1,9 +1,9 @@
-"""Run the program's event loop; it ends in bounded time whatever a tool left running."""
+"""Run the program's event loop, which ends in bounded time, and blocking work in threads."""
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol, TypeVar
 
@@ -75,3 +75,38 @@ def _end_threads(threads: ThreadPoolExecutor) -> list[threading.Thread]:
     for each in ours:
         each.join(max(0.0, until_s - time.monotonic()))
     return [each for each in ours if each.is_alive()]
+
+
+def in_background(work: Callable[[], T]) -> "asyncio.Future[T]":
+    """Run *work* in a thread; the future gets its result or exception.
+
+    Unlike `asyncio.to_thread`, it uses a daemon thread, so that the program's exit does not wait
+    for an import or a blocked pipe. A result that comes too late is dropped.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(outcome: Callable[[], None]) -> None:
+        if not future.done():
+            outcome()
+
+    def run() -> None:
+        try:
+            done = work()
+        except BaseException as error:
+            failure = error
+            tell(loop, lambda: settle(lambda: future.set_exception(failure)))
+        else:
+            tell(loop, lambda: settle(lambda: future.set_result(done)))
+
+    threading.Thread(target=run, name="background", daemon=True).start()
+    return future
+
+
+def tell(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Call *callback* in *loop*, from any thread; do nothing if the loop was closed."""
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise

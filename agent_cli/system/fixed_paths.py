@@ -97,3 +97,14 @@ def start_of(path: PurePath, bytes_max: int, *, is_real: bool = False) -> bytes:
             return file.read(bytes_max)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write *data*, in as many parts as it takes.
+
+    Raises:
+        OSError: The reader is gone, or a disk that filled up took a part first.
+    """
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]

@@ -8,7 +8,6 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentEvent,
@@ -16,6 +15,7 @@ from agent_cli.contracts.events import (
     ApprovalRequested,
     Event,
     PromptOutput,
+    ToolAttemptStart,
     ToolCall,
     ToolExecutionEnd,
     ToolExecutionStart,

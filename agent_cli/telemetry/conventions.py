@@ -7,9 +7,9 @@ from opentelemetry.metrics import Meter
 from opentelemetry.util.types import AttributeValue
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.money import in_usd
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import Allow, Ask, Verdict
+from agent_cli.contracts.wording import in_usd
 
 # Bucket boundaries from the conventions.
 _TOKEN_BUCKETS: Final = [4.0**power for power in range(14)]

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import NoOpTracerProvider
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.telemetry.target import Signal, Target
 from agent_cli.version import __version__
 

@@ -22,8 +22,7 @@ from agent_cli.settings.hook_files import (
     hooks_in_files,
     words_of,
 )
-from agent_cli.settings.keys import value_of
-from agent_cli.settings.layers import Layers
+from agent_cli.settings.layers import Layers, value_of
 from agent_cli.settings.schema import McpServer, Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks, read_file

@@ -18,7 +18,7 @@ from agent_cli.contracts.tooling import (
     ToolResult,
 )
 from agent_cli.contracts.wording import without_fence
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 
 if TYPE_CHECKING:
     from agent_cli.web.requests import PageRequests

@@ -21,9 +21,9 @@ from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import Event, Notice, UsageChanged
 from agent_cli.contracts.found_tools import CALL_FOUND, added_by
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.mcp_client.deferral import SEARCH_TOOL

@@ -14,7 +14,7 @@ from agent_cli.app.checks.access import check_access
 from agent_cli.app.checks.doctor import examine
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, SettingsError
-from agent_cli.settings.platform import SWITCHES
+from agent_cli.settings.environment import SWITCHES
 from agent_cli.system import paths
 from tests.e2e.program import agent_cli
 from tests.messages_api import error, reply, serve_in_thread, tool_use

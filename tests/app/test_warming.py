@@ -3,8 +3,8 @@
 import time
 
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.wording import dollars
 from agent_cli.policies.cache_warming import CacheWarming
 from tests.app.test_agents import Program, Script, program
 from tests.messages_api import reply

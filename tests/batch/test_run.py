@@ -22,7 +22,7 @@ from agent_cli.batch.ports import NotStarted, TaskRun
 from agent_cli.batch.run import Batch, BatchOptions
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
-from agent_cli.contracts.money import in_microdollars, in_usd
+from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.system import paths
 from agent_cli.system.git import GitError
 from tests.batch.engines import DONE, ScriptedEngine

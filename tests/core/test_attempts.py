@@ -7,12 +7,13 @@ from functools import partial
 
 import pytest
 
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import (
     ApprovalRequested,
     Event,
+    ToolAttemptStart,
+    ToolAttemptUpdate,
     ToolCall,
     ToolExecutionEnd,
 )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agent_cli.batch.folder import state_folder
-from agent_cli.contracts.money import dollars, in_microdollars
+from agent_cli.contracts.wording import dollars, in_microdollars
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import (

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from agent_cli import AgentDefinition, RunFailed, SessionOptions, query
-from agent_cli.contracts.money import in_usd
+from agent_cli.contracts.wording import in_usd
 from agent_cli.providers.anthropic.models import cost_microdollars
 from tests.agents.test_random_trees import used
 from tests.app.test_agents import task_of

@@ -7,7 +7,7 @@ from dataclasses import fields
 from agent_cli import SessionOptions
 from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.library.options import SETTING_OF, _arguments
-from agent_cli.settings.keys import all_rules
+from agent_cli.settings.layers import all_rules
 
 PARTS = {"tools", "agents", "hooks", "mcp_servers", "approve"}
 """Live objects, which no command line can give."""

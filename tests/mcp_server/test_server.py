@@ -15,8 +15,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.sessions import SessionInfo
 from agent_cli.core.conversation import Conversation
 from agent_cli.mcp_server.ports import Application, RunRequest
 from agent_cli.mcp_server.server import make_server

@@ -12,7 +12,6 @@ from agent_cli.contracts.errors import LimitReached, ModelError
 from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.media_files import PAGE_TOKENS_MAX, document_block, pages_of
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.money import in_microdollars
 from agent_cli.contracts.provider import (
     CountFn,
     Model,
@@ -26,6 +25,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Block, Usage, text_block
 from agent_cli.contracts.tooling import Approval, ToolSpec
+from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation

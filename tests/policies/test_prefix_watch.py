@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.reread import Reread
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation

@@ -21,6 +21,7 @@ from agent_cli.contracts.dialogs import (
     CallDialogs,
     ModelDialogs,
     RemoteAnswersPort,
+    Reread,
     ServerDialogs,
 )
 from agent_cli.contracts.errors import (
@@ -34,10 +35,16 @@ from agent_cli.contracts.errors import (
 from agent_cli.contracts.events import Compacted, Notice, ToolCall
 from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
 from agent_cli.contracts.goals import Goal
-from agent_cli.contracts.jobs import JobInfo
+from agent_cli.contracts.listings import (
+    ConfirmSwitch,
+    JobInfo,
+    OfferedModel,
+    SessionInfo,
+    SessionMatch,
+    SwitchSource,
+)
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
-from agent_cli.contracts.offered_models import ConfirmSwitch, OfferedModel, SwitchSource
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.options import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.prompt_commands import PromptCommand, WrittenPrompt
 from agent_cli.contracts.provider import (
@@ -55,8 +62,6 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.reread import Reread
-from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext

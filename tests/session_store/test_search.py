@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.contracts.listings import SessionMatch
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.sessions import SessionMatch
 from agent_cli.contracts.timeline import Success, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from agent_cli.contracts import options
-from agent_cli.settings.keys import all_rules
+from agent_cli.settings.layers import all_rules
 
 ROOT = Path(__file__).parents[2]
 NAMES = frozenset(key.rsplit(".", 1)[-1] for key in all_rules())

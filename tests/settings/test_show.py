@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from agent_cli.settings.environment import Environment
-from agent_cli.settings.keys import all_rules, value_of
+from agent_cli.settings.layers import all_rules, value_of
 from agent_cli.settings.load import load_settings
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.show import descriptions, settings_as_json, show_settings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from agent_cli.contracts.jobs import JobInfo
+from agent_cli.contracts.listings import JobInfo
 from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli.system.records import dataclass, field
 from agent_cli_tools.line_patterns import LinePattern

@@ -7,7 +7,7 @@ that an editor shows in one form and saves in another do not count as changes.
 from pathlib import Path
 from typing import Final
 
-from agent_cli.contracts.documents import Documents
+from agent_cli.contracts.dialogs import Documents
 from agent_cli.contracts.errors import ToolError
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import decode, encode, looks_binary

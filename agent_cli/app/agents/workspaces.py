@@ -16,7 +16,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import Mode, stricter
+from agent_cli.contracts.options import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.plugins.facts import WorkspaceDirectories
@@ -24,7 +24,7 @@ from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass

@@ -2,8 +2,12 @@
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import GuardsChanged
-from agent_cli.settings.environment import check_chat_credentials, check_credentials
-from agent_cli.settings.platform import chosen_platform, switches_on
+from agent_cli.settings.environment import (
+    check_chat_credentials,
+    check_credentials,
+    chosen_platform,
+    switches_on,
+)
 
 
 def check_guards(startup: StartupContext) -> None:

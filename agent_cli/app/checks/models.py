@@ -9,7 +9,7 @@ from agent_cli.app.checks.report import Check
 from agent_cli.app.providers import is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError, ModelError
-from agent_cli.contracts.offered_models import OfferedModel
+from agent_cli.contracts.listings import OfferedModel
 from agent_cli.contracts.provider import Model
 from agent_cli.providers.anthropic.model_list import offered_models
 from agent_cli.providers.anthropic.platforms import DATED_ID

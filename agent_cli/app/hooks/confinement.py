@@ -14,7 +14,7 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import PlacedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
 from agent_cli.settings.sources import WrittenHooks
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Confinement

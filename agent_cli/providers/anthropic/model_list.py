@@ -8,7 +8,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.offered_models import OfferedModel
+from agent_cli.contracts.listings import OfferedModel
 from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,

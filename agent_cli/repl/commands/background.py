@@ -9,7 +9,6 @@ from agent_cli.contracts.agents import AgentWork
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.messages import typed_in
-from agent_cli.contracts.money import USD_MAX, dollars, in_microdollars
 from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
@@ -21,7 +20,15 @@ from agent_cli.contracts.timeline import (
     text_of,
 )
 from agent_cli.contracts.tooling import Tool
-from agent_cli.contracts.wording import counted, one_line, seconds, whole_seconds
+from agent_cli.contracts.wording import (
+    USD_MAX,
+    counted,
+    dollars,
+    in_microdollars,
+    one_line,
+    seconds,
+    whole_seconds,
+)
 from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.live.results import outcome_of

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import NO_USAGE, Usage
-from agent_cli.contracts.wording import counted, one_line, share
+from agent_cli.contracts.wording import counted, dollars, one_line, share
 from agent_cli.repl.commands.background import AGENTS_COMMAND, JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
 from agent_cli.repl.commands.spec import Command, Context, show

@@ -8,8 +8,8 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.file_changes import prompt_of_run
+from agent_cli.contracts.listings import SessionInfo, SessionMatch
 from agent_cli.contracts.messages import typed_in
-from agent_cli.contracts.sessions import SessionInfo, SessionMatch
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.branching import BranchPoint, branch_points
 from agent_cli.core.pins import pin, pins, unpin

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.attempt_events import ToolAttemptUpdate
 from agent_cli.contracts.events import (
     Event,
     MessageEnd,
     MessageUpdate,
+    ToolAttemptUpdate,
     ToolExecutionUpdate,
 )
 from agent_cli.contracts.messages import AssistantMessage

@@ -6,10 +6,9 @@ from itertools import accumulate, dropwhile
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from agent_cli.contracts.money import dollars
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.contracts.wording import CUT, counted, one_line
+from agent_cli.contracts.wording import CUT, counted, dollars, one_line
 from agent_cli.repl.approval.answers import was_stopped
 from agent_cli.repl.live.cells import cut, row_width, rows_taken
 from agent_cli.repl.live.paint import Paint, rows_of

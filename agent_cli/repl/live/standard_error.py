@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from agent_cli.system.background import tell
+from agent_cli.system.event_loop import tell
 from agent_cli.terminal.sanitize import clean
 
 

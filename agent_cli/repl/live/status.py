@@ -23,13 +23,12 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.hosted_blocks import has_hosted
 from agent_cli.contracts.messages import AssistantMessage
-from agent_cli.contracts.money import dollars, in_usd
 from agent_cli.contracts.timeline import CompactionOutput, Json, Usage
-from agent_cli.contracts.wording import share, short_count
+from agent_cli.contracts.wording import dollars, in_usd, share, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.cells import cut, row_width, shortened
-from agent_cli.system.background import in_background
+from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.sanitize import clean_but_colors
 from agent_cli.version import __version__
 

@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import Aborted
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
 from agent_cli.repl.hosting import Interrupts, ProgramHost
 from agent_cli.repl.look import Look
-from agent_cli.system.background import tell
+from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.file_changes import own_run
 from agent_cli.contracts.wording import one_line
-from agent_cli.system.descriptors import write_all
+from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import try_lock
 from agent_cli.system.records import dataclass, field

@@ -1,0 +1,107 @@
+"""Values that front ends list: stored sessions, background commands, and models on offer."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.system.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """A background command, as lists show it.
+
+    `command` is one line, shortened; `state` says in a few words how long it has run or how it
+    ended. `is_own` is True if the current conversation started it. `notes` are sentences about what
+    it changed, once it has ended.
+    """
+
+    id: int
+    command: str
+    state: str
+    is_running: bool
+    log: Path
+    is_own: bool = True
+    notes: Sequence[str] = ()
+
+
+SwitchSource: TypeAlias = Literal["command", "picker", "sdk"]
+"""Who asks for another model: a typed name, a choice from a list, or another program."""
+ConfirmSwitch: TypeAlias = Callable[[str], Awaitable[bool]]
+"""Asks the person whether to change the model, with the reason of the hook that wants that."""
+
+_SOON: Final = timedelta(days=60)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedModel:
+    """A model in a server's list; facts missing there are "" or None.
+
+    `lifecycle` is "active", "deprecated" or "retired", `retires_on` a day as YYYY-MM-DD.
+    """
+
+    id: str
+    name: str
+    lifecycle: str = ""
+    retires_on: str = ""
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+    @property
+    def state(self) -> str:
+        """Return its retirement or lifecycle in a few words; "" if it is just active."""
+        if self.retires_on:
+            return f"{'retired' if self.lifecycle == 'retired' else 'retires'} {self.retires_on}"
+        return "" if self.lifecycle == "active" else self.lifecycle
+
+    def ends_soon(self, today: date) -> bool:
+        """Return whether the model is retired, or will be within sixty days of *today*."""
+        try:
+            gone = date.fromisoformat(self.retires_on)
+        except ValueError:
+            return self.lifecycle == "retired"
+        return self.lifecycle == "retired" or gone - today <= _SOON
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session, as lists show it.
+
+    `title` is the first prompt, on one line. `waiting` is True if a call waits for a decision.
+    `agent` is the name of a subagent, started by the call `parent_call`. `problem` says why the
+    session cannot be resumed; other fields may then be incomplete. Nothing was said in one that
+    `is_unused`; it is not listed. `program` is the agent that wrote it, "" for this one: such a
+    session is only read, its prompts are not counted, and going on with it makes a copy.
+    """
+
+    id: str
+    path: Path
+    updated_at_ms: int
+    title: str = ""
+    workspace: str = ""
+    created_at_ms: int = 0
+    prompts: int = 0
+    usage: Usage = NO_USAGE
+    waiting: bool = False
+    problem: str = ""
+    agent: str = ""
+    parent_call: str = ""
+    is_unused: bool = False
+    program: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A session in which words were found; nothing in it holds a secret but `session`.
+
+    `entry_id` is the last entry that has all of them, `who` said it ("you", "agent", the name of a
+    tool or the kind of the entry), `excerpt` is a line of it, and `count` entries have them.
+    """
+
+    session: SessionInfo
+    entry_id: str
+    who: str
+    excerpt: str
+    count: int
