@@ -38,6 +38,11 @@ class Application(ApprovingApplication, Protocol):
         """The agent's changes to files."""
         ...
 
+    @property
+    def refused_commands(self) -> Sequence[str]:
+        """Commands that were stopped at the files they take, because nobody could be asked."""
+        ...
+
 
 class AgentBuilder(Protocol):
     """Builds the application of a call, and knows the saved sessions; all methods block."""

@@ -29,7 +29,10 @@ class Outcome(BaseModel):
     text: str = Field(description="the answer")
     stop_reason: str = Field(description="end_turn, or why it stopped early")
     cost_usd: float | None = Field(description="of this call; null when no price is known")
-    files_changed: list[str] = Field(description="by edits; what commands changed is not known")
+    files_changed: list[str] = Field(description="by edits, and by commands where they are watched")
+    refused_commands: list[str] = Field(
+        description="stopped before they took more files: nobody could be asked; see --allow"
+    )
 
 
 class Asker(Protocol):
@@ -108,6 +111,7 @@ class ServedRun:
             stop_reason=result.stop_reason or "cancelled",
             cost_usd=in_usd((spent or 0) - (spent_before or 0)) if known else None,
             files_changed=[str(each.path) for each in changed],
+            refused_commands=[*self._app.refused_commands],
         )
 
     async def _run_result(self, prompt: str | None) -> RunResult:

@@ -22,6 +22,7 @@ from agent_cli.mcp_server.ports import Application, RunRequest
 from agent_cli.mcp_server.server import make_server
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
+from agent_cli.undo.listener import why_missing
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
 from tests.messages_api import FakeMessagesApi, error, reply, serve_in_thread, tool_use
@@ -104,6 +105,27 @@ async def test_approval_is_asked_of_the_clients_user(mode: str) -> None:
         assert '"content": "done\\n"' in user.asked[0]
         assert Path("note.txt").read_text() == "done\n"
         assert outcome["files_changed"] == [str(Path("note.txt").resolve())]
+
+
+@pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+async def test_client_learns_which_command_was_stopped_at_the_files_that_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its user cannot be asked in the midst of a command, so a caller would take it for done."""
+    monkeypatch.setenv("AGENT_CLI_UNDO__ASK_BEYOND_FILES", "2")
+    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", "always")
+    for number in range(4):
+        Path(f"f{number}").touch()
+    removing = reply(tool_use("bash", {"command": "rm f?"}))
+    user = User(True)  # about the command, where no sandbox works
+    async with (
+        FakeMessagesApi(removing, reply("Done.")) as api,
+        serving(api, "--permission-mode", "auto-edit", user=user, mode="legacy") as client,
+    ):
+        outcome = await called(client, "ask", prompt="go")
+
+        assert outcome["refused_commands"] == ["rm f?"]
+        assert len([*Path().glob("f?")]) == 2
 
 
 @pytest.mark.parametrize("answer", [False, "cancel", "fails"])
