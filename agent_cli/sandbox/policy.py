@@ -148,6 +148,7 @@ class Policy:
         self._secret_files = OtherNames(self.roots)
         self._locked_files = OtherNames(self.roots)
         self._is_complete = False
+        self._is_changed = False
         # Parallel commands search the same folders.
         self._lock = threading.Lock()
 
@@ -202,7 +203,7 @@ class Policy:
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""
         with self._lock:
-            self._look()
+            self._search()
             return self._is_complete
 
     def follow(self) -> None:
@@ -224,6 +225,7 @@ class Policy:
                 else index.contents_further()
                 for root, index in zip(self.roots, self._inside, strict=True)
             ]
+            self._note_changes(inside)
             own = [git_folders(root, searched_max=_GIT_FOLDERS_MAX) for root in self.roots]
             nested = nested_repositories(inside, slice(None), searched_max=_GIT_FOLDERS_MAX)
             return self._acting(inside, [*own, *nested])
@@ -264,17 +266,27 @@ class Policy:
             self._settings_known = changes
             self._linked = [*linked_from_home(self.roots)]
 
-    def _look(self) -> list[Contents]:
+    def _search(self) -> tuple[list[Contents], list[Contents]]:
+        """Return what is inside the roots, and outside where rules forbid to read."""
         inside = [index.contents() for index in self._inside]
         outside = [index.contents() for index in self._outside]
-        around = [index.contents() for index in self._around]
         self._is_complete = all(each.is_complete for each in (*inside, *outside))
-        is_changed = any(each.is_changed for each in inside)
+        self._note_changes(inside)
+        return inside, outside
+
+    def _note_changes(self, inside: Sequence[Contents]) -> None:
+        # An index tells a change once; it counts until the secrets' other names are looked for.
+        self._is_changed = self._is_changed or any(each.is_changed for each in inside)
+
+    def _look(self) -> list[Contents]:
+        inside, outside = self._search()
+        around = [index.contents() for index in self._around]
         secrets = [path for each in (*inside, *outside, *around) for path in each.secrets]
         self._of_home = self._in_home()
         # A command that still runs may have moved some.
         self._secret_files.follow()
         self._locked_files.follow()
+        is_changed, self._is_changed = self._is_changed, False
         self._secret_files.remember([*secrets, *self._of_home], is_changed=is_changed)
         self._locked_files.remember(
             [path for each in inside for path in each.locked], is_changed=is_changed

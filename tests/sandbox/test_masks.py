@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
-from agent_cli.sandbox import PathRules
+from agent_cli.sandbox import PathRules, Policy
 from agent_cli.sandbox.other_names import OtherNames
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools import Workspace
@@ -153,6 +153,25 @@ def test_hard_link_to_a_secret_is_hidden_from_commands() -> None:
 
         assert CANARY not in output
         assert output.count("Permission denied") == 3
+
+
+def test_hard_link_made_beside_a_command_is_hidden_from_the_next(tmp_path: Path) -> None:
+    """Threat 4: the search after a command, or a decision about one, sees the new link first."""
+    root = tmp_path / "ws"
+    key = secret(root / ".env")
+    (root / "first.txt").hardlink_to(key)
+    policy = Policy((root,), home=tmp_path / "home", own=(), is_secret=is_secret)
+    _, before = policy.survey()
+
+    (root / "second.txt").hardlink_to(key)
+    policy.acting(before)
+    after_command = policy.rules()
+    (root / "third.txt").hardlink_to(key)
+    policy.is_complete()
+    after_decision = policy.rules()
+
+    assert root / "second.txt" in after_command.hidden
+    assert root / "third.txt" in after_decision.hidden
 
 
 @pytest.mark.parametrize("mode", ["000", "444"])
