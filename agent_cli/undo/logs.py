@@ -5,9 +5,9 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from agent_cli.system.keeper import LOCK
 from agent_cli.system.records import dataclass
@@ -15,6 +15,8 @@ from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord
 from agent_cli.undo.space import NEARLY_FULL
 
 _NAMED_MAX = 5
+UNDONE: Final = "undone"
+"""The folder in that of a log for what its undo took away."""
 
 Signature: TypeAlias = list[int] | None
 
@@ -183,3 +185,11 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def drop_kept(folder: Path, but: Collection[Path] = ()) -> None:
+    """Remove the kept files of a command that is undone: a link more would show on the file."""
+    for each in folder.iterdir():
+        if each.name not in (LOG, LOCK, UNDONE) and each not in but:
+            with contextlib.suppress(OSError):
+                each.unlink()

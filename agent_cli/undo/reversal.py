@@ -1,7 +1,8 @@
 """Carry out an undo as a transaction: all steps on disk first, then one after the other.
 
     plan.jsonl    the folder of kept files and the record of each step, the last change first
-    progress      the number of each step, before it is done, and whether it has something to do
+    progress      the number of each step, before it is done, and whether it has something to do;
+                  again after it, if it failed
 
 A plan that is complete is carried out, by whoever finds it: each step may be repeated, and none
 that has been done is begun again. What the undo takes away goes to the folder `undone` of the log.
@@ -21,17 +22,19 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.system.fixed_paths import directory_at
-from agent_cli.system.keeper import LOCK
 from agent_cli.system.paths import private_dir
 from agent_cli.system.records import dataclass, field
 from agent_cli.undo.images import copy_content, set_attributes
-from agent_cli.undo.records import LOG, ChangeRecord, State, is_git_object
+from agent_cli.undo.logs import UNDONE
+from agent_cli.undo.records import ChangeRecord, State, is_git_object
 
 CONTENT: Final = "content"
 """The kind of a step for a file that a tool wrote: `to` is the kept content, "" for no file."""
 
 _PLAN, _PROGRESS, _DONE = "plan.jsonl", "progress", "done"
-_UNDONE = "undone"
+_FAILED: Final = 2
+_NOT_PUT_BACK: Final = "it could not be put back"
+_WITH_KEPT: Final = ("gone", "write", CONTENT)
 _EXCHANGE = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -45,9 +48,18 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class UndoOutcome:
-    """The changes that could not be undone: a sentence for each file."""
+    """The changes that could not be undone: a sentence for each, and the files still `kept`."""
 
     faults: list[str] = field(default_factory=list[str])
+    kept: set[Path] = field(default_factory=set[Path])
+
+    def add(self, step: Step, why: str) -> None:
+        """Add a step that failed."""
+        record = step.record
+        if record.to and record.kind in _WITH_KEPT:
+            self.kept.add(Path(step.kept, record.to))
+            why += "; `agent-cli undo list` has it"
+        self.faults.append(f"{record.path}: {why}")
 
 
 def write_plan(folder: Path, steps: Sequence[Step], header: dict[str, str]) -> None:
@@ -56,6 +68,8 @@ def write_plan(folder: Path, steps: Sequence[Step], header: dict[str, str]) -> N
     Raises:
         OSError: It cannot be written.
     """
+    if folder.exists():  # the progress of an earlier plan, killed while that was forgotten
+        shutil.rmtree(folder)
     private_dir(folder)
     lines = [json.dumps(header), *(json.dumps([step.kept, *step.record]) for step in steps)]
     new = folder / f"{_PLAN}.new"
@@ -84,11 +98,13 @@ def carry_out(folder: Path) -> UndoOutcome:
         OSError: The plan cannot be read, or the progress cannot be written.
     """
     outcome = UndoOutcome()
-    if (folder / _DONE).exists():
-        return outcome
     lines = (folder / _PLAN).read_text(encoding="utf-8").splitlines()[1:]
     steps = [Step(kept, ChangeRecord.parse(record)) for kept, *record in map(json.loads, lines)]
     begun = _begun(folder / _PROGRESS)
+    if (folder / _DONE).exists():
+        for number in (number for number, was_due in begun.items() if was_due == _FAILED):
+            outcome.add(steps[number], _NOT_PUT_BACK)
+        return outcome
     stays = partial(_is_kept_object, _made_repositories(steps))
     times: dict[str, State] = {}
     with (folder / _PROGRESS).open("ab", buffering=0) as progress:
@@ -98,13 +114,18 @@ def carry_out(folder: Path) -> UndoOutcome:
             if number + 1 not in begun:
                 try:
                     is_due = is_due or (_is_due(step.record) and not stays(step.record))
-                    if was_due is None:
-                        progress.write(b"%d %d\n" % (number, is_due))
+                except OSError:  # its undo says why
+                    is_due = True
+                if was_due is None:
+                    progress.write(b"%d %d\n" % (number, is_due))
+                try:
                     if is_due and _is_due(step.record):
                         _undo(step)
                 except OSError as error:
-                    why = os.strerror(error.errno) if error.errno else str(error)
-                    outcome.faults.append(f"{step.record.path}: {why}")
+                    progress.write(b"%d %d\n" % (number, _FAILED))
+                    outcome.add(step, os.strerror(error.errno) if error.errno else str(error))
+            elif was_due == _FAILED:
+                outcome.add(step, _NOT_PUT_BACK)
             if is_due:
                 _follow(times, step.record)
     for path, state in times.items():
@@ -126,14 +147,6 @@ def put_copy(
         _give_copy(kept, path.name, folder)
     if state:
         _describe(str(path), state, attributes)
-
-
-def drop_kept(folder: Path) -> None:
-    """Remove the kept files of a command that is undone: a link more would show on the file."""
-    for each in folder.iterdir():
-        if each.name not in (LOG, LOCK, _UNDONE):
-            with contextlib.suppress(OSError):
-                each.unlink()
 
 
 def forget_plan(folder: Path) -> None:
@@ -283,7 +296,7 @@ def _take_away(record: ChangeRecord, kept: str, name: str, folder: int) -> None:
 
 def _move_aside(path: str, kept: str, name: str, folder: int) -> None:
     """Move a file to the folder `undone` of its log."""
-    aside = private_dir(Path(kept, _UNDONE))
+    aside = private_dir(Path(kept, UNDONE))
     os.rename(name, aside / f"{secrets.token_hex(8)}-{Path(path).name[:100]}", src_dir_fd=folder)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -17,10 +18,12 @@ from agent_cli.contracts.file_changes import Difference, TakenBack
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import NamedFiles, Watched
+from agent_cli.undo import reversal
 from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli_tools import Workspace, command_run
 from agent_cli_tools.snapshots import Snapshots
+from agent_cli_tools.snapshots.kept_versions import kept_versions, restore
 from tests.tools.calling import Tools
 from tests.tools.undoing import fill, tree
 from tests.waiting import until
@@ -419,6 +422,63 @@ async def test_undo_goes_back_run_by_run(session: Session) -> None:
     assert tree(session.root) == before
     with pytest.raises(AgentCliError, match="undone already"):
         session.undo()
+
+
+@pytest.mark.parametrize("is_prompted", [False, True])
+async def test_undo_after_one_that_stopped_goes_on_with_that_and_takes_back_no_other(
+    session: Session, monkeypatch: pytest.MonkeyPatch, is_prompted: bool
+) -> None:
+    """The message says so; what a new prompt changes never meets half of an undo."""
+    session.run()
+    await session.bash("echo new > src/a2.py")
+    between = tree(session.root)
+    stopped = session.run()
+    await session.bash("rm -r data; sed -i s/x/y/ src/*.py")
+    with monkeypatch.context() as patch, pytest.raises(AgentCliError, match="goes on from there"):
+        patch.setattr(reversal, "_follow", _full_disk)
+        session.undo()
+    with monkeypatch.context() as patch, pytest.raises(AgentCliError, match="goes on from there"):
+        patch.setattr(reversal, "_follow", _full_disk)
+        session.undo()
+    assert tree(session.root) != between
+
+    if is_prompted:
+        session.run()
+    else:
+        assert session.snapshots.planned_undo().commands == ["rm -r data; sed -i s/x/y/ src/*.py"]
+        assert session.undo().run_id == stopped
+
+    assert tree(session.root) == between
+    assert len(session.snapshots.changed_runs()) == 1
+
+
+def _full_disk(*_arguments: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_what_an_undo_cannot_put_back_stays_kept(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other files are back; this one can be, later, by its name."""
+    session.run()
+    await session.bash("rm -r data")
+    give_back = reversal._give_back
+
+    def all_but_one(kept: Path, name: str, folder: int) -> None:
+        if name == "p7.bin":
+            _full_disk()
+        give_back(kept, name, folder)
+
+    monkeypatch.setattr(reversal, "_give_back", all_but_one)
+
+    taken = session.undo()
+
+    lost = session.root / "data/p7.bin"
+    assert taken.faults == [f"{lost}: {os.strerror(errno.ENOSPC)}; `agent-cli undo list` has it"]
+    [version] = kept_versions(session.state, session.root)
+    assert [version.path, version.bytes] == [lost, 700]
+    restore(version, session.state)
+    assert lost.read_bytes() == bytes(range(100)) * 7
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Kills with SIGKILL: of the undo at each step, and of what runs and watches a command."""
 
+import errno
 import os
 import random
 import shutil
@@ -14,8 +15,8 @@ import pytest
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched
 from agent_cli.undo import reversal
 from agent_cli.undo.listener import why_missing
-from agent_cli.undo.logs import CommandLog, is_running, read_log
-from agent_cli.undo.reversal import Step, carry_out, drop_kept, has_plan, write_plan
+from agent_cli.undo.logs import CommandLog, drop_kept, is_running, read_log
+from agent_cli.undo.reversal import Step, carry_out, has_plan, write_plan
 from tests.tools.undoing import fill, tree
 from tests.waiting import wait_until
 
@@ -81,6 +82,7 @@ def is_over(log: Path) -> bool:
 
 
 def keeper_of(link: KeeperLink) -> int:
+    found(link, "pid")  # a question may come before it
     stat = Path(f"/proc/{link.found('pid')['pid']}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[1])
 
@@ -136,6 +138,37 @@ def test_undo_killed_at_any_step_is_finished_by_the_next(
         assert outcome.faults == []
         assert tree(root) == before, f"killed at step {number}"
     assert number > 15
+
+
+def test_what_failed_before_a_kill_stays_kept_after_it(
+    launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finishes the undo did not see the fault: the progress tells it."""
+    root = tmp_path / "work"
+    fill(root)
+    link = begin(launcher, root, tmp_path / "log", "rm data/p1.bin data/p2.bin data/p3.bin")
+    found(link, "over")
+    link.end(LIMIT_S)
+    log = logged(tmp_path / "log")
+    plan(tmp_path / "plan", log)
+    give_back = reversal._give_back
+
+    def all_but_the_last(kept: Path, name: str, folder: int) -> None:
+        if name == "p3.bin":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        give_back(kept, name, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reversal, "_give_back", all_but_the_last)
+        assert killed_at(tmp_path / "plan", 2, after=True)
+    [fault] = carry_out(tmp_path / "plan").faults
+    again = carry_out(tmp_path / "plan")
+    drop_kept(log.folder, again.kept)
+
+    assert again.faults == [fault]
+    assert fault == f"{root}/data/p3.bin: it could not be put back; `agent-cli undo list` has it"
+    assert [each.stat().st_size for each in again.kept] == [300]
+    assert (root / "data/p1.bin").exists()
 
 
 def test_incomplete_plan_is_no_plan(tmp_path: Path) -> None:

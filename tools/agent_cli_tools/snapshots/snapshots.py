@@ -105,6 +105,7 @@ class Snapshots:
             case AgentEnd():
                 self.save()
             case PromptStarted(prompt=prompt):
+                self._finish_undo()
                 self._run_id, self._run_began_ns = prompt.id, time.time_ns()
             # A run that waited for approval continues, possibly after a restart.
             case PromptOutput(prompt_id=id) | PromptStateChanged(prompt_id=id):
@@ -202,7 +203,6 @@ class Snapshots:
         from agent_cli_tools.snapshots.taking_back import planned_undo  # noqa: PLC0415 - with /undo
 
         with self._lock:
-            self._finish_undo()
             return planned_undo(self._read(), self._folder, but_own=but_own)
 
     def take_back(self, *, but_own: bool = False) -> "TakenBack":
@@ -216,7 +216,6 @@ class Snapshots:
         from agent_cli_tools.snapshots.taking_back import take_back  # noqa: PLC0415 - with /undo
 
         with self._lock:
-            self._finish_undo()
             return take_back(self._read(), self._folder, but_own=but_own)
 
     def changed_runs(self) -> Sequence[str]:
@@ -306,7 +305,7 @@ class Snapshots:
         return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
 
     def _finish_undo(self) -> None:
-        """Finish an undo that was interrupted by a crash."""
+        """Finish an undo that stopped, or was interrupted by a crash."""
         with self._lock, noted("undo not finished", self._session_id):
             if self._is_recorded():
                 from agent_cli_tools.snapshots.taking_back import finish  # noqa: PLC0415 - rare

@@ -9,10 +9,10 @@ from typing import Final
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import PlannedUndo, TakenBack, is_own_run
 from agent_cli.system.fixed_paths import directory_at, open_file
-from agent_cli.undo.logs import CommandLog, is_running
+from agent_cli.undo.logs import CommandLog, drop_kept, is_running
 from agent_cli.undo.reversal import (
+    UndoOutcome,
     carry_out,
-    drop_kept,
     forget_plan,
     has_plan,
     header_of,
@@ -45,12 +45,15 @@ def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenB
     """Undo the last run that changed files and is not undone yet.
 
     *store* is the folder with the records of all sessions, which tell who else changed a file.
-    *but_own* leaves the commands out that the user typed.
+    *but_own* leaves the commands out that the user typed. An undo that stopped goes on first, and
+    no other begins.
 
     Raises:
         AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
             midway, and a second attempt continues there.
     """
+    if stopped := _stopped(journal):
+        return _go_on(journal, stopped, journal.logs_of(stopped))
     run = _last_standing(journal, but_own=but_own)
     if logs := journal.logs_of(run):
         return _take_back_all(journal, run, logs, store)
@@ -77,8 +80,12 @@ def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> Pla
     Raises:
         AgentCliError: It would refuse.
     """
-    run = _last_standing(journal, but_own=but_own)
-    if logs := journal.logs_of(run):
+    stopped = _stopped(journal)
+    run = stopped or _last_standing(journal, but_own=but_own)
+    logs = journal.logs_of(run)
+    if stopped:
+        edits = edits_of(run.changes, logs)
+    elif logs:
         edits = _undoable_edits(journal, run, logs, store)
     else:
         edits = edits_of(run.changes, ())
@@ -126,13 +133,10 @@ def finish(journal: Journal) -> None:
     """
     with contextlib.suppress(OSError):  # nothing was recorded yet
         journal.hold()
-    folder = journal.plan_folder
-    if has_plan(folder):
-        header = header_of(folder)
-        carry_out(folder)
-        journal.read()
-        run = journal.run(header["run"])
-        _close(journal, run, journal.logs_of(run))
+    journal.read()
+    if run := _stopped(journal):
+        outcome = carry_out(journal.plan_folder)
+        _close(journal, run, journal.logs_of(run), outcome)
 
 
 def _take_back_all(
@@ -140,10 +144,31 @@ def _take_back_all(
 ) -> TakenBack:
     """Undo a run with commands: what they and the tools changed, the last change first."""
     edits = _undoable_edits(journal, run, logs, store)
-    restored, deleted = fates(edits, logs)
     steps = steps_of(edits, logs, journal.contents)
     try:
         write_plan(journal.plan_folder, steps, {"run": run.id})
+    except OSError as error:
+        raise AgentCliError(f"nothing was undone: {error.strerror}") from error
+    return _go_on(journal, run, logs)
+
+
+def _stopped(journal: Journal) -> RunChanges | None:
+    """Return the run whose undo has begun, and has not ended."""
+    folder = journal.plan_folder
+    if not has_plan(folder):
+        return None
+    run = journal.run(header_of(folder)["run"])
+    if not run.taken_back:
+        return run
+    with contextlib.suppress(OSError, ValueError):  # only its kept files were in the way
+        _close(journal, run, journal.logs_of(run), carry_out(folder))
+    return None
+
+
+def _go_on(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> TakenBack:
+    """Carry out the plan of an undo, from its beginning or from where it stopped."""
+    restored, deleted = fates(edits_of(run.changes, logs), logs)
+    try:
         outcome = carry_out(journal.plan_folder)
     except OSError as error:
         raise AgentCliError(
@@ -151,7 +176,7 @@ def _take_back_all(
         ) from error
     faults = [*outcome.faults, *(f"{each.path}: {each.to}" for log in logs for each in log.lost)]
     with contextlib.suppress(OSError, ValueError):
-        _close(journal, run, logs)
+        _close(journal, run, logs, outcome)
     return TakenBack(
         run.id,
         restored,
@@ -181,11 +206,13 @@ def _undoable_edits(
     return edits
 
 
-def _close(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> None:
+def _close(
+    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], outcome: UndoOutcome
+) -> None:
     """Record an undo as done."""
     journal.mark_taken_back(run.id)
     for log in logs:
-        drop_kept(log.folder)
+        drop_kept(log.folder, outcome.kept)
     forget_plan(journal.plan_folder)
 
 
