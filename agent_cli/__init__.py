@@ -116,9 +116,9 @@ if TYPE_CHECKING:
     from agent_cli.core.run_result import RunResult as RunResult
     from agent_cli.core.stream_processor import StreamProcessor as StreamProcessor
     from agent_cli.hooks.definition import Hook as Hook
-    from agent_cli.hooks.functions import HookEvent as HookEvent
-    from agent_cli.hooks.functions import HookFunction as HookFunction
-    from agent_cli.hooks.functions import HookReply as HookReply
+    from agent_cli.hooks.events import HookEvent as HookEvent
+    from agent_cli.hooks.events import HookFunction as HookFunction
+    from agent_cli.hooks.events import HookReply as HookReply
     from agent_cli.library.functions import tool as tool
     from agent_cli.library.options import Approve as Approve
     from agent_cli.library.options import SessionOptions as SessionOptions
@@ -181,7 +181,7 @@ _PUBLIC = {
     "agent_cli.core.run_result": "RunResult",
     "agent_cli.core.stream_processor": "StreamProcessor",
     "agent_cli.hooks.definition": "Hook",
-    "agent_cli.hooks.functions": "HookEvent HookFunction HookReply",
+    "agent_cli.hooks.events": "HookEvent HookFunction HookReply",
     "agent_cli.library.functions": "tool",
     "agent_cli.library.options": "Approve SessionOptions",
     "agent_cli.library.session": (

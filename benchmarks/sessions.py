@@ -16,7 +16,7 @@ from agent_cli.contracts.timeline import Block, Success, Usage, text_block
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 
 T = TypeVar("T")
 LOAD_S_MAX = 1.0

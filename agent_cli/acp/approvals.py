@@ -11,7 +11,7 @@ from typing import Final
 
 from agent_cli.acp.client import EditorClient, PermissionOption
 from agent_cli.acp.content import text
-from agent_cli.acp.faults import ConnectionLost, RpcFault
+from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from agent_cli.acp.connection import RpcConnection
-from agent_cli.acp.faults import ConnectionLost, RpcFault
+from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.acp.schema import ClientCapabilities
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from agent_cli.acp.faults import (
+from agent_cli.acp.framing import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -17,9 +17,11 @@ from agent_cli.acp.faults import (
     PARSE_ERROR,
     REQUEST_CANCELLED,
     ConnectionLost,
+    LineBuffer,
     RpcFault,
+    decode,
+    encode,
 )
-from agent_cli.acp.framing import LineBuffer, decode, encode
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.logger import logger

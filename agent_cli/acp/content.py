@@ -1,9 +1,33 @@
-"""Outgoing content blocks, and updates that consist of one."""
+"""Content blocks in both directions: those of a prompt, and those of updates."""
 
+import base64
+import binascii
 import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from html import escape
+from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.acp.framing import INVALID_PARAMS, RpcFault
+from agent_cli.acp.ports import Application
+from agent_cli.acp.schema import (
+    AudioBlock,
+    ImageBlock,
+    LinkBlock,
+    PromptBlock,
+    ResourceBlock,
+    TextBlock,
+)
+from agent_cli.attachments.attachments import Attachments
+from agent_cli.attachments.files import NamedFile, attach
+from agent_cli.attachments.images import image_of
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.sanitize import clean
 
 _BACKTICKS: Final = re.compile(r"`{3,}")
@@ -57,3 +81,114 @@ def _block(block: Block) -> dict[str, Json] | None:
         written = str(block.get("text", ""))
         return text(fenced(written)) if written.strip() else None
     return image(block)
+
+
+# The typed text is one block at the end, with mentions in their places; images, files and
+# resources come before it. A file that the model may not read without asking is not attached,
+# however it was mentioned.
+_RESOURCE_CHARS_MAX: Final = 150_000
+
+
+async def user_message(
+    blocks: Sequence[PromptBlock], app: Application, tell: Callable[[str], None]
+) -> tuple[UserMessage, Model | None]:
+    """Return the message of *blocks*, and the model it is for (None: the session's model).
+
+    Args:
+        tell: Receives a sentence about each file.
+
+    Raises:
+        RpcFault: A block cannot be used.
+        UsageError: An image or a command cannot be used.
+    """
+    attachments = Attachments(
+        app.workspace,
+        refusal=app.why_kept_back,
+        outside=app.why_outside,
+        names=app.attaches_names,
+        documents=app.takes_documents,
+        tell=tell,
+        note=app.note_attached,
+    )
+    typed: list[str] = []
+    before: list[Block] = []
+    for block in blocks:
+        match block:
+            case TextBlock():
+                typed.append(block.text)
+            case ImageBlock():
+                data = _bytes(block.data)
+                typed.append(f" {attachments.add(image_of(data, name='the image'), 'image')} ")
+            case LinkBlock():
+                linked = partial(_linked, block, app, attachments, tell)
+                words, attached = await in_background(linked)
+                typed.append(words)
+                before += attached
+            case ResourceBlock() if why := _kept_back(block.resource.uri, app):
+                tell(f"{block.resource.uri} not attached: {why}")
+            case ResourceBlock():
+                before += _embedded(block, attachments, typed)
+            case AudioBlock():
+                raise RpcFault(INVALID_PARAMS, "the model cannot take audio: send text or an image")
+    text, model = await app.written_out("".join(typed).strip())
+    message = await attachments.attached(UserMessage.of(attachments.marked(text)))
+    return replace(message, content=(*before, *message.content)), model
+
+
+def _linked(
+    block: LinkBlock, app: Application, attachments: Attachments, tell: Callable[[str], None]
+) -> tuple[str, list[Block]]:
+    """Return the text for a mention, and the blocks to attach to the message; blocks."""
+    path = _local_path(block.uri)
+    if path is None:
+        return f"[{block.name or block.uri}]({block.uri})", []
+    if mark := attachments.add_file(str(path)):
+        return f" {mark} ", []
+    shown = path.relative_to(app.workspace) if path.is_relative_to(app.workspace) else path
+    attached = attach(NamedFile(str(shown), path), app.why_kept_back)
+    tell(attached.sentence)
+    if attached.whole:
+        app.note_attached(*attached.whole)
+    return str(shown), [attached.block] if attached.block else []
+
+
+def _embedded(block: ResourceBlock, attachments: Attachments, typed: list[str]) -> Iterator[Block]:
+    resource = block.resource
+    if resource.text is not None:
+        words = resource.text[:_RESOURCE_CHARS_MAX]
+        more = len(resource.text) - len(words)
+        note = f"\n[… {more:,} more characters]" if more else ""
+        uri = escape(resource.uri)
+        # The resource must not be able to end its own fence and continue as another source.
+        inside = words.replace("</resource", "<\\/resource")
+        yield text_block(f'<resource uri="{uri}">\n{inside}{note}\n</resource>\n')
+    elif resource.blob is not None and (resource.mime_type or "").startswith("image/"):
+        data = _bytes(resource.blob)
+        typed.append(f" {attachments.add(image_of(data, name=resource.uri), resource.uri)} ")
+    else:
+        typed.append(f"[{resource.uri}]({resource.uri})")
+
+
+def _kept_back(uri: str, app: Application) -> str:
+    """Return the reason the model may not read the file named by *uri*, or ""."""
+    path = _local_path(uri)
+    return app.why_kept_back(path) if path else ""
+
+
+def _local_path(uri: str) -> Path | None:
+    """Return the local file named by *uri*; None if it names something else."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path:
+        return None
+    path = unquote(parts.path)
+    return None if "\0" in path else Path(path)
+
+
+def _bytes(encoded: str) -> bytes:
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise RpcFault(INVALID_PARAMS, f"an image is not base64: {error}") from error

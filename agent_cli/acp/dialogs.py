@@ -6,7 +6,7 @@ from typing import Final
 
 from agent_cli.acp.client import EditorClient, FormAnswer, PermissionOption
 from agent_cli.acp.content import fenced, text
-from agent_cli.acp.faults import ConnectionLost, RpcFault
+from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.contracts.dialogs import (
     Action,
     Filled,

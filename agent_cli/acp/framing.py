@@ -1,4 +1,4 @@
-"""JSON-RPC messages as lines of UTF-8, in both directions.
+"""JSON-RPC messages as lines of UTF-8, in both directions, and the errors they carry.
 
 Strict parsers read our output: no NaN, and no unpaired surrogates. Input may hold both; they are
 replaced here, before any other code sees them.
@@ -8,7 +8,6 @@ import json
 import math
 from typing import Final
 
-from agent_cli.acp.faults import INVALID_REQUEST, PARSE_ERROR, RpcFault
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.shapes import is_object
@@ -82,3 +81,36 @@ def _finite(value: Json) -> Json:
     if isinstance(value, list):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+# Codes of the protocol itself.
+REQUEST_CANCELLED: Final = -32800
+AUTH_REQUIRED: Final = -32000
+RESOURCE_NOT_FOUND: Final = -32002
+
+
+class RpcFault(Exception):
+    """The `error` of a response, outgoing or incoming.
+
+    Attributes:
+        code: One of the codes above, or a code of the other program.
+        message: One sentence; editors show it to the user.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the `error` object."""
+        return {"code": self.code, "message": self.message}
+
+
+class ConnectionLost(Exception):
+    """The client is gone and cannot answer."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from agent_cli.acp.client import EditorClient
 from agent_cli.acp.connection import Answer, Params, RpcConnection, Streams
-from agent_cli.acp.faults import (
+from agent_cli.acp.framing import (
     AUTH_REQUIRED,
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -1,36 +1,51 @@
-"""One open session: runs prompts with their questions to the end; settings and commands."""
+"""One open session: replayed, then prompts with their questions; settings and commands."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final, NoReturn
 
 from agent_cli.acp.approvals import AgentCalls, PermissionRequests, QuestionClosed
 from agent_cli.acp.client import EditorClient, EditorDocuments
-from agent_cli.acp.commands import available_commands, run_command
+from agent_cli.acp.content import image, message_chunk, text, user_message
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
-from agent_cli.acp.faults import (
+from agent_cli.acp.framing import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     ConnectionLost,
     RpcFault,
 )
-from agent_cli.acp.options import config_options, mode_state
+from agent_cli.acp.options import available_commands, config_options, mode_state, run_command
 from agent_cli.acp.ports import Application
-from agent_cli.acp.prompt_content import user_message
-from agent_cli.acp.replay import replayed
 from agent_cli.acp.schema import PromptBlock
-from agent_cli.acp.updates import Updates
+from agent_cli.acp.updates import CallView, Updates
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
 from agent_cli.contracts.events import AgentEnd, Event, Notice, ToolCall, UsageChanged
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import UserMessage, typed_in
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    Block,
+    DiscardedOutput,
+    Error,
+    Json,
+    Pending,
+    Prompt,
+    TextOutput,
+    ThinkingOutput,
+    ToolOutput,
+    Usage,
+    UserOutput,
+)
+from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.declining import apply_decisions, decline_and_stop
+from agent_cli.core.projection import entries
 from agent_cli.core.run_result import RunResult
 from agent_cli.terminal.narration import narrate_end
+from agent_cli.terminal.sanitize import clean
 
 _STOP_REASONS: Final = {
     "max_tokens": "max_tokens",
@@ -250,3 +265,50 @@ def _tokens(used: Usage) -> dict[str, Json]:
         "cachedReadTokens": used.cache_read_tokens,
         "cachedWriteTokens": written,
     }
+
+
+def replayed(
+    prompts: Sequence[Prompt], tools: Sequence[Tool], workspace: Path
+) -> Iterator[dict[str, Json]]:
+    """Yield the updates that show *prompts* as in the original session."""
+    calls = CallView(lambda: tools, workspace)
+    for output in entries([prompt for prompt in prompts if prompt.visible]):
+        match output:
+            case UserOutput() if output.is_typed:
+                yield from _user_update(output)
+            case TextOutput():
+                words = clean(str(output.block.get("text", "")))
+                if words:
+                    yield message_chunk("agent_message", text(words), output.reply_id)
+            case ThinkingOutput():
+                if words := clean(str(output.block.get("thinking", ""))):
+                    yield message_chunk("agent_thought", text(words), output.reply_id)
+            case ToolOutput():
+                yield from _call(calls, output)
+            case DiscardedOutput(text=words) if words:
+                yield message_chunk("agent_message", text(clean(words)), output.id)
+            case _:
+                pass
+
+
+def _user_update(output: UserOutput) -> Iterator[dict[str, Json]]:
+    pictures = [shown for block in output.content if (shown := image(block))]
+    for shown in [*pictures, text(typed_in(output.content))]:
+        yield message_chunk("user_message", shown, output.id)
+
+
+def _call(calls: CallView, output: ToolOutput) -> Iterator[dict[str, Json]]:
+    """Yield a call and its outcome; the file it changed may have different content now."""
+    call = ToolCall.of(output)
+    shown = calls.described(call)
+    yield {"sessionUpdate": "tool_call", **shown, "content": [], "status": "pending"}
+    result = output.result
+    if isinstance(result, Pending):
+        return
+    content: tuple[Block, ...] = result.content
+    ended = calls.ended(
+        call.id, ToolResult(content, result.details, is_error=isinstance(result, Error))
+    )
+    if "content" not in ended and (diffs := calls.fragments(call)):
+        ended["content"] = diffs
+    yield {"sessionUpdate": "tool_call_update", **ended}

@@ -81,7 +81,7 @@ class EditorProgram:
         Raises:
             SessionError: It is open in another program, or cannot be removed.
         """
-        from agent_cli.session_store.deletion import delete_sessions  # noqa: PLC0415 - rare
+        from agent_cli.session_store.upkeep import delete_sessions  # noqa: PLC0415 - rare
 
         if _is_saved(id):
             with suppress(SessionNotFound):  # another program was faster

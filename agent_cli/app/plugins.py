@@ -11,8 +11,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
-from agent_cli.plugins.contributor import Plugins
-from agent_cli.plugins.discovery import discover
+from agent_cli.plugins.contributor import Plugins, discover
 from agent_cli.plugins.instruction_files import LoadedInstructions
 from agent_cli.plugins.output_styles import OutputStyles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root

@@ -105,7 +105,7 @@ class Sessions:
 
     async def keep(self) -> None:
         """Store this session although nothing was said yet: from now on its id can be resumed."""
-        from agent_cli.session_store.deletion import remove_unused  # noqa: PLC0415 - rare
+        from agent_cli.session_store.upkeep import remove_unused  # noqa: PLC0415 - rare
 
         if self._session:
             self._session.keep()
@@ -274,7 +274,7 @@ class Sessions:
             )
 
     def _remove_copy(self, copy: Session) -> None:
-        from agent_cli.session_store.deletion import delete_unused  # noqa: PLC0415 - rare
+        from agent_cli.session_store.upkeep import delete_unused  # noqa: PLC0415 - rare
 
         copy.close()
         in_background(lambda: delete_unused(self._store, copy.id))

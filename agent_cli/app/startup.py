@@ -20,7 +20,7 @@ from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
-from agent_cli.terminal.confirmation import confirmed
+from agent_cli.terminal.abilities import confirmed
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import (
     Standing,

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder
-from agent_cli.batch.outage import ALIKE, Outage
 from agent_cli.batch.outcome import (
     cost_of,
     drop_worktree,
@@ -70,6 +69,51 @@ class BatchState:
     outage: str = ""
     last_error: str = ""
     stopped: signal.Signals | None = None
+
+
+# All amounts are whole micro-dollars.
+class Budget:
+    """Spent and reserved amounts together never exceed the limit.
+
+    Attributes:
+        limit: 0 means no limit.
+        spent: Cost of the runs that have ended.
+        held: Reservations of the runs that go on.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Spend nothing yet."""
+        self.limit = limit
+        self.spent = self.held = 0
+
+    @property
+    def left(self) -> int:
+        """The amount that may still be reserved."""
+        return self.limit - self.spent - self.held
+
+    def reserve(self, cap: int, *, tasks: int) -> int | None:
+        """Reserve the cost limit of one run; 0 means no limit.
+
+        Args:
+            cap: The limit of the task; without one (0) it gets an equal share of what is left.
+            tasks: The number of tasks that are not started yet, this one included.
+
+        Returns:
+            The amount; None if too little is left.
+        """
+        if not self.limit:
+            return cap
+        amount = cap or self.left // max(1, tasks)
+        if amount > self.left or (not cap and amount < _LEAST_SHARE):
+            return None
+        self.held += amount
+        return amount
+
+    def settle(self, reserved: int, spent: int) -> None:
+        """Replace the reservation of a run by its cost."""
+        if self.limit:
+            self.held -= reserved
+        self.spent += spent
 
 
 class Batch:
@@ -271,3 +315,58 @@ class Batch:
         self.state.stopped = self.state.stopped or number
         self._engine.stop()
         self._changed.set()
+
+
+# Less does not pay for one model call, so the run would end at its limit at once.
+_LEAST_SHARE: Final = 10_000
+
+ALIKE: Final = 3
+"""So many runs in a row that fail for the same reason are an outage."""
+_WAIT_MAX_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class Outage:
+    """The runs that failed alike since the last run with another end.
+
+    Attributes:
+        wait_max_s: How long an outage is waited for; 0 ends the batch at once.
+        probe_after_s: The wait before the first probe; each later one is twice as long.
+        clock: Seconds, from any moment.
+        trouble: What the runs failed for, or "".
+    """
+
+    wait_max_s: float
+    probe_after_s: float
+    clock: Callable[[], float]
+    trouble: str = ""
+    _alike: int = 0
+    _began_s: float = 0.0
+    _wait_s: float = 0.0
+    _probe_at_s: float = 0.0
+
+    def note(self, trouble: str) -> None:
+        """Note the end of a run, and the failed part of the world; "" if none failed."""
+        now = self.clock()
+        if not trouble or trouble != self.trouble:
+            self._alike, self._began_s, self._wait_s = 0, now, self.probe_after_s
+        self.trouble = trouble
+        self._alike += bool(trouble)
+        # The runs that were under way when it began say nothing new.
+        if self.is_on and now >= self._probe_at_s:
+            self._probe_at_s = now + self._wait_s
+            self._wait_s = min(self._wait_s * 2, _WAIT_MAX_S)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether all runs fail."""
+        return self._alike >= ALIKE
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it has lasted longer than the batch waits."""
+        return self.is_on and self.clock() - self._began_s >= self.wait_max_s
+
+    def probe_in_s(self) -> float:
+        """Return the seconds until one run may try whether it is over; 0 if it may now."""
+        return max(0.0, self._probe_at_s - self.clock()) if self.is_on else 0.0

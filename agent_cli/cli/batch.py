@@ -11,14 +11,12 @@ from typing import Final
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import OPTIONS
 from agent_cli.app.startup import StartupContext
-from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.local import LocalEngine
-from agent_cli.batch.outage import ALIKE
 from agent_cli.batch.ports import Engine
 from agent_cli.batch.ray_engine import CONNECT_LIMIT_S, CPUS_PER_RUN, RayEngine, ray_address
 from agent_cli.batch.ray_pause import PAUSE_VARIABLE
-from agent_cli.batch.run import Batch, BatchOptions
+from agent_cli.batch.run import ALIKE, Batch, BatchOptions, Budget
 from agent_cli.batch.tasks import Task, read_tasks
 from agent_cli.cli.batch_api import api_engine, check_api_tasks
 from agent_cli.cli.complaint import print_complaint

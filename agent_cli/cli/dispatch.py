@@ -46,7 +46,7 @@ def _config_example(_arguments: Arguments) -> int:
 
 
 def _trust(arguments: Arguments) -> int:
-    from agent_cli.cli.trust import trust  # noqa: PLC0415
+    from agent_cli.cli.permissions import trust  # noqa: PLC0415
 
     return trust(arguments)
 

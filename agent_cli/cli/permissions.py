@@ -1,10 +1,13 @@
-"""`agent-cli permissions explain`: the decision about a tool call here, and its reasons."""
+"""`agent-cli permissions explain` and `agent-cli trust`: what may act here, and why."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
+from agent_cli.app.arguments import Arguments
 from agent_cli.app.mcp.config import configured_servers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError, UsageError
@@ -15,12 +18,15 @@ from agent_cli.mcp_client import Host, ServerConfig
 from agent_cli.policies.command_calls import COMMAND_TOOL
 from agent_cli.policies.decision import Decision
 from agent_cli.sandbox import Report
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
+from agent_cli.terminal.abilities import confirmed
 from agent_cli.terminal.sanitize import reveal
+from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, what_would_act
 
 if TYPE_CHECKING:
     from agent_cli.terminal.views.console import Drawn
-    from agent_cli.terminal.views.simple import Facts
+    from agent_cli.terminal.views.table import Facts
 
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
@@ -48,7 +54,7 @@ class Explanation:
         return json.dumps({**found, "command": commands}, ensure_ascii=False, indent=2)
 
     def _view(self) -> "Facts":
-        from agent_cli.terminal.views.simple import Fact, Facts  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.table import Fact, Facts  # noqa: PLC0415 - rich
 
         return Facts(
             [
@@ -151,3 +157,45 @@ def _lines(
     yield "mode", mode
     yield "sandbox", report.sentence
     yield "workspace", f"{startup.workspace} ({'trusted' if startup.trusted else 'not trusted'})"
+
+
+def trust(arguments: Arguments) -> int:
+    """Trust a workspace with the listed effects; a person at a terminal is asked after the list.
+
+    With `--show` it is only listed, with the text of the scripts that hooks run.
+    """
+    workspace = real_path(Path(*arguments.operands))
+    if not is_dir(workspace):
+        raise UsageError(f"{workspace} is not a directory")
+    store, name = TrustStore.of_user(), reveal(str(workspace))
+    if arguments.revoke:
+        known = store.revoke(workspace)
+        print(f"{name} is {'no longer' if known else 'not'} trusted")
+        return 0
+    # Before the list: what changes while it is read is not trusted.
+    shown = fingerprint(workspace)
+    files = what_would_act(workspace)
+    _list(files, workspace, whole=arguments.show)
+    if arguments.show:
+        print(f"it is {'' if store.is_trusted(workspace) else 'not '}trusted")
+        return 0
+    asks = bool(files) and sys.stdin.isatty() and not arguments.yes
+    if asks and not confirmed("Trust them, until they change?"):
+        print("it is not trusted")
+        return 1
+    store.trust(workspace, shown)
+    print(f"{name} is trusted until that changes")
+    return 0
+
+
+def _list(files: Sequence[ActingFile], workspace: Path, *, whole: bool) -> None:
+    name = reveal(str(workspace))
+    if not files:
+        print(f"{name} holds no files that change what agent-cli does")
+        return
+    from agent_cli.trust.effects import listing  # noqa: PLC0415 - most workspaces have no files
+
+    print(f"{name} holds files that change what agent-cli does:")
+    for line in listing(files, workspace, whole=whole):
+        print(line)
+    sys.stdout.flush()

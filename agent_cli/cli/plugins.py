@@ -22,7 +22,7 @@ from agent_cli.settings.sources import WrittenHooks
 from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import MASK
 from agent_cli.system.trees import remove_tree, walk
-from agent_cli.terminal.confirmation import confirmed
+from agent_cli.terminal.abilities import confirmed
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.effects import agent_effects, hook_effects, server_effects
 

@@ -22,18 +22,18 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run_result import RunResult
-from agent_cli.session_store import SessionStore, deletion
+from agent_cli.session_store import SessionStore, upkeep
 from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
 from agent_cli.session_store.search import search
 from agent_cli.session_store.transcript import transcript
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
-from agent_cli.terminal.confirmation import confirmed
+from agent_cli.terminal.abilities import confirmed
 from agent_cli.terminal.narration import describe_branch_point
 
 _NUMBERS = ("prompts", "cost")
@@ -301,7 +301,7 @@ def delete_sessions(arguments: Arguments) -> int:
         print("nothing was deleted", file=sys.stderr)
         return 1
     with working("deleting", sys.stderr):
-        count = deletion.delete_sessions(store, [path.stem for path in found])
+        count = upkeep.delete_sessions(store, [path.stem for path in found])
     print(f"{counted(count, 'session')} deleted")
     return 0
 

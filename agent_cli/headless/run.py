@@ -28,15 +28,13 @@ from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, 
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run_result import RunResult
-from agent_cli.headless.options import LimitWatch, RunOptions
+from agent_cli.headless.options import LimitWatch, PromptText, RunOptions, preparing, read_prompt
 from agent_cli.headless.ports import Application
-from agent_cli.headless.prompt import PromptText, preparing, read_prompt
 from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
-from agent_cli.terminal.hosted_view import cited_text
-from agent_cli.terminal.narration import narrate, narrate_end, side_output
+from agent_cli.terminal.narration import cited_text, narrate, narrate_end, side_output
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]

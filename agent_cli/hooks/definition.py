@@ -18,8 +18,7 @@ from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.written_hooks import GUARDED, folded_keys
-from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, NOT_HERE
-from agent_cli.hooks.functions import HookFunction
+from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, NOT_HERE, HookFunction
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 

@@ -1,7 +1,15 @@
-"""The events of lifecycle hooks; for each event of Claude Code without hooks here, the reason."""
+"""The events of lifecycle hooks, and hooks that are Python functions."""
 
-from collections.abc import Mapping
-from typing import Final
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+from agent_cli.contracts.claude_tools import our_tool_name
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
+from agent_cli.hooks.claude_names import from_claude, to_claude
+from agent_cli.system.records import dataclass
 
 EVENTS: Final = (
     *("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"),
@@ -56,3 +64,75 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "MessageDisplay": "a reply is shown as it arrives; a Stop hook gets its text",
 }
 """Claude Code's other events, each with the reason and what to use instead."""
+
+
+# A function's answer becomes the JSON that a program would print, so that both are read in one
+# place.
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """An event of a session, as a hook function reads it.
+
+    Attributes:
+        name: The event ("PreToolUse", "Stop", ...).
+        payload: All fields of the event, as a hook program reads them: docs/hooks.md lists them.
+    """
+
+    name: str
+    payload: Mapping[str, Json]
+
+    @property
+    def tool(self) -> str:
+        """The tool of the call ("bash", "mcp__tickets__create"); "" for an event about no call."""
+        return our_tool_name(str(self.payload.get("tool_name", "")))
+
+    @property
+    def input(self) -> Mapping[str, Json]:
+        """The input of the call in the fields of the tool, with absolute paths."""
+        given = self.payload.get("tool_input")
+        return from_claude(self.tool, given) if isinstance(given, dict) else {}
+
+
+HookReply: TypeAlias = Verdict | str | None
+"""A verdict; a text that the model reads; or None for neither."""
+
+HookFunction: TypeAlias = Callable[[HookEvent], Awaitable[HookReply]]
+
+
+async def printed_by(function: HookFunction, payload: Mapping[str, Json], workspace: Path) -> str:
+    """Call *function* and return its reply as the text that a hook program would print.
+
+    Raises:
+        TypeError: It is no `async def`, or replies with something else.
+        Exception: Whatever the function raises.
+    """
+    event = HookEvent(str(payload["hook_event_name"]), payload)
+    # Any: callers without a type checker may pass a function that returns anything.
+    replying: Any = function(event)
+    if not isinstance(replying, Awaitable):
+        raise TypeError("it must be an async def")
+    reply: object = await cast("Awaitable[object]", replying)
+    if reply is None:
+        return ""
+    return json.dumps(_answer(event, reply, workspace), ensure_ascii=False)
+
+
+def _answer(event: HookEvent, reply: object, workspace: Path) -> dict[str, Json]:
+    match reply:
+        case str():
+            return {"hookSpecificOutput": {"additionalContext": reply}}
+        case Allow(input=None):
+            return {"decision": "allow"}
+        case Deny():
+            return {"decision": "deny", "reason": reply.reason}
+        case Ask(input=None):
+            return {"decision": "ask", "reason": reply.reason}
+        case Allow() | Ask():
+            theirs = to_claude(event.tool, reply.input, workspace)
+            word = "allow" if isinstance(reply, Allow) else "ask"
+            reason = reply.reason if isinstance(reply, Ask) else ""
+            changed: dict[str, Json] = {"updatedInput": theirs.input}
+            return {"decision": word, "reason": reason, "hookSpecificOutput": changed}
+        case _:
+            raise TypeError(
+                f"it returned {type(reply).__name__}; return Allow, Deny, Ask, a text or None"
+            )

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.system.shapes import is_object
 
 INSTRUCTIONS: Final = (

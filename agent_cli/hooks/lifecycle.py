@@ -26,11 +26,9 @@ from agent_cli.contracts.timeline import HOOK, Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import HookAnswer
-from agent_cli.hooks.event_hooks import EventHooks
-from agent_cli.hooks.outcome import Exports
+from agent_cli.hooks.answers import Exports, HookAnswer
+from agent_cli.hooks.event_hooks import EVERY_S, EventHooks, FileWatch
 from agent_cli.hooks.payloads import about_agent
-from agent_cli.hooks.watching import EVERY_S, FileWatch
 
 SENT_BACK_MAX: Final = 3
 # What ended a run, in Claude Code's words.

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.hooks.answers import Exports, ExportsReader, HookOutcome
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.functions import printed_by
+from agent_cli.hooks.events import printed_by
 from agent_cli.hooks.judging import HookServices, judged
-from agent_cli.hooks.outcome import Exports, ExportsReader, HookOutcome
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
 from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
 from agent_cli.system.child_environment import child_environment

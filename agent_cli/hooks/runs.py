@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.hooks.answers import HookAnswer, merged, read_answer
+from agent_cli.hooks.answers import HookAnswer, HookOutcome, merged, read_answer
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import QUESTIONS
-from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.hooks.run import ANSWERS, HookEnvironment, run_hook
 from agent_cli.system.records import dataclass, field
 

@@ -15,8 +15,7 @@ from agent_cli.contracts.errors import AgentCliError, SessionError
 from agent_cli.contracts.options import Mode
 from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, RunRequest
-from agent_cli.mcp_server.questions import asker_of, questions_for
-from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun
+from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun, asker_of, questions_for
 from agent_cli.system.event_loop import in_background
 from agent_cli.version import __version__
 

@@ -1,4 +1,4 @@
-"""One `prepare` contributor for all plugins, and the tasks they run beside the conversation.
+"""One `prepare` contributor for all plugins, those of installed packages included.
 
 Tools and context are collected anew before every model call, in the order of the plugins: the
 built-in ones, then the installed ones by name.
@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.messages import UserMessage
@@ -24,10 +25,10 @@ from agent_cli.core.hook_values import settled
 from agent_cli.core.projection import entries, has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
-from agent_cli.plugins.discovery import DiscoveredPlugins
 from agent_cli.plugins.states import PluginStates
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.records import dataclass
 
 LOAD_LIMIT_S = 10.0
 _log = logger(__name__)
@@ -35,6 +36,15 @@ _AUTHOR: Final = f"{NOTICE}: context of plugin "
 
 Contexts = Mapping[str, Sequence[str]]
 """Plugin → the texts of its context."""
+
+
+# A package that cannot be used yields one sentence that names it; the others still load.
+@dataclass(frozen=True, slots=True)
+class DiscoveredPlugins:
+    """The usable plugins, sorted by name, and a sentence about each unusable one."""
+
+    plugins: tuple[Plugin, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class Plugins:
@@ -299,3 +309,65 @@ def _sent(conversation: Conversation) -> dict[str, str]:
         for message in conversation.context()
         if isinstance(message, UserMessage) and message.author.startswith(_AUTHOR)
     }
+
+
+PLUGINS_GROUP = "agent_cli.plugins"
+TOOLS_GROUP = "agent_cli.tools"
+
+
+def discover(workspace: Path, *, disabled: Collection[str] = ()) -> DiscoveredPlugins:
+    """Import the plugins of installed packages; takes as long as their imports.
+
+    Args:
+        workspace: The argument for plugin factories.
+        disabled: Names of entry points to skip without importing them.
+    """
+    plugins: list[Plugin] = []
+    problems: list[str] = []
+    offered = entry_points()  # reads the metadata of every installed package
+    for group in (PLUGINS_GROUP, TOOLS_GROUP):
+        for entry in sorted(offered.select(group=group), key=lambda entry: entry.name):
+            if entry.name in disabled:
+                continue
+            try:
+                plugins.append(_plugin(entry, workspace))
+            # SystemExit too: a script registered by mistake would end the program.
+            except (Exception, SystemExit) as error:
+                _log.info("plugin not loaded", entry_point=entry.name, exc_info=True)
+                problems.append(_problem(entry, error))
+    return DiscoveredPlugins(tuple(plugins), tuple(problems))
+
+
+def _plugin(entry: EntryPoint, workspace: Path) -> Plugin:
+    """Return the plugin of *entry*; tools become a plugin with the entry point's name.
+
+    Raises:
+        TypeError: The entry point offers something else.
+    """
+    # object: the module belongs to a third party, so its type is checked here.
+    offered: object = entry.load()
+    if callable(offered):
+        offered = offered(workspace)
+    if entry.group == PLUGINS_GROUP:
+        if not isinstance(offered, Plugin):
+            raise TypeError(f"it offers {type(offered).__name__}, not a Plugin")
+        return offered
+    is_one = not isinstance(offered, Sequence)
+    several = [offered] if is_one else cast("Sequence[object]", offered)
+    tools = tuple(each for each in several if isinstance(each, Tool))
+    if len(tools) < len(several):
+        raise TypeError(f"it offers {type(offered).__name__}, not tools")
+    return Plugin(name=entry.name, version=_version(entry), tools=tools)
+
+
+def _version(entry: EntryPoint) -> str:
+    return entry.dist.version if entry.dist else ""
+
+
+def _problem(entry: EntryPoint, error: BaseException) -> str:
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
+    reason = f"{type(error).__name__}: {error}"
+    return (
+        f"plugin {entry.name!r} of {package} is not used: {reason};"
+        f" update {package.partition(' ')[0]}, or add {entry.name!r} to plugins.disabled"
+    )

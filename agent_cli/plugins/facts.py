@@ -1,4 +1,4 @@
-"""Tell the model about its workspace, and the date and git's state when the session began.
+"""Tell the model its workspace, the date, git's state at the start, and the pinned texts.
 
 What holds for the whole session follows the stable prompt: no clock, no git state and nothing else
 that changes, since a changed system prompt would cost the whole prompt cache and the thinking bound
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.messages import CustomMessage
+from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.timeline import NOTICE, CustomOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import git_output
@@ -190,3 +191,22 @@ def _recorded_facts(conversation: Conversation) -> list[str]:
 
 def _record(conversation: Conversation, text: str) -> None:
     conversation.note(CustomMessage(ENTRY, {"text": text}))
+
+
+def tell_pins(turn: Turn) -> None:
+    """Append a message for each pin that the next request would not hold, and for each taken back.
+
+    A `prepare` contributor, placed before compaction, which repeats the pins behind a summary.
+    """
+    prompts = turn.conversation.prompts
+    held, gone = pins(prompts), unpinned(prompts)
+    if not (held or gone) or turn.conversation.open_calls():
+        return
+    texts = [each.text for each in turn.conversation.context() if isinstance(each, UserMessage)]
+    sent = "\n".join(texts)
+    for text in held.values():
+        if sent.rfind(as_pinned(text)) <= sent.rfind(as_unpinned(text)):
+            turn.tell_model(as_pinned(text), author=NOTICE)
+    for text in gone:
+        if sent.rfind(as_pinned(text)) > sent.rfind(as_unpinned(text)):
+            turn.tell_model(as_unpinned(text), author=NOTICE)

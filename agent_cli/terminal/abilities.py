@@ -1,5 +1,6 @@
-"""Capabilities of the terminal, links (OSC 8) included, as far as the environment tells."""
+"""Capabilities of the terminal, as far as the environment tells; a question before the REPL."""
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -54,3 +55,21 @@ def _number(text: str) -> int:
 def _version(text: str) -> tuple[int, ...]:
     """Return the numbers of a version: (3, 4) for `3.4a`."""
     return tuple(_number(part.rstrip("abcdefgh")) for part in text.split("."))
+
+
+def confirmed(question: str, *, by_default: bool = False) -> bool:
+    """Ask on stderr, and return the answer from stdin; Enter alone means *by_default*.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the question's line is ended first.
+    """
+    choices = "[Y/n]" if by_default else "[y/N]"
+    print(f"{question} {choices} ", end="", file=sys.stderr, flush=True)
+    try:
+        line = sys.stdin.readline()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise
+    answer = line.strip().lower()
+    # The end of the input is no Enter.
+    return answer in ("y", "yes") or (by_default and line != "" and not answer)

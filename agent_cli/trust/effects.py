@@ -30,7 +30,7 @@ from agent_cli.settings.toml_json import file_entries
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
-from agent_cli.trust.servers import server_files
+from agent_cli.trust.parts import server_files
 from agent_cli.trust.store import (
     ACTING_FILES,
     AGENT_FOLDERS,

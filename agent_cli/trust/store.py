@@ -124,7 +124,7 @@ def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     is_agent = [workspace / folder in path.parents for path in named for folder in AGENT_FOLDERS]
     if not any(is_agent) and not any(workspace / name in named for name in names):
         return ()
-    from agent_cli.trust.servers import server_files  # noqa: PLC0415 - most have no servers
+    from agent_cli.trust.parts import server_files  # noqa: PLC0415 - most have no servers
 
     return server_files(named, workspace)
 

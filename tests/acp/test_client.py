@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.acp import client
 from agent_cli.acp.client import EditorClient, EditorDocuments
-from agent_cli.acp.faults import ConnectionLost, RpcFault
+from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.acp.schema import ClientCapabilities, checked
 from agent_cli.contracts.errors import ToolError
 

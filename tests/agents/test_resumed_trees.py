@@ -22,7 +22,7 @@ from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from tests.agents.test_random_trees import Bill, Server, Tree, decided
 from tests.fakes import NOT_THE_USERS
 from tests.messages_api import FakeMessagesApi

@@ -21,7 +21,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.session_store import Session, SessionStore
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import (
     AGENT_CLI,

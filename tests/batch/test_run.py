@@ -15,11 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.batch.budget import Budget
 from agent_cli.batch.folder import Attempt, BatchFolder, state_folder
-from agent_cli.batch.outage import Outage
 from agent_cli.batch.ports import NotStarted, TaskRun
-from agent_cli.batch.run import Batch, BatchOptions
+from agent_cli.batch.run import Batch, BatchOptions, Budget, Outage
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.wording import in_microdollars, in_usd

@@ -9,7 +9,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Success, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import KEY, agent_cli
 from tests.fakes import calls, says, tool_use

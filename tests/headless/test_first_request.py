@@ -57,7 +57,7 @@ LATER = {
     "agent_cli.session_store.listing",
     "agent_cli.session_store.search",
     "agent_cli.session_store.transcript",
-    "agent_cli.session_store.verify",
+    "agent_cli.session_store.upkeep",
     "agent_cli.system.launcher",
     "agent_cli.system.worktrees",
     "agent_cli_tools.atomic_write",

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from agent_cli.hooks.answers import HookAnswer, merged, read_answer
+from agent_cli.hooks.answers import HookAnswer, HookOutcome, merged, read_answer
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.outcome import HookOutcome
 
 
 def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> HookAnswer:

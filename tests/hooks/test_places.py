@@ -11,8 +11,8 @@ import pytest
 
 from agent_cli.app.hooks.confinement import HookConfinement
 from agent_cli.app.startup import StartupContext
+from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
-from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.hooks.run import HookEnvironment, run_hook
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.hook_files import scripts_of

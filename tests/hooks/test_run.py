@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.outcome import HookOutcome
 from agent_cli.hooks.run import HookEnvironment, run_hook
 
 PAYLOAD = {"hook_event_name": "PreToolUse", "tool_name": "Bash"}

@@ -13,8 +13,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin
-from agent_cli.plugins.contributor import Plugins
-from agent_cli.plugins.discovery import DiscoveredPlugins
+from agent_cli.plugins.contributor import DiscoveredPlugins, Plugins
 from agent_cli.policies.prefix_watch import PrefixWatch
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 

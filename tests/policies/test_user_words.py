@@ -9,7 +9,7 @@ from agent_cli.contracts.timeline import Success, Usage, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import UNPINNED_MARK, as_pinned, pin, unpin
 from agent_cli.core.projection import WORDS_TEXT
-from agent_cli.plugins.pins import tell_pins
+from agent_cli.plugins.facts import tell_pins
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.rounds import history_of
 from agent_cli.policies.user_words import user_words

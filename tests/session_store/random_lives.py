@@ -53,7 +53,7 @@ from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import NEVER_STARTED
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from tests.fakes import (
     LIMIT_S,
     MODEL,

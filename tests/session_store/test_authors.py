@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from agent_cli.acp.replay import replayed
+from agent_cli.acp.session import replayed
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import HOOK, PROGRAM, USER, UserOutput, text_block
 from agent_cli.core.conversation import Conversation

@@ -12,7 +12,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.history import NEVER_STARTED, UNKNOWN_OUTCOME
 from agent_cli.session_store.log_file import read_log
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import a_long_talk, agent_with, faults
 

@@ -15,7 +15,7 @@ import pytest
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.log_file import read_log
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from tests.session_store.recordings import faults
 
 PROGRAM = Path(__file__).with_name("counting_runs.py")

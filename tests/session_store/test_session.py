@@ -20,7 +20,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.log_file import read_log
-from agent_cli.session_store.verify import verify
+from agent_cli.session_store.upkeep import verify
 from tests.fakes import MODEL, ScriptedModel, calls, does, says, tool, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, recorded
 

@@ -16,8 +16,7 @@ from agent_cli.core.hook_values import Maybe, TakeMessages
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
-from agent_cli.plugins.facts import SessionFacts
-from agent_cli.plugins.pins import tell_pins
+from agent_cli.plugins.facts import SessionFacts, tell_pins
 from agent_cli.plugins.recall import TOOL as RECALL
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger

@@ -30,12 +30,11 @@ from agent_cli_tools.workspace_ports import CommandExports
 if TYPE_CHECKING:
     from agent_cli.app.remote_answers import RemoteAnswers
     from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
-    from agent_cli.hooks.answers import HookAnswer
+    from agent_cli.hooks.answers import Exports, HookAnswer
     from agent_cli.hooks.definition import Hook
     from agent_cli.hooks.event_hooks import EventHooks, ServerQuestionHooks
     from agent_cli.hooks.judging import HookServices
     from agent_cli.hooks.lifecycle import Lifecycle
-    from agent_cli.hooks.outcome import Exports
     from agent_cli.hooks.runs import HookRuns
 
 _IDLE_AFTER_S = 60.0  # the same limit as Claude Code

@@ -19,7 +19,7 @@ from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.simple import Tree
+    from agent_cli.terminal.views.table import Tree
 
 _READY: Final = "ready"
 _COUNTS: Final = ("tools", "prompts", "resources", "tokens")
@@ -136,7 +136,7 @@ def _described(resource: ServerResource) -> str:
 
 def _doctor(context: Context, name: str) -> None:
     """Show the faults of each server and the commands that fix them."""
-    from agent_cli.terminal.views.simple import Note, Stack  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Note, Stack  # noqa: PLC0415 - rich
 
     states = [_state_of(context, name)] if name else context.app.servers.states()
     tried = reveal(name or "NAME")
@@ -145,7 +145,7 @@ def _doctor(context: Context, name: str) -> None:
 
 
 def _diagnosis(state: ServerState) -> "Tree":
-    from agent_cli.terminal.views.simple import Tree  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Tree  # noqa: PLC0415 - rich
 
     fine = state.phase == _READY and not state.changed
     found = [*_remarks(state)]

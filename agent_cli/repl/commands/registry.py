@@ -263,7 +263,7 @@ _KEYS: Final = (
 
 def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> "View":
     """Return a view of all commands by group, the keys, and the commands with faults."""
-    from agent_cli.terminal.views.simple import (  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
         Fact,
         Facts,
         Stack,
@@ -290,7 +290,7 @@ def every_line(commands: Sequence[Command]) -> "View":
 
 def about(command: Command, choices: Collection[str]) -> "View":
     """Return the full help of one command; *choices* are its possible arguments."""
-    from agent_cli.terminal.views.simple import Tree  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Tree  # noqa: PLC0415 - rich
 
     details = [command.help, *command.more.splitlines()]
     if 0 < len(choices) <= _CHOICES_MAX:

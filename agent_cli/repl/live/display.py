@@ -22,8 +22,7 @@ from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.markdown.theme import TokenKind
 from agent_cli.system.logger import logger
-from agent_cli.terminal.hosted_view import HostedView, cited_text
-from agent_cli.terminal.narration import narrate, words
+from agent_cli.terminal.narration import HostedView, cited_text, narrate, words
 from agent_cli.terminal.writer import Style
 
 

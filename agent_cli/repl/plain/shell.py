@@ -29,8 +29,14 @@ from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import recalled
 from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, reported
-from agent_cli.terminal.hosted_view import HostedView, cited_text
-from agent_cli.terminal.narration import describe_call, narrate, side_output, words
+from agent_cli.terminal.narration import (
+    HostedView,
+    cited_text,
+    describe_call,
+    narrate,
+    side_output,
+    words,
+)
 from agent_cli.terminal.writer import Writer
 
 if TYPE_CHECKING:

@@ -14,9 +14,18 @@ from agent_cli.terminal.views import progress
 from agent_cli.terminal.views.console import View, drawn_text, show
 from agent_cli.terminal.views.markdown import MarkdownPage
 from agent_cli.terminal.views.progress import counting, tracked, working
-from agent_cli.terminal.views.simple import Bars, Fact, Facts, Note, Stack, Tree
 from agent_cli.terminal.views.syntax import SourceText
-from agent_cli.terminal.views.table import Column, RemarkedTable, Table
+from agent_cli.terminal.views.table import (
+    Bars,
+    Column,
+    Fact,
+    Facts,
+    Note,
+    RemarkedTable,
+    Stack,
+    Table,
+    Tree,
+)
 
 LIMIT_S = 60
 HOSTILE = "[bold]a[/bold] \x1b[31mred\x1b]0;title\x07"

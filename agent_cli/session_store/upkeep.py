@@ -1,4 +1,4 @@
-"""Delete sessions with everything that is kept for them, and the long strings that only they name.
+"""Keep the store in order: delete sessions with all their files, and verify what is kept.
 
 Strings are shared (blobs.py). One that a deleted session names goes as soon as no other session
 names it; one that no session names, which a killed program left, goes when it is an hour old.
@@ -16,12 +16,14 @@ from typing import Final
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs, names_in
-from agent_cli.session_store.history import BLOBS_DIR, is_unused
-from agent_cli.session_store.log_file import held
+from agent_cli.session_store.codec import Codec
+from agent_cli.session_store.history import BLOBS_DIR, blobs_folder, is_unused, read_mended
+from agent_cli.session_store.log_file import LogLine, held, scan
 from agent_cli.session_store.store import SessionStore
 from agent_cli.system import paths
 from agent_cli.system.paths import stamp
 from agent_cli.system.private_files import target_name
+from agent_cli.system.records import dataclass
 
 _KEPT_S: Final = 3_600
 _UNUSED_KEPT_S: Final = 30 * 24 * 3_600
@@ -149,3 +151,61 @@ def _named(path: Path) -> frozenset[str]:
 
 def _is_old(file: Path) -> bool:
     return time.time() - file.stat().st_mtime > _KEPT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault in a line. A torn last line is not damage: resuming removes it."""
+
+    line: int
+    problem: str
+    damage: bool = True
+
+    def __str__(self) -> str:
+        return f"line {self.line} {self.problem}"
+
+
+def verify(path: Path) -> list[Finding]:
+    """Return the faults of the session at *path*, in order; [] when it is intact.
+
+    Raises:
+        SessionError: It cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SessionError(f"{path}: {error.strerror}") from error
+    blobs = Blobs(blobs_folder(path))
+    lines = list(scan(data))
+    found = [finding for line in lines for finding in _check(line, blobs)]
+    found = sorted([*found, *_unreadable(path, {each.line for each in found})], key=_line)
+    if data and not data.endswith(b"\n"):
+        torn = "is torn: the program ended while it wrote it; going on takes it away"
+        found.append(Finding(len(lines) + 1, torn, damage=False))
+    return found
+
+
+def _unreadable(path: Path, known: set[int]) -> list[Finding]:
+    """Return the line at which every other command stops reading, unless it is *known*."""
+    try:
+        damage = read_mended(path, Codec()).damage
+    except SessionError as error:
+        return [Finding(1, f"cannot be read: {error}", damage=False)]
+    if damage is None or damage.number in known:
+        return []
+    return [Finding(damage.number, damage.problem)]
+
+
+def _line(finding: Finding) -> int:
+    return finding.line
+
+
+def _check(line: LogLine, blobs: Blobs) -> list[Finding]:
+    if line.problem:
+        return [Finding(line.number, line.problem)]
+    if line.number == 1 and line.record.get("kind") != "session":
+        return [Finding(1, "does not say which session this is")]
+    return [
+        Finding(line.number, f"needs blobs/{name}, which is missing or damaged")
+        for name in blobs.missing(line.record)
+    ]
