@@ -163,7 +163,7 @@ class App:
     @property
     def takes_documents(self) -> bool:
         """Whether the model's API takes PDF files."""
-        return self._startup.loaded.settings.provider.takes_documents
+        return self._startup.loaded.settings.provider.is_whole
 
     def why_outside(self, path: Path) -> str:
         """Return why a name in a text does not attach *path*: its file lies outside; or ""."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from agent_cli.contracts.listings import SessionInfo
     from agent_cli.mcp_client import ServerConfig
     from agent_cli.session_store import SessionStore
+    from agent_cli.settings.extension_settings import McpSettings
     from agent_cli.settings.load import Loaded
-    from agent_cli.settings.schema import McpSettings
 
 
 class EditorProgram:

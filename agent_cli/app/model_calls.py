@@ -93,10 +93,10 @@ class ModelCalls:
         names = [name.strip() for each in settings.model_fallback for name in each.split(",")]
         return FallbackModels(
             models=tuple(self.named(name) for name in names if name),
-            by_server=not settings.provider.is_chat
-            and not settings.provider.compat
-            and platform.name in SERVER_FALLBACK.platforms,
-            level_for=(lambda _model, level: level) if settings.provider.is_chat else level_for,
+            by_server=settings.provider.is_whole and platform.name in SERVER_FALLBACK.platforms,
+            level_for=level_for
+            if settings.provider.speaks_messages
+            else (lambda _model, level: level),
         )
 
     def effort_is_free(self, model_id: str) -> bool:

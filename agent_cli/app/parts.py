@@ -43,7 +43,6 @@ from agent_cli_tools.session_resources import SessionResources
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from agent_cli.providers.openai_chat.connection import ChatConnection
     from agent_cli.sandbox import Policy, Report
     from agent_cli.sandbox.undecided import FileDecider
     from agent_cli.system.launching import NamedFiles
@@ -78,36 +77,17 @@ def connection(
     )
 
 
-def chat_connection(
-    startup: StartupContext, on_sent: Callable[[], None] = lambda: None
-) -> "ChatConnection":
-    """Return the connection to a server of the Chat Completions API."""
-    from agent_cli.providers.openai_chat.connection import ChatConnection  # noqa: PLC0415 - rare
-
-    settings, arguments = startup.loaded.settings.provider, startup.arguments
-    variables = startup.environment.without_project()
-    return ChatConnection(
-        base_url=variables.get("OPENAI_BASE_URL") or None,
-        api_key=variables.get("OPENAI_API_KEY") or None,
-        read_timeout_s=settings.read_timeout_s,
-        stall_timeout_s=settings.stall_timeout_s,
-        record=arguments.record,
-        replay=arguments.replay,
-        redact=Redactor.of(startup.environment).text,
-        price=price(startup),
-        on_sent=on_sent,
-    )
-
-
 def model(startup: StartupContext, name: str | None = None) -> Model:
     """Return the model *name*, an alias or an id; the settings' model without a name."""
     settings = startup.loaded.settings
     id = settings.model_id(name)
-    if settings.provider.is_chat:
-        from agent_cli.providers.openai_chat.connection import API  # noqa: PLC0415 - rare
+    match settings.provider.wire_api:
+        case "messages":
+            return model_by_id(id)
+        case "chat":
+            from agent_cli.providers.openai_chat.connection import API  # noqa: PLC0415 - rare
 
-        return Model(id, api=API, provider="openai")
-    return model_by_id(id)
+            return Model(id, api=API, provider="openai")
 
 
 def price(startup: StartupContext) -> Price:
@@ -209,7 +189,7 @@ def tools(
         permissions="allow",  # the permission rules decide whether a person is asked
         result_chars_max=settings.history.max_tool_result_chars,
         folds_output=settings.tools.fold_output,
-        documents=settings.provider.takes_documents,
+        documents=settings.provider.is_whole,
     )
     return (*built_in, *web_tools(startup, permission_rules), *startup.tools)
 

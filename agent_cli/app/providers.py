@@ -1,7 +1,7 @@
 """The provider of a session, by the API that the settings name."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
@@ -16,6 +16,10 @@ from agent_cli.contracts.provider import (
 from agent_cli.providers.retry_policy import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agent_cli.providers.openai_chat.connection import ChatConnection
 
 
 class SessionProvider(Provider, Protocol):
@@ -65,6 +69,27 @@ class Providers:
         return self._registry.find(request.model).stream(request)
 
 
+def chat_connection(
+    startup: StartupContext, on_sent: Callable[[], None] = lambda: None
+) -> "ChatConnection":
+    """Return the connection to a server of the Chat Completions API."""
+    from agent_cli.providers.openai_chat.connection import ChatConnection  # noqa: PLC0415 - rare
+
+    settings, arguments = startup.loaded.settings.provider, startup.arguments
+    variables = startup.environment.without_project()
+    return ChatConnection(
+        base_url=variables.get("OPENAI_BASE_URL") or None,
+        api_key=variables.get("OPENAI_API_KEY") or None,
+        read_timeout_s=settings.read_timeout_s,
+        stall_timeout_s=settings.stall_timeout_s,
+        record=arguments.record,
+        replay=arguments.replay,
+        redact=Redactor.of(startup.environment).text,
+        price=parts.price(startup),
+        on_sent=on_sent,
+    )
+
+
 def is_listed(model: Model) -> bool:
     """Return whether facts and prices of models of this API are known here, and may be listed."""
     return model.api == Model("").api
@@ -76,7 +101,7 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequ
 
     def unsent(messages: Sequence[Message]) -> Sequence[int]:
         contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
-        if provider.is_chat or not any(
+        if not provider.speaks_messages or not any(
             block["type"] in ("image", "document") for each in contents for block in each
         ):
             return ()
@@ -96,15 +121,16 @@ def _provider(
     on_refused_tool: Callable[[str, str], None],
 ) -> SessionProvider:
     shared = _shared_pause(startup)
-    if startup.loaded.settings.provider.is_chat:
-        from agent_cli.providers.openai_chat.provider import OpenAIChat  # noqa: PLC0415 - rare
+    match startup.loaded.settings.provider.wire_api:
+        case "messages":
+            from agent_cli.providers.anthropic.messages import AnthropicMessages  # noqa: PLC0415
 
-        return OpenAIChat(parts.chat_connection(startup, on_sent), retry, shared=shared)
-    from agent_cli.providers.anthropic.messages import AnthropicMessages  # noqa: PLC0415
+            connection = parts.connection(startup, on_sent, on_refused_tool)
+            return AnthropicMessages(connection, retry, shared=shared)
+        case "chat":
+            from agent_cli.providers.openai_chat.provider import OpenAIChat  # noqa: PLC0415 - rare
 
-    return AnthropicMessages(
-        parts.connection(startup, on_sent, on_refused_tool), retry, shared=shared
-    )
+            return OpenAIChat(chat_connection(startup, on_sent), retry, shared=shared)
 
 
 def _shared_pause(startup: StartupContext) -> SharedPause | None:

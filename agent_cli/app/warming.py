@@ -20,8 +20,8 @@ async def kept_warm(
 ) -> AsyncGenerator[None]:
     """Keep the cache of *bench* warm in the block; not after the only prompt of *one_shot*."""
     settings = startup.loaded.settings
-    when, provider = settings.keep_cache_warm, settings.provider
-    if when == "off" or one_shot or provider.is_chat or provider.compat:
+    when = settings.keep_cache_warm
+    if when == "off" or one_shot or not settings.provider.is_whole:
         yield
         return
     from agent_cli.policies.cache_warming import CacheWarming  # noqa: PLC0415 - off by default

@@ -72,8 +72,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
 
 def is_there(startup: StartupContext, name: str) -> bool:
     """Return whether the platform of *startup* has the tool *name* of its own, as far as known."""
-    provider = startup.loaded.settings.provider
-    if provider.is_chat or provider.compat:
+    if not startup.loaded.settings.provider.is_whole:
         return False
     return chosen_platform(startup.loaded.settings, startup.environment) in _PLATFORMS[name]
 

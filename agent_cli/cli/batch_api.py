@@ -82,8 +82,7 @@ def api_engine(startup: StartupContext, journal: Path) -> ApiEngine:
         UsageError: The API is not Anthropic's own.
     """
     connection = parts.connection(startup)
-    is_chat = startup.loaded.settings.provider.is_chat
-    if connection.platform is not ANTHROPIC or connection.compat or is_chat:
+    if connection.platform is not ANTHROPIC or not startup.loaded.settings.provider.is_whole:
         raise UsageError("--batch-api needs Anthropic's own API: remove it, or change [provider]")
 
     async def connect() -> Batches:

@@ -25,7 +25,10 @@ def list_models(arguments: Arguments) -> int:
     startup = start(arguments, may_ask=False)
     check_access(startup)
     if not is_listed(parts.model(startup)):
-        raise UsageError('provider.wire_api is "chat": ask its server for the list, at /models')
+        wire_api = startup.loaded.settings.provider.wire_api
+        raise UsageError(
+            f'provider.wire_api is "{wire_api}": ask its server for the list, at /models'
+        )
     offered = run_loop(offered_models(parts.connection(startup)))
     aliases = startup.loaded.settings.models
     if arguments.json:

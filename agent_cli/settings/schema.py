@@ -12,14 +12,13 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 from agent_cli.contracts import options
 from agent_cli.contracts.options import Mode
 from agent_cli.contracts.wording import USD_MAX
+from agent_cli.settings.extension_settings import HookSettings, McpSettings
 from agent_cli.settings.rules import (
-    HookSettings,
     SettingRule,
     choice,
     choices,
     flag,
     flag_or,
-    fold,
     lower_limit,
     lower_limit_but_0,
     number,
@@ -27,7 +26,6 @@ from agent_cli.settings.rules import (
     optional,
     price_map,
     records,
-    table,
     text,
     text_map,
     texts,
@@ -48,7 +46,6 @@ _LEVEL_WORDS = {
     "critical": "error",
     "fatal": "error",
 }
-_TRANSPORT_WORDS = {"streamablehttp": "http"}
 # Claude Code's names of models: settings, agents and commands written for it use them.
 _MODEL_WORDS = {
     "haiku": "small",
@@ -82,14 +79,14 @@ class ProviderSettings(NamedTuple):
     threads_elsewhere: Annotated[bool, flag()._replace(user_only=True)] = False
 
     @property
-    def is_chat(self) -> bool:
-        """Whether the server speaks the Chat Completions API."""
-        return self.wire_api == "chat"
+    def speaks_messages(self) -> bool:
+        """Whether the server speaks the Messages API, its newer parts or not."""
+        return self.wire_api == "messages"
 
     @property
-    def takes_documents(self) -> bool:
-        """Whether the server takes PDF files as they are."""
-        return not (self.compat or self.is_chat)
+    def is_whole(self) -> bool:
+        """Whether the server has all of the Messages API: documents, betas, the API's own tools."""
+        return self.speaks_messages and not self.compat
 
 
 class HistorySettings(NamedTuple):
@@ -187,63 +184,6 @@ class JobSettings(NamedTuple):
 
     max: Annotated[int, _most(0, 64, "commands")] = options.JOBS_MAX
     timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.JOB_TIMEOUT_S
-
-
-class McpServer(NamedTuple):
-    """One MCP server: `command` and `args` for stdio, `url` and `headers` for http and sse.
-
-    `enabled_tools` and `disabled_tools` are patterns of its own tool names; the latter win.
-    """
-
-    name: Annotated[str, text()] = ""
-    transport: Annotated[str, choice("stdio", "http", "sse", also=_TRANSPORT_WORDS)] = "stdio"
-    command: Annotated[str, text()] = ""
-    args: Annotated[tuple[str, ...], texts()] = ()
-    env: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
-    cwd: Annotated[str, text("a path")] = ""
-    url: Annotated[str, text()] = ""
-    headers: Annotated[Mapping[str, str], text_map(secret=True)] = _NO_TEXTS
-    headers_helper: Annotated[str, text()] = ""
-    oauth: Annotated[Mapping[str, object], table(secret=True)] = _NO_TEXTS
-    enabled: Annotated[bool, flag()] = True
-    enabled_tools: Annotated[tuple[str, ...], texts()] = ()
-    disabled_tools: Annotated[tuple[str, ...], texts()] = ()
-    always_load: Annotated[bool, flag()] = False
-    required: Annotated[bool, flag()] = False
-    protocol: Annotated[str | None, optional(choice("auto", "legacy"))] = None
-    startup_timeout_s: Annotated[float | None, optional(number(1, 600, "seconds"))] = None
-    call_timeout_s: Annotated[float | None, optional(number(1, 86_400, "seconds"))] = None
-
-
-def complete_server(server: dict[str, object]) -> dict[str, object]:
-    """Use HTTP for a server that has a URL but no transport, and read `type` as transport."""
-    by_name = {fold(name): name for name in server}
-    if "transport" in by_name:
-        return server
-    if "type" in by_name:
-        return {("transport" if fold(name) == "type" else name): v for name, v in server.items()}
-    return {"transport": "http", **server} if "url" in by_name else server
-
-
-class McpSettings(NamedTuple):
-    """Servers that offer tools to the model; `config` names files in the format of `.mcp.json`.
-
-    The first prompt waits up to `first_prompt_wait_s`, counted from the servers' start, for servers
-    still starting, and the prompt of `-p` up to `headless_wait_s`. If tools take more than
-    `defer_beyond_tokens`, the model gets one search tool instead; 0 never defers. The default is a
-    tenth of the smallest window among today's models. A run that no person watches ends before any
-    cost if one of `require_tools` is not there.
-    """
-
-    enabled: Annotated[bool, flag()._replace(stricter=off)] = True
-    config: Annotated[tuple[str, ...], texts(user_only=True)] = (".mcp.json",)
-    startup_timeout_s: Annotated[float, number(1, 600, "seconds")] = options.MCP_STARTUP_TIMEOUT_S
-    first_prompt_wait_s: Annotated[float, number(0, 600, "seconds")] = 4
-    headless_wait_s: Annotated[float, number(0, 600, "seconds")] = 30
-    call_timeout_s: Annotated[float, number(1, 86_400, "seconds")] = options.MCP_CALL_TIMEOUT_S
-    defer_beyond_tokens: Annotated[int, whole(0, 1_000_000, "tokens")] = 20_000
-    require_tools: Annotated[tuple[str, ...], texts(append=True, user_only=True)] = ()
-    servers: Annotated[tuple[McpServer, ...], records(McpServer, complete_server)] = ()
 
 
 class PluginSettings(NamedTuple):

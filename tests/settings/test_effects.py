@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.settings.extension_settings import HookSettings, McpServer
 from agent_cli.settings.layers import all_rules, rules_of
-from agent_cli.settings.rules import HookSettings
-from agent_cli.settings.schema import LogSink, McpServer, StatusLineSettings
+from agent_cli.settings.schema import LogSink, StatusLineSettings
 from tests.settings.effects import ROWS, Row
 from tests.settings.files import write_user_settings
 

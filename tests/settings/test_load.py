@@ -10,13 +10,13 @@ import pytest
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.environment import Environment, load_environment
+from agent_cli.settings.extension_settings import McpServer
 from agent_cli.settings.layers import all_rules, value_of
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.settings.schema import (
     CompactionSettings,
     HistorySettings,
     LogSink,
-    McpServer,
     RetrySettings,
     Settings,
 )

@@ -1,5 +1,7 @@
 """Check before the first prompt that the model's platform has everything it needs."""
 
+from typing import assert_never
+
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import GuardsChanged
 from agent_cli.settings.environment import (
@@ -32,9 +34,16 @@ def check_access(startup: StartupContext) -> None:
         NoCredentials: A key or a variable is not set, or a package is not installed.
         SettingsError: The variables choose two platforms.
     """
-    if startup.loaded.settings.provider.is_chat:
-        check_chat_credentials(startup.environment.without_project())
-        return
+    match startup.loaded.settings.provider.wire_api:
+        case "messages":
+            _check_platform(startup)
+        case "chat":
+            check_chat_credentials(startup.environment.without_project())
+        case unknown:
+            assert_never(unknown)
+
+
+def _check_platform(startup: StartupContext) -> None:
     name = chosen_platform(startup.loaded.settings, startup.environment)
     if name == "anthropic":
         check_credentials(startup.environment)

@@ -23,7 +23,7 @@ from agent_cli.app.imports.readers import READERS
 from agent_cli.app.imports.writing import is_current
 from agent_cli.app.losses import why_unrecorded
 from agent_cli.app.plugins import command_files, plugins
-from agent_cli.app.providers import Providers, is_listed
+from agent_cli.app.providers import Providers, chat_connection, is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import telemetry_checks
 from agent_cli.app.web_tools import web_facts
@@ -241,7 +241,7 @@ def _credentials(startup: StartupContext) -> Check:
         platform = parts.connection(startup).platform
     except AgentCliError as error:
         return Check("key", False, str(error))
-    if not startup.loaded.settings.provider.is_chat and platform.name != "anthropic":
+    if startup.loaded.settings.provider.speaks_messages and platform.name != "anthropic":
         return Check("platform", True, f"{platform.title}, by {why_chosen(startup)}")
     return Check("key", True, "found")
 
@@ -251,8 +251,8 @@ async def _cloud_credentials(startup: StartupContext) -> list[Check]:
     if not _credentials(startup).ok:
         return []
     connection = parts.connection(startup)
-    is_chat = startup.loaded.settings.provider.is_chat
-    if connection.platform.name == "anthropic" or is_chat:
+    speaks_messages = startup.loaded.settings.provider.speaks_messages
+    if connection.platform.name == "anthropic" or not speaks_messages:
         return []
     from agent_cli.providers.anthropic.sign_in import credentials_of  # noqa: PLC0415 - rare
 
@@ -297,14 +297,17 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
 
 def _server(startup: StartupContext) -> tuple[str, str, bool]:
     """Return the server, the variable with its address, and whether its errors name remedies."""
-    if startup.loaded.settings.provider.is_chat:
-        address = parts.chat_connection(startup).address
-        return without_password(address), "OPENAI_BASE_URL", True
-    connection = parts.connection(startup)
-    variable = connection.platform.remedies.address
-    if connection.platform.name != "anthropic":
-        return connection.platform.title, variable, True
-    return without_password(connection.base_url or "the default address"), variable, False
+    match startup.loaded.settings.provider.wire_api:
+        case "messages":
+            connection = parts.connection(startup)
+            variable = connection.platform.remedies.address
+            if connection.platform.name != "anthropic":
+                return connection.platform.title, variable, True
+            address = connection.base_url or "the default address"
+            return without_password(address), variable, False
+        case "chat":
+            address = chat_connection(startup).address
+            return without_password(address), "OPENAI_BASE_URL", True
 
 
 def check_setups(startup: StartupContext) -> Iterator[Check]:
