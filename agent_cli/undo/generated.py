@@ -6,6 +6,7 @@ is not here, nor one that may hold work of a person. Imports little: see `system
 """
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -16,9 +17,13 @@ from agent_cli.undo.git_index import start_of
 class Kind(NamedTuple):
     """A kind of folder: names, and what proves them; a name without a proof is that of one program.
 
+    A proof is one name of a list; "*.x" and "x*" are any name with that end or start, and "*/x" is
+    one in any folder. A word that people use for folders of their own needs what its tool leaves
+    *inside*, or a `build/` that its user filled would need no question.
+
     Attributes:
-        beside: One of these proves it, if it lies beside the folder; "*.x": any name with that end.
-        inside: One of these proves it, if it lies in the folder.
+        beside: One of these lies beside the folder.
+        inside: One of these lies in it. With both lists, both are needed.
         is_certain: Whether the name, or what lies inside, is so much its tool's own that git need
             not ignore the folder.
     """
@@ -32,49 +37,70 @@ class Kind(NamedTuple):
 _PYTHON = "pyproject.toml setup.py setup.cfg"
 _GRADLE = "build.gradle build.gradle.kts settings.gradle settings.gradle.kts"
 _PACKAGE_MANAGERS = ".package-lock.json .yarn-state.yml .yarn-integrity .modules.yaml"
+_BUNDLES = (
+    "*.js *.mjs *.cjs *.html *.map *.tgz asset-manifest.json"
+    " */*.js */*.mjs */*.cjs */*.html */browser"
+)
+_UNITY = "ArtifactDB SourceAssetDB ScriptAssemblies UnityLockfile"
+_JVM = "classes test-classes maven-* scala-* streams stale config-classes *.jar *.war"
 KINDS = (
     Kind(
         "__pycache__ .pytest_cache .mypy_cache .ruff_cache .pytype .tox .nox .eggs", is_certain=True
     ),
     Kind("venv .venv env .env virtualenv", inside="pyvenv.cfg", is_certain=True),
-    Kind("build dist htmlcov", _PYTHON),
-    Kind("build _build", "conf.py"),
-    Kind("site", "mkdocs.yml"),
+    Kind("build", _PYTHON, "lib lib.* bdist.* temp.*"),
+    Kind("dist", _PYTHON, "*.whl *.tar.gz"),
+    Kind("htmlcov", _PYTHON, "status.json"),
+    Kind("build _build", "conf.py", "doctrees html latex"),
+    Kind("site", "mkdocs.yml", "sitemap.xml"),
     Kind("node_modules", "package.json"),
     Kind("node_modules", inside=_PACKAGE_MANAGERS, is_certain=True),
-    Kind("build dist coverage .nyc_output storybook-static", "package.json"),
+    Kind("build dist", "package.json", _BUNDLES),
+    Kind("coverage", "package.json", "lcov* coverage-*.json clover.xml tmp"),
+    Kind(".nyc_output storybook-static jspm_packages", "package.json"),
     Kind(".next .nuxt .output .svelte-kit .astro .angular .docusaurus .vite", "package.json"),
-    Kind(".turbo .parcel-cache .nx jspm_packages", "package.json"),
-    Kind("public .cache", "gatsby-config.js gatsby-config.ts"),
+    Kind(".turbo .parcel-cache .nx", "package.json"),
+    Kind("public", "gatsby-config.js gatsby-config.ts", "page-data"),
+    Kind(".cache", "gatsby-config.js gatsby-config.ts", "caches caches-lmdb"),
     Kind("bower_components", "bower.json"),
-    Kind("target", "Cargo.toml pom.xml", "CACHEDIR.TAG"),
+    Kind("target", "Cargo.toml", "CACHEDIR.TAG"),
     Kind("target", inside=".rustc_info.json", is_certain=True),
-    Kind("target", "build.sbt build.properties project.clj deps.edn"),
+    Kind("target", "pom.xml build.sbt build.properties project.clj deps.edn", _JVM),
     Kind(".cpcache .shadow-cljs", "deps.edn shadow-cljs.edn"),
-    Kind("build .gradle .kotlin .cxx", _GRADLE),
-    Kind("build builddir", "meson.build CMakeLists.txt"),
-    Kind("build out cmake-build-debug cmake-build-release", inside="CMakeCache.txt build.ninja"),
+    Kind("build", _GRADLE, "classes libs generated intermediates kotlin reports/problems"),
+    Kind(".gradle .kotlin .cxx", _GRADLE),
+    Kind("build builddir", inside="meson-info"),
+    Kind(
+        "build builddir out cmake-build-debug cmake-build-release",
+        inside="CMakeCache.txt build.ninja",
+    ),
     Kind("CMakeFiles", inside="CMakeDirectoryInformation.cmake cmake.check_cache"),
     Kind(".deps .libs autom4te.cache", "configure.ac Makefile.am"),
-    Kind("vendor", "composer.json", "modules.txt"),
-    Kind("bin obj", "*.csproj *.fsproj *.vbproj", "project.assets.json"),
-    Kind(".build", "Package.swift"),
-    Kind("Pods", "Podfile"),
-    Kind("DerivedData", "*.xcodeproj *.xcworkspace"),
-    Kind("build .dart_tool", "pubspec.yaml"),
-    Kind("_build deps", "mix.exs"),
-    Kind("_build", "dune-project rebar.config"),
-    Kind("lib", "shard.yml"),
+    Kind("vendor", "composer.json", "autoload.php"),
+    Kind("vendor", inside="modules.txt"),
+    Kind("bin obj", "*.csproj *.fsproj *.vbproj", "Debug Release"),
+    Kind("bin obj", inside="project.assets.json"),
+    Kind(".build", "Package.swift", "workspace-state.json build.db repositories"),
+    Kind("Pods", "Podfile", "Manifest.lock"),
+    Kind("DerivedData", "*.xcodeproj *.xcworkspace", "info.plist ModuleCache.noindex"),
+    Kind(".dart_tool", "pubspec.yaml"),
+    Kind("build", "pubspec.yaml", ".last_build_id *.dill flutter_assets *_assets"),
+    Kind("_build", "mix.exs", "dev test prod"),
+    Kind("deps", "mix.exs", "*/.hex */hex_metadata.config"),
+    Kind("_build", "dune-project rebar.config", "default log"),
+    Kind("lib", "shard.yml", ".shards.info"),
     Kind("elm-stuff", "elm.json"),
     Kind("dist-newstyle", "cabal.project *.cabal"),
     Kind(".stack-work", "stack.yaml package.yaml *.cabal"),
     Kind("zig-cache .zig-cache zig-out", "build.zig"),
     Kind("blib", "Makefile.PL"),
-    Kind("_site .jekyll-cache .sass-cache", "_config.yml"),
-    Kind("public", "hugo.toml hugo.yaml"),
-    Kind("Library Temp", "ProjectSettings"),
+    Kind("_site", "_config.yml", "index.html feed.xml"),
+    Kind(".jekyll-cache .sass-cache", "_config.yml"),
+    Kind("public", "hugo.toml hugo.yaml", "sitemap.xml index.xml"),
+    Kind("Library Temp", "ProjectSettings", _UNITY),
     Kind(".godot", "project.godot"),
-    Kind("Binaries Intermediate DerivedDataCache", "*.uproject"),
+    Kind("Binaries Intermediate", "*.uproject", "Win64 Linux Mac Build"),
+    Kind("DerivedDataCache", "*.uproject"),
 )
 _BY_NAME: dict[str, list[Kind]] = {}
 for _kind in KINDS:
@@ -84,6 +110,7 @@ _CACHES = {
     name for kind in KINDS if not (kind.beside or kind.inside) for name in kind.names.split()
 }
 _IGNORE_BYTES_MAX = 4096
+_LISTED_MAX = 1_000
 _HEAD_BYTES = 512
 # How a file with such an end begins, if a compiler made it: ELF and LLVM's bitcode, Java, gcov.
 _COMPILED = {
@@ -188,23 +215,34 @@ class GeneratedFolders:
         return known
 
     def _proves(self, kind: Kind, folder: str) -> bool:
-        if not (kind.beside or kind.inside):
-            return True
         around = folder.rpartition("/")[0]
-        return any(
-            self._is_there(where, name)
+        return all(
+            any(self._is_there(where, name) for name in names.split())
             for where, names in ((around, kind.beside), (folder, kind.inside))
-            for name in names.split()
+            if names
         )
 
     def _is_there(self, folder: str, name: str) -> bool:
-        """Return whether *folder* has a file of this name, which was there before the command."""
-        found = [name]
-        if name.startswith("*"):
-            with contextlib.suppress(OSError):
-                found = [each for each in os.listdir(folder) if each.endswith(name[1:])]
+        """Return whether *folder* has what *name* says, which was there before the command."""
+        first, _, below = name.partition("/")
+        found = [first]
+        if "*" in first:
+            start, _, end = first.partition("*")
+            found = [
+                each
+                for each in self._names(folder)
+                if each.startswith(start) and each.endswith(end)
+            ]
+        if below:
+            return any(self._is_there(f"{folder}/{each}", below) for each in found)
         paths = [f"{folder}/{each}" for each in found]
         return any(os.path.lexists(path) and not self.is_own(path) for path in paths)
+
+    def _names(self, folder: str) -> Sequence[str]:
+        """Return the first names in *folder*; none if it is no folder."""
+        with contextlib.suppress(OSError), os.scandir(folder) as found:
+            return [each.name for each in itertools.islice(found, _LISTED_MAX)]
+        return ()
 
 
 def _ignores_all(path: str) -> bool:

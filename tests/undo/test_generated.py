@@ -24,9 +24,9 @@ def run(script: str, folder: Path) -> None:
     subprocess.run(["bash", "-c", script], cwd=folder, check=True)
 
 
-def around(root: Path, path: str, *there: str) -> str:
+def around(root: Path, path: str, there: str = "") -> str:
     """Return the folder around *path* that can be built again, in a workspace with these files."""
-    for name in there:
+    for name in there.split():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
     found = GeneratedFolders([str(root)]).around(f"{root}/{path}")
@@ -39,14 +39,25 @@ def around(root: Path, path: str, *there: str) -> str:
         ("node_modules/a/b.js", "package.json", "node_modules"),
         ("node_modules/a/b.js", "node_modules/.package-lock.json", "node_modules"),
         ("web/node_modules/a/dist/b.js", "web/package.json", "web/node_modules"),
-        ("target/debug/x", "Cargo.toml", "target"),
-        ("target/debug/x", "target/CACHEDIR.TAG", "target"),
-        ("app/obj/x.dll", "app/app.csproj", "app/obj"),
+        ("target/debug/x", "Cargo.toml target/CACHEDIR.TAG", "target"),
+        ("target/debug/x", "target/.rustc_info.json", "target"),
+        ("app/obj/x.dll", "app/app.csproj app/obj/Debug/x", "app/obj"),
+        ("app/obj/x.dll", "app/obj/project.assets.json", "app/obj"),
+        ("build/f", "setup.py build/lib.linux-x86_64-3.11/a.py", "build"),
+        ("dist/app/main.js", "package.json dist/app/index.html", "dist"),
+        ("deps/jason/mix.exs", "mix.exs deps/jason/.hex", "deps"),
+        ("build/x", "settings.gradle build/reports/problems/x.html", "build"),
         ("my.venv/.venv/bin/python", "my.venv/.venv/pyvenv.cfg", "my.venv/.venv"),
         ("a/__pycache__/x.pyc", "a/x.py", "a/__pycache__"),
         ("build/tools/node_modules/x.js", "build/tools/package.json", "build/tools/node_modules"),
         ("node_modules/a/b.js", "package.jsonx", ""),
         ("build/x", "Makefile", ""),
+        ("target/x", "Cargo.toml", ""),
+        ("target/x", "target/CACHEDIR.TAG", ""),
+        ("build/notes.md", "setup.py package.json pom.xml CMakeLists.txt build.gradle", ""),
+        ("dist/thesis.tex", "package.json dist/images/photo.jpg", ""),
+        ("vendor/mine.php", "composer.json vendor/own/patch.php", ""),
+        ("deps/x", "mix.exs deps/notes/a.md", ""),
         ("data/x", "data/CACHEDIR.TAG", ""),
         ("venv/x", "pyproject.toml", ""),
         ("node_modules", "package.json", ""),
@@ -59,7 +70,10 @@ def around(root: Path, path: str, *there: str) -> str:
 def test_folder_needs_a_name_and_a_proof(
     tmp_path: Path, path: str, there: str, folder: str
 ) -> None:
-    """A tag that its user may have put there does not do, nor what is a repository of its own."""
+    """A tag that its user may have put there does not do, nor what is a repository of its own.
+
+    Nor the project's file beside a `build/` that its user filled: its tool leaves something inside.
+    """
     assert around(tmp_path, path, there) == folder
 
 
@@ -122,6 +136,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
         for number in range(9):
             (root / folder / f"f{number}").write_text(folder)
     (root / ".venv/pyvenv.cfg").touch()
+    (root / "build/f9.js").touch()
     (root / ".venv/.gitignore").write_text("*\n")
     for number in range(9):
         (root / f"n{number}.sqlite").touch()
@@ -231,6 +246,8 @@ async def test_what_only_looks_made_by_a_tool_is_asked_about(
         ("sed -i /build/d .gitignore", "rm -rf build", "build"),
         ("rm package.json", "rm -rf build", "build"),
         ("rm package.json", "echo > package.json; rm -rf build", "build"),
+        ("rm build/f9.js", "rm -rf build", "build"),
+        ("rm build/f9.js", "touch build/f9.js; rm -rf build", "build"),
         (":", "mv data build/data; rm -rf build", "build"),
         ("rm -r build", "mv data build; rm -rf build", "build"),
         ("rm -r build; mkdir build", "mv build b; mv data build; rm -rf build", "build"),
