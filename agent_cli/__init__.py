@@ -10,6 +10,8 @@ from agent_cli.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_cli.agents.definition import AgentDefinition as AgentDefinition
+    from agent_cli.contracts.attempt_events import ToolAttemptStart as ToolAttemptStart
+    from agent_cli.contracts.attempt_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import Aborted as Aborted
     from agent_cli.contracts.errors import AgentBusy as AgentBusy
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import Retry as Retry
     from agent_cli.contracts.events import SessionOpened as SessionOpened
     from agent_cli.contracts.events import StateChanged as StateChanged
-    from agent_cli.contracts.events import ToolAttemptStart as ToolAttemptStart
-    from agent_cli.contracts.events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.events import ToolCall as ToolCall
     from agent_cli.contracts.events import ToolCallsAnnounced as ToolCallsAnnounced
     from agent_cli.contracts.events import ToolExecutionEnd as ToolExecutionEnd
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.messages import Message as Message
     from agent_cli.contracts.messages import ToolResultMessage as ToolResultMessage
     from agent_cli.contracts.messages import UserMessage as UserMessage
-    from agent_cli.contracts.options import Mode as Mode
+    from agent_cli.contracts.permission_modes import Mode as Mode
     from agent_cli.contracts.provider import BlockEnd as BlockEnd
     from agent_cli.contracts.provider import Model as Model
     from agent_cli.contracts.provider import ModelRequest as ModelRequest
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from agent_cli.providers.anthropic.connection import Connection as Connection
     from agent_cli.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
     from agent_cli.providers.anthropic.models import get_model as get_model
-    from agent_cli.providers.retry_policy import RetryPolicy as RetryPolicy
+    from agent_cli.providers.retries import RetryPolicy as RetryPolicy
     from agent_cli.sandbox import Sandbox as Sandbox
     from agent_cli.telemetry.agent_telemetry import AgentTelemetry as AgentTelemetry
     from agent_cli_tools import Workspace as Workspace
@@ -142,6 +142,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "agent_cli.agents.definition": "AgentDefinition",
+    "agent_cli.contracts.attempt_events": "ToolAttemptStart ToolAttemptUpdate",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "
@@ -153,8 +154,8 @@ _PUBLIC = {
         "AgentEnd AgentStart AppEvent ApprovalRequested Compacted CoreEvent ErrorShown Event "
         "EventSink MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
         "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolCall "
-        "ToolAttemptStart ToolAttemptUpdate ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart "
-        "ToolExecutionUpdate TurnEnd TurnStart UsageChanged"
+        "ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd "
+        "TurnStart UsageChanged"
     ),
     "agent_cli.contracts.messages": (
         "AssistantMessage CustomKind CustomMessage Incoming LlmMessage Message "
@@ -166,7 +167,7 @@ _PUBLIC = {
         "ToolCallStart"
     ),
     "agent_cli.contracts.media_files": "image_block",
-    "agent_cli.contracts.options": "Mode",
+    "agent_cli.contracts.permission_modes": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
     "agent_cli.contracts.listings": "SessionInfo",
     "agent_cli.contracts.timeline": "Block Json Usage text_block",
@@ -191,7 +192,7 @@ _PUBLIC = {
     "agent_cli.providers.anthropic.messages": "AnthropicMessages",
     "agent_cli.providers.anthropic.connection": "Connection",
     "agent_cli.providers.anthropic.models": "get_model",
-    "agent_cli.providers.retry_policy": "RetryPolicy",
+    "agent_cli.providers.retries": "RetryPolicy",
     "agent_cli.sandbox": "Sandbox",
     "agent_cli.telemetry.agent_telemetry": "AgentTelemetry",
     "agent_cli_tools": "Workspace builtin_tools",

@@ -8,9 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
-from agent_cli.app.model_switch import ModelSwitch
 from agent_cli.app.plugins import command_files
-from agent_cli.app.providers import is_listed
+from agent_cli.app.providers import ModelSwitch, is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line
 from agent_cli.app.workbench import Workbench

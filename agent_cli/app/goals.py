@@ -17,7 +17,7 @@ from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.projection import entries
 from agent_cli.core.returned_results import as_result
 from agent_cli.core.turn import Turn
-from agent_cli.policies.command_calls import COMMAND_TOOL
+from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.trees import tree_state
 

@@ -1,19 +1,25 @@
-"""Background commands of the session: supervise them and show them to the user."""
+"""Background commands of the session: supervise them, show them, and announce their news."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from agent_cli.agents.children import Assignment, Tell
-from agent_cli.app.agents.job_announcements import AgentJobs
-from agent_cli.app.announcements import Announcements
 from agent_cli.contracts.errors import AgentCliError, ConversationError, ToolError, UsageError
-from agent_cli.contracts.events import AgentEnd, Event
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.events import AgentEnd, Event, EventSink, Notice
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger
+from agent_cli.terminal.sanitize import reveal
+from agent_cli_tools.job_output import job_output_tool
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import JobInfo
@@ -21,6 +27,32 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _log = logger(__name__)
+
+
+class Announcements:
+    """An event sink that holds events back until `release`."""
+
+    def __init__(self, publish: EventSink) -> None:
+        """Hold events back; after `release` pass them to *publish*."""
+        self._publish = publish
+        self._early: list[Event] | None = []
+
+    def __call__(self, event: Event) -> None:
+        """Pass *event* on, or hold it back."""
+        if self._early is None:
+            self._publish(event)
+        else:
+            self._early.append(event)
+
+    def warn(self, text: str) -> None:
+        """Announce a warning."""
+        self(Notice("warning", text))
+
+    def release(self) -> None:
+        """Pass on the events held back, and every event from now on."""
+        early, self._early = self._early, None
+        for event in early or ():
+            self._publish(event)
 
 
 class JobHost:
@@ -180,3 +212,117 @@ class JobHost:
     def _note_end(self, event: Event) -> None:
         if isinstance(event, AgentEnd):
             self._was_stopped = event.stop_reason in ("aborted", "error")
+
+
+JOBS: Final = "jobs"
+"""The author of what is announced about jobs, and the name of what is recorded about them."""
+_STARTS_JOBS = "bash"
+
+
+class AgentJobs:
+    """A `prepare` contributor and a source of follow-ups.
+
+    A conversation is told of the jobs it started, of each match and end once. After another program
+    has resumed the conversation, the model is told that its earlier jobs have ended.
+    """
+
+    def __init__(
+        self, workspace: "Workspace", announce: Announcements, agent: Callable[[], Agent]
+    ) -> None:
+        """Report nothing yet.
+
+        Args:
+            workspace: The workspace that runs the agent's commands; its tools read and end only
+                this agent's jobs from now on.
+            announce: Receives a line about each match and end, for the user.
+            agent: Returns the agent, which is built later.
+        """
+        self._jobs = workspace.shared.jobs
+        self._announce = announce
+        self._agent = agent
+        self._workspace = workspace
+        workspace.has_started = self.has_started
+
+    @cached_property
+    def _tool(self) -> Tool:
+        return job_output_tool(self._workspace)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Offer `job_output`, and report the matches and ends of jobs."""
+        if any(tool.name == _STARTS_JOBS for tool in turn.tools):
+            turn.tools += self.tools()
+        if not turn.conversation.open_calls():
+            for text in chain(self._lost(turn), await self._news()):
+                turn.tell_model(text, author=JOBS)
+            self._remember(turn)
+
+    async def follow_ups(self) -> Sequence[UserMessage]:
+        """Return the news since the last request."""
+        return [UserMessage.of(text, author=JOBS) for text in await self._news()]
+
+    def tools(self) -> Sequence[Tool]:
+        """Return the tool that reads output, from the first request on; none if there are no jobs.
+
+        The tools precede the conversation in the cache: a tool that came with the first job would
+        cost as much as the conversation.
+        """
+        return [self._tool] if self._jobs.are_allowed else []
+
+    def started(self) -> list["Job"]:
+        """Return the jobs started by the conversation."""
+        return self._workspace.own_jobs
+
+    def has_started(self, tool_call_id: str) -> bool:
+        """Return whether the call *tool_call_id* belongs to the conversation."""
+        return _knows(self._agent().conversation, tool_call_id)
+
+    async def end(self) -> str:
+        """End the jobs that still run; return a sentence about them for the model, or ""."""
+        running = [job for job in self.started() if job.is_running]
+        for job in running:
+            await self._jobs.stop(job, by="agent")
+        if not running:
+            return ""
+        listed = "; ".join(f"`{job.shown}`" for job in running)
+        return f"[agent-cli: its background commands ended with it: {listed}]"
+
+    async def _news(self) -> Sequence[str]:
+        news = await self._jobs.take_news(self.has_started)
+        for each in news:
+            if each.shown:
+                self._announce(Notice("info", reveal(each.shown)))
+        return [each.text for each in news]
+
+    def _lost(self, turn: Turn) -> list[str]:
+        """Return what the model is told about the jobs of an earlier program."""
+        known = {job.tool_call_id for job in self._jobs.all}
+        lost = [each for each in _remembered(turn) if each.get("call") not in known]
+        if not lost:
+            return []
+        for each in lost:
+            self._jobs.use_ids_above(int(str(each.get("id") or 0)))
+        listed = "; ".join(f"{each.get('id')} `{each.get('command')}`" for each in lost)
+        return [f"[agent-cli: these jobs ended with the program that ran them: {listed}]"]
+
+    def _remember(self, turn: Turn) -> None:
+        """Record the running jobs in the conversation."""
+        now: list[Json] = [
+            {"call": job.tool_call_id, "id": job.id, "command": job.shown}
+            for job in self.started()
+            if job.is_running
+        ]
+        if now != _remembered(turn):
+            turn.config.state[JOBS] = now
+
+
+def _remembered(turn: Turn) -> list[dict[str, Json]]:
+    state = turn.config.state.get(JOBS)
+    return [each for each in state if isinstance(each, dict)] if isinstance(state, list) else []
+
+
+def _knows(conversation: Conversation, tool_call_id: str) -> bool:
+    try:
+        conversation.call(tool_call_id)
+    except ConversationError:  # of another conversation, or rewound
+        return False
+    return True

@@ -5,12 +5,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import Maybe, settled
-from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
+from agent_cli.policies.permission_rules import COMMAND_TOOL, command_of
 from agent_cli.policies.permissions import Permissions
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
 from agent_cli.contracts.timeline import Prompt, text_of
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.conversation import Conversation
-from agent_cli.policies.accounts import Account
+from agent_cli.policies.accounts import Account, metered, spending_now
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.metered import metered, spending_now
 from agent_cli.policies.model_fallback import FallbackModels
 from agent_cli.policies.side_questions import reply_to
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK

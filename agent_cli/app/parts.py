@@ -27,7 +27,7 @@ from agent_cli.policies.summarizer import Summarizer
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.models import model_by_id, price_list
 from agent_cli.providers.anthropic.platforms import PLATFORMS
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.environment import chosen_platform
 from agent_cli.settings.sources import WrittenRule

@@ -54,7 +54,7 @@ _NO_PLAN_MODE: Final = "Plan mode is off, so no plan needs approval. Go on with 
 
 
 class Elsewhere(Protocol):
-    """Port to the answers that a person gives somewhere else; see `app.remote_questions`."""
+    """Port to the answers that a person gives somewhere else; see `app.hooks.remote_answers`."""
 
     async def first(
         self, dialog: Callable[[], Awaitable[T]], who: str, text: str, labels: Sequence[str]

@@ -166,7 +166,7 @@ def _snapshots(
             CommandRules,
             judge,
         )
-        from agent_cli.policies.shell.repository import names_no_program  # noqa: PLC0415
+        from agent_cli.policies.shell.git import names_no_program  # noqa: PLC0415
 
         is_safe = startup.trusted or names_no_program(here.root)
         reach = replace(here, secrets_are_masked=True, git_is_safe=is_safe)

@@ -12,7 +12,7 @@ from agent_cli.settings.environment import chosen_platform
 from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
 
 if TYPE_CHECKING:
-    from agent_cli.policies.hosted_rules import Outlook
+    from agent_cli.policies.network_rules import Outlook
     from agent_cli.policies.permission_rules import RuleSet
 
 Rules = Callable[[StartupContext], "RuleSet"]
@@ -61,7 +61,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
     names = [name for name, is_wanted in wanted.items() if is_wanted and is_there(startup, name)]
     if not names:
         return {}
-    from agent_cli.policies.hosted_rules import hosted_outlook  # noqa: PLC0415 - few have them
+    from agent_cli.policies.network_rules import hosted_outlook  # noqa: PLC0415 - few have them
 
     active = rules(startup)
     return {

@@ -25,12 +25,11 @@ from weakref import WeakSet
 from agent_cli.app import parts
 from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.agents.subagents import AgentTree
-from agent_cli.app.announcements import Announcements
-from agent_cli.app.checks.dead_rules import dead_rules
+from agent_cli.app.checks.named_tools import dead_rules
 from agent_cli.app.context_window import ContextWindow
 from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
-from agent_cli.app.jobs import JobHost
+from agent_cli.app.jobs import Announcements, JobHost
 from agent_cli.app.judging import SessionJudge
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
@@ -52,11 +51,11 @@ from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.answer_format import AnswerFormat
 from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import Consent, PrefixWatch
+from agent_cli.policies.request_settings import AnswerFormat
 
 if TYPE_CHECKING:
     from agent_cli.hooks.judging import HookServices

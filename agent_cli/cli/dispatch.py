@@ -116,7 +116,7 @@ def _explain(arguments: Arguments) -> int:
 def serve_editor(arguments: Arguments) -> int:
     """Serve an editor over stdin and stdout."""
     from agent_cli.acp.process import serve_process  # noqa: PLC0415
-    from agent_cli.app.editor import EditorProgram  # noqa: PLC0415
+    from agent_cli.app.served import EditorProgram  # noqa: PLC0415
 
     if arguments.continue_session or arguments.resume is not None or arguments.fork is not None:
         raise UsageError("the editor chooses the session: remove --continue, --resume or --fork")

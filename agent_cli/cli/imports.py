@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import Final
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.imports import writing
+from agent_cli.app.imports import setups
 from agent_cli.app.imports.findings import CANNOT, TRANSLATED, Findings
-from agent_cli.app.imports.readers import READERS
+from agent_cli.app.imports.setups import READERS
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system import paths
@@ -30,8 +30,8 @@ def import_setup(arguments: Arguments) -> int:
             known = ", ".join(READERS)
             raise UsageError(f"setups of {name!r} cannot be imported; those that can: {known}")
     if arguments.undo:
-        for name in arguments.operands or writing.imported_programs() or programs:
-            print(writing.take_back(name))
+        for name in arguments.operands or setups.imported_programs() or programs:
+            print(setups.take_back(name))
         return 0
     startup = start(arguments, may_ask=False)
     found = [READERS[name](startup) for name in programs]
@@ -42,9 +42,7 @@ def import_setup(arguments: Arguments) -> int:
         _show(found)
     for each in found if not arguments.dry_run else ():
         if each.rows or arguments.operands:
-            print(
-                f"{each.program}: {writing.write(each.program, each.contents())}", file=sys.stderr
-            )
+            print(f"{each.program}: {setups.write(each.program, each.contents())}", file=sys.stderr)
     if arguments.dry_run:
         print("nothing was written: leave out --dry-run for that", file=sys.stderr)
     return 0

@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 from typing import Final, Literal
 
-from agent_cli.app.remote_answers import terms_of
+from agent_cli.app.hooks.remote_answers import terms_of
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ConversationError, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.timeline import ToolOutput

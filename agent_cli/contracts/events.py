@@ -1,4 +1,4 @@
-"""Events of a run: core events, and the application's events in the namespace `app.`.
+"""Events of a run: ten core events, and the application's events in the namespace `app.`.
 
 Events report; hooks decide (core/loop_config.py). Each event is passed to plain functions
 (`EventSink`) in order; a sink must be quick and must not raise. Grammar of a run:
@@ -18,6 +18,7 @@ an approval ends with the batch open; the run that resumes it begins with the ba
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, TypeAlias
 
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
@@ -319,25 +320,6 @@ class AgentEvent:
     agent: str
     tool_call_id: str
     event: "Event"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolAttemptStart:
-    """A call is tried without lasting effect; a start and an end follow, or a person is asked."""
-
-    type: ClassVar[Literal["app.tool_attempt_start"]] = "app.tool_attempt_start"
-    tool_call_id: str
-    tool_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolAttemptUpdate:
-    """A call that is tried streamed output to show; it is void if a person is asked."""
-
-    type: ClassVar[Literal["app.tool_attempt_update"]] = "app.tool_attempt_update"
-    tool_call_id: str
-    tool_name: str
-    partial_result: ToolResult
 
 
 AppEvent: TypeAlias = (

@@ -7,17 +7,9 @@ from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
+from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
-from agent_cli.contracts.timeline import (
-    NO_USAGE,
-    USER,
-    Authored,
-    Block,
-    Json,
-    Usage,
-    text_block,
-    text_of,
-)
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 from agent_cli.system.records import dataclass, field
 
 WITHDRAWN = "withdrawn"

@@ -1,4 +1,4 @@
-"""The timeline: prompts with their authors and their typed outputs, in order.
+"""The timeline: prompts and their typed outputs, in order.
 
 The timeline is the record. It is appended to, never rewritten; what a model is shown is projected
 from it (projection.py). This module is data only: it does no I/O and knows no provider, though the
@@ -8,6 +8,7 @@ Entries are deeply immutable, also for the code that made them.
 
 from typing import ClassVar, Final, Literal, TypeAlias
 
+from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.frozen import Json as Json  # noqa: PLC0414 - one of the timeline's types
 from agent_cli.system.records import dataclass, field
@@ -105,31 +106,6 @@ class Output(Frozen):
     kind: ClassVar[str] = ""
     id: str
     at_ms: int
-
-
-USER: Final = "user"
-"""The author of what the user typed."""
-
-
-class Authored:
-    """Something said in the user's role.
-
-    `author` is `USER` for the user's own words, else the part of the program that speaks: a plugin,
-    a hook, the program itself.
-    """
-
-    __slots__ = ()
-    author: str
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether these are the user's own words."""
-        return self.author == USER
-
-    @property
-    def is_notice(self) -> bool:
-        """Whether it is a notice of the program; see `NOTICE`."""
-        return self.author.startswith(NOTICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,17 +294,3 @@ def text_block(text: str) -> Block:
 def text_of(content: tuple[Block, ...]) -> str:
     """Return the text of *content*: its text blocks joined, everything else left out."""
     return "".join(str(block.get("text", "")) for block in content if block["type"] == "text")
-
-
-PROGRAM: Final = "agent-cli"
-"""The author of what the program itself says to the model."""
-
-NOTICE: Final = "agent-cli notice"
-"""The author of a notice: what the program says about its own state, never the text of strangers.
-
-What begins with it is one too, as "agent-cli notice of plugin NAME" is. A model that takes messages
-in the system's role gets notices there, behind the user's turn.
-"""
-
-HOOK: Final = "hook"
-"""The author of what the user's hooks say to the model."""

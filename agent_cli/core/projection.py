@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.messages import (
     EFFORT,
     LEFT_OUT,
@@ -22,7 +23,6 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import (
     NO_USAGE,
-    PROGRAM,
     Block,
     BlockOutput,
     CompactionOutput,

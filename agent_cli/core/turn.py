@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink, MessageEnd, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import PROGRAM, Block
+from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from agent_cli.contracts.authors import PROGRAM, USER
 from agent_cli.contracts.messages import new_id
 from agent_cli.contracts.timeline import (
-    PROGRAM,
-    USER,
     Block,
     CompactionOutput,
     Error,

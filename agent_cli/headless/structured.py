@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import Event, EventSink, MessageEnd
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
-from agent_cli.contracts.timeline import PROGRAM, Json
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.headless.report import RunReport
 from agent_cli.system.records import dataclass

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
+from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.claude_tools import claude_tool_name
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
@@ -22,7 +23,7 @@ from agent_cli.contracts.events import (
     innermost,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
-from agent_cli.contracts.timeline import HOOK, Json
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn

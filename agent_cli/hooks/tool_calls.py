@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.timeline import HOOK, BlockOutput, Json, Success, ToolOutput, text_block
+from agent_cli.contracts.timeline import BlockOutput, Json, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import Maybe, settled

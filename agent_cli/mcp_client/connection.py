@@ -19,7 +19,7 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits
 from agent_cli.mcp_client.listing import list_tools
-from agent_cli.mcp_client.offering import Offering
+from agent_cli.mcp_client.offering import Offering, Upkeep
 from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     NO_SIGN_IN,
@@ -29,7 +29,6 @@ from agent_cli.mcp_client.reasons import (
 from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
-from agent_cli.mcp_client.upkeep import Upkeep
 from agent_cli.mcp_client.watched_stream import watched
 from agent_cli.version import __version__
 

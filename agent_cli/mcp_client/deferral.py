@@ -21,7 +21,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import definition_in, reference_to
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli.mcp_client.tokens import tool_tokens
+from agent_cli.mcp_client.names import tool_tokens
 from agent_cli.system.shapes import is_object
 
 SEARCH_TOOL = "find_tools"

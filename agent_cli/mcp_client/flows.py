@@ -19,8 +19,7 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable
-from agent_cli.mcp_client.renewal import Renewal, Renewed
-from agent_cli.mcp_client.token_storage import Storage, without_refresh
+from agent_cli.mcp_client.token_storage import Renewal, Renewed, Storage, without_refresh
 from agent_cli.mcp_client.web_client import Addresses
 from agent_cli.system.paths import expanded
 from agent_cli.system.shapes import is_object

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
+from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
 from agent_cli.contracts.servers import SamplingRequest
-from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.credentials import Credentials, UserCredentials
-from agent_cli.mcp_client.pins import Pins
+from agent_cli.contracts.timeline import Json, text_of
+from agent_cli.mcp_client.credentials import Credentials, Pins, UserCredentials
 from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field
 
@@ -104,3 +106,59 @@ class Host:
     files_dir: Callable[[], Path] = _files_dir
     pins: Pins = field(default_factory=_pins)
     remember_switch: Callable[[str, bool], None] = _forget_switch
+
+
+Allow: TypeAlias = Callable[[SamplingRequest], Awaitable[bool]]
+MAX_TOKENS = 4096
+_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
+
+
+def sampling(
+    stream: StreamFn,
+    *,
+    model: Callable[[], Model],
+    allow: Allow,
+    check_budget: Callable[[], None],
+) -> Sample:
+    """Return a function that answers sampling requests.
+
+    Args:
+        stream: Asks the model, and counts what that costs.
+        model: The model to ask; the server's preference is ignored.
+        allow: Shows the request to the user; False refuses it.
+        check_budget: Raises `LimitReached` when the budget is used up.
+    """
+
+    async def sample(request: SamplingRequest) -> Sampled:
+        check_budget()
+        if not await allow(request):
+            raise ToolError("the user refused the request")
+        # Other calls may have used up the budget while the user was reading.
+        check_budget()
+        reply = await _ask(stream, _request(request, model()))
+        reason = _REASONS.get(reply.stop_reason, reply.stop_reason)
+        return Sampled(text_of(reply.content), reply.model, reason)
+
+    return sample
+
+
+def _request(request: SamplingRequest, model: Model) -> ModelRequest:
+    messages: list[LlmMessage] = [
+        UserMessage(content) if role == "user" else AssistantMessage(content)
+        for role, content in request.messages
+    ]
+    return ModelRequest(
+        model=model,
+        messages=tuple(messages),
+        system=(request.system_prompt,) if request.system_prompt else (),
+        max_tokens=min(request.max_tokens, MAX_TOKENS, model.max_output_tokens),
+        # Current models think, and thinking models reject a temperature.
+        thinking_level=None,
+    )
+
+
+async def _ask(stream: StreamFn, request: ModelRequest) -> Reply:
+    async for event in stream(request):
+        if isinstance(event, ReplyEnd):
+            return event.reply
+    raise ModelError("the reply for an MCP server ended too early")

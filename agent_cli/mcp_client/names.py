@@ -1,8 +1,11 @@
-"""The public names of MCP tools: valid for the API, unique, and stable."""
+"""The public names of MCP tools: valid, unique and stable; and the tokens that tools cost."""
 
+import json
 import re
 from hashlib import sha256
 from typing import Final
+
+from agent_cli.contracts.tooling import Tool
 
 LIST_TOOL: Final = "list_mcp_resources"
 READ_TOOL: Final = "read_mcp_resource"
@@ -43,3 +46,10 @@ def is_of_server(name: str, server: str) -> bool:
     prefix = f"{server_name(server)}__"
     is_cut = len(name) == _LONGEST and prefix.startswith(name[: _LONGEST - 9])
     return name.startswith(prefix) or is_cut
+
+
+def tool_tokens(tool: Tool) -> int:
+    """Return about how many tokens a tool's definition takes, at four bytes each."""
+    spec = tool.spec
+    schema = json.dumps(spec.input_schema, ensure_ascii=False)
+    return len(f"{spec.name}{spec.description}{schema}".encode(errors="replace")) // 4

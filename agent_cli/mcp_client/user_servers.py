@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.private_file import (
+from agent_cli.mcp_client.credentials import (
     locked,
     read_private,
     read_private_object,

@@ -15,9 +15,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final, cast
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import NOTICE, UserOutput, text_of
+from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation

@@ -14,9 +14,10 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
-from agent_cli.contracts.timeline import NOTICE, CustomOutput
+from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned

@@ -8,15 +8,10 @@ repeated after a summary or a message limit has removed it.
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import (
-    NOTICE,
-    CompactionOutput,
-    CustomOutput,
-    TrimOutput,
-    UserOutput,
-)
+from agent_cli.contracts.timeline import CompactionOutput, CustomOutput, TrimOutput, UserOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries

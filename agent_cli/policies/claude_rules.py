@@ -16,8 +16,7 @@ from agent_cli.contracts.claude_tools import CLAUDE_NAMES, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
-from agent_cli.policies.command_calls import COMMAND_TOOL
-from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.policies.permission_rules import COMMAND_TOOL, parse_rule
 
 _RULE: Final = re.compile(r"(?P<tool>\*|[\w-]+\*?)(?:\((?P<text>.*)\))?", re.DOTALL)
 _PARAMETER: Final = re.compile(r"[a-z_]+:(?!\*$)\S+")

@@ -19,14 +19,14 @@ from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.model_call import request_of
 from agent_cli.core.turn import Turn
+from agent_cli.policies.accounts import Spent, spending
 from agent_cli.policies.estimate import (
     CHARS_PER_TOKEN,
     estimate_fixed,
     estimate_tokens,
     measured_tokens,
 )
-from agent_cli.policies.metered import Spent, spending
-from agent_cli.policies.rounds import RequestHistory, history_of
+from agent_cli.policies.trimming import RequestHistory, history_of
 from agent_cli.policies.user_words import changing_entries, user_words, without_words
 from agent_cli.system.records import dataclass
 

@@ -17,7 +17,7 @@ from agent_cli.contracts.timeline import Json, ToolOutput, UserOutput, text_of
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
-from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
+from agent_cli.policies.permission_rules import COMMAND_TOOL, command_of
 from agent_cli.policies.shell.abridged import abridged
 from agent_cli.system.records import dataclass
 

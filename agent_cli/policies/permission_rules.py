@@ -22,14 +22,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import unquote
 
 from agent_cli.contracts.claude_tools import may_match, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
-from agent_cli.policies.command_calls import COMMAND_TOOL
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -307,3 +306,24 @@ def _no_rule(written: str, origin: str) -> SettingsError:
         " with a pattern like bash(npm test *) or edit(src/**); in a command, * may only be the"
         " last word; a path must not contain .."
     )
+
+
+COMMAND_TOOL: Final = "bash"
+
+
+def command_of(call: ToolCall) -> str:
+    """Return the command of a shell call; "" if it names none."""
+    return str(call.arguments.get("command", ""))
+
+
+def leaves_sandbox(call: ToolCall) -> bool:
+    """Return whether a shell call asks to run outside the sandbox.
+
+    Any value that may be parsed as true counts as true.
+    """
+    return call.arguments.get("unsandboxed", False) is not False
+
+
+def runs_on(call: ToolCall) -> bool:
+    """Return whether a shell call is to run in the background."""
+    return call.arguments.get("background", False) is not False

@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import AUTO_ALLOW, EDITING, STRICTNESS, AutoAllow, Mode, stricter
+from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
+from agent_cli.contracts.permission_modes import EDITING, STRICTNESS, Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind, RuleScope
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.contracts.wording import MOVED, UNSANDBOXED
-from agent_cli.policies.command_calls import (
-    COMMAND_TOOL,
-    command_of,
-    leaves_sandbox,
-    runs_on,
-)
 from agent_cli.policies.decision import (
     Decision,
     allowed,
@@ -33,7 +28,14 @@ from agent_cli.policies.decision import (
     during,
 )
 from agent_cli.policies.file_calls import Access, FileCalls
-from agent_cli.policies.permission_rules import RuleSet, parse_rule
+from agent_cli.policies.permission_rules import (
+    COMMAND_TOOL,
+    RuleSet,
+    command_of,
+    leaves_sandbox,
+    parse_rule,
+    runs_on,
+)
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.report import Report
@@ -319,7 +321,7 @@ class Permissions:
 
     def _reach_in(self, report: Report | None) -> Reach:
         """Return the reach of a command in the sandbox of *report*."""
-        from agent_cli.policies.shell.repository import (  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell.git import (  # noqa: PLC0415 - as above
             names_no_program,
         )
 

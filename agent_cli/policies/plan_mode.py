@@ -7,8 +7,9 @@ something is refused with the reason.
 from collections.abc import Callable
 from typing import Final
 
+from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import NOTICE, UserOutput, text_of
+from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.core.turn import Turn
 
 PLAN_ON: Final = (

@@ -5,9 +5,15 @@ from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Rule
-from agent_cli.policies.command_calls import COMMAND_TOOL, command_of, leaves_sandbox
 from agent_cli.policies.file_calls import WRITERS
-from agent_cli.policies.permission_rules import called_paths, parse_rule, rule_for_file
+from agent_cli.policies.permission_rules import (
+    COMMAND_TOOL,
+    called_paths,
+    command_of,
+    leaves_sandbox,
+    parse_rule,
+    rule_for_file,
+)
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.sandbox.report import Report
 from agent_cli.system.records import dataclass

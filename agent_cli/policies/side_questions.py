@@ -25,8 +25,8 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Block, Usage, text_block, text_of
 from agent_cli.core.agent import Agent
 from agent_cli.core.model_call import request_of
+from agent_cli.policies.accounts import metered, spending
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.metered import metered, spending
 
 USABLE = ("end_turn", "stop_sequence")
 

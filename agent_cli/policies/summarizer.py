@@ -24,8 +24,8 @@ from agent_cli.contracts.provider import (
     ThinkingLevel,
 )
 from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_of
+from agent_cli.policies.accounts import Spent, metered
 from agent_cli.policies.compaction import Summary
-from agent_cli.policies.metered import Spent, metered
 from agent_cli.policies.side_questions import USABLE, answer_at_the_end_of, reply_to
 
 MAX_TOKENS = 4096

@@ -14,7 +14,7 @@ from typing import Final, cast
 from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE, change_in, definition_in
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
-from agent_cli.providers.tool_input import whole_input
+from agent_cli.providers.encoding import whole_input
 from agent_cli.system.shapes import is_object
 
 # The first deferred tool adds a preamble to the beginning of the prompt; so there always is one.

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from agent_cli.contracts import events
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
-from agent_cli.contracts.events import ToolAttemptStart, ToolAttemptUpdate, ToolCall
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent

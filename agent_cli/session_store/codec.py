@@ -10,9 +10,9 @@ from dataclasses import fields, replace
 from types import UnionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
+from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import (
-    PROGRAM,
     Block,
     BlockOutput,
     CompactionOutput,

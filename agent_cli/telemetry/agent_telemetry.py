@@ -8,6 +8,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
+from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentEvent,
@@ -15,7 +16,6 @@ from agent_cli.contracts.events import (
     ApprovalRequested,
     Event,
     PromptOutput,
-    ToolAttemptStart,
     ToolCall,
     ToolExecutionEnd,
     ToolExecutionStart,

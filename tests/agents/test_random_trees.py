@@ -31,14 +31,13 @@ from agent_cli.core.declining import apply_decisions
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run_result import RunResult
 from agent_cli.core.waits import CapacityLimiter
-from agent_cli.policies.accounts import Account
+from agent_cli.policies.accounts import Account, metered, spending
 from agent_cli.policies.ledger import Ledger
-from agent_cli.policies.metered import metered, spending
 from agent_cli.policies.reservations import COUNT_MARGIN, generated_at_most
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.models import cost_microdollars, model_by_id
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from tests.fakes import NOT_THE_USERS, returns, tool
 from tests.messages_api import (
     FakeMessagesApi,

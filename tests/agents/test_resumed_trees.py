@@ -19,7 +19,7 @@ from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since
 from agent_cli.session_store.upkeep import verify

@@ -19,8 +19,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.phase import ChatStateMachine
 from agent_cli.core.turn import Turn
+from agent_cli.policies.accounts import Spent
 from agent_cli.policies.compaction import Summary
-from agent_cli.policies.metered import Spent
 from tests.fakes import MODEL, tool_use
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=150)

@@ -11,7 +11,7 @@ from agent_cli.core.pins import UNPINNED_MARK, as_pinned, pin, unpin
 from agent_cli.core.projection import WORDS_TEXT
 from agent_cli.plugins.facts import tell_pins
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.rounds import history_of
+from agent_cli.policies.trimming import history_of
 from agent_cli.policies.user_words import user_words
 from tests.fakes import calls, says, tool_use
 from tests.policies.histories import FixedStrategy, llm, turn_of

@@ -11,7 +11,7 @@ from agent_cli.contracts.provider import ModelRequest, Reply, ReplyEnd, Retrying
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.models import model_by_id
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from tests.messages_api import FakeMessagesApi
 
 

@@ -27,7 +27,7 @@ from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.anthropic.connection import Connection, base_url
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.failures import SPEND_LIMITS
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from tests.messages_api import (
     Answer,
     FakeMessagesApi,

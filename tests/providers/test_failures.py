@@ -16,7 +16,7 @@ from agent_cli.providers.failures import (
     not_the_api,
     refused,
 )
-from agent_cli.providers.retry_policy import FailureKind
+from agent_cli.providers.retries import FailureKind
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.models import get_model
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from tests.fakes import LIMIT_S
 from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.checks.models import check_models
+from agent_cli.app.checks.outside import check_models
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_cli.contracts.authors import NOTICE, PROGRAM
 from agent_cli.contracts.found_tools import CALL_FOUND, change_of, reference_to
 from agent_cli.contracts.messages import (
     AssistantMessage,
@@ -14,7 +15,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.timeline import NOTICE, PROGRAM, text_block
+from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.platforms import BEDROCK
 from agent_cli.providers.anthropic.wire import parameters

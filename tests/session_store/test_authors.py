@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 from agent_cli.acp.session import replayed
+from agent_cli.contracts.authors import HOOK, PROGRAM, USER
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import HOOK, PROGRAM, USER, UserOutput, text_block
+from agent_cli.contracts.timeline import UserOutput, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.hooks.claude_transcript import TranscriptCopy

@@ -17,11 +17,10 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Confinement
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
 from agent_cli.system.launching import Launcher
-from agent_cli_tools import Workspace, process_groups
+from agent_cli_tools import Workspace, command_line
 from agent_cli_tools.bash import bash_tool
-from agent_cli_tools.command_line import CommandLine
+from agent_cli_tools.command_line import CommandLine, Member, group_members, threads_of_user
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.process_groups import Member, group_members, threads_of_user
 from agent_cli_tools.processes import TimeLimits, start
 from agent_cli_tools.session_resources import SessionResources
 from tests.waiting import is_alive, until
@@ -98,7 +97,7 @@ async def test_number_of_processes_is_limited_without_a_sandbox_too(tmp_path: Pa
 def test_process_group_is_read_from_ps_if_proc_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(process_groups, "_PROC", tmp_path)
+    monkeypatch.setattr(command_line, "_PROC", tmp_path)
 
     members = group_members(os.getpgid(0))
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
-from agent_cli_tools import Workspace, grep_run, searches
+from agent_cli_tools import Workspace, search_runs, searches
 from agent_cli_tools.searches import SearchOutput, expand_braces
 from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
@@ -138,7 +138,7 @@ async def test_output_cut_in_the_middle_of_a_line_is_shown_without_it(
             whole.append(await searches.search(tools.workspace, arguments))
         return SearchOutput(whole[0].output[: next(sizes)], "the search was stopped")
 
-    monkeypatch.setattr(grep_run, "search", cut)
+    monkeypatch.setattr(search_runs, "search", cut)
     for _ in range(40):
         text = await tools.text("grep", pattern="needle", mode=mode)
         *lines, _notes = text.splitlines()

@@ -27,8 +27,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
-from agent_cli_tools.snapshots.journal import Journal
-from agent_cli_tools.snapshots.spans import Change
+from agent_cli_tools.snapshots.journal import Change, Journal
 from agent_cli_tools.stoppable import Claim
 from tests.tools.calling import Tools
 from tests.waiting import until

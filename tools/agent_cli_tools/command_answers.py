@@ -12,10 +12,9 @@ from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.undo.logs import Loss, read_log, unkept
 from agent_cli.undo.records import LOG
-from agent_cli_tools.command_line import OUTPUT_BYTES_MAX
+from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, Member
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.process_groups import Member
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.snapshots.commands import changed_files
 

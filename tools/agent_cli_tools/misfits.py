@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from agent_cli_tools.alignment import align
+from agent_cli_tools.diffs import align
 from agent_cli_tools.matching.document import flatten
 from agent_cli_tools.matching.edits import Edit
-from agent_cli_tools.matching.frames import can_follow
-from agent_cli_tools.matching.lines import split_line
+from agent_cli_tools.matching.frames import can_follow, split_line
 
 _CHANGES_MAX = 50
 _AROUND_LINES = 30

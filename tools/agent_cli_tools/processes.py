@@ -15,9 +15,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from agent_cli.sandbox import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher
 from agent_cli.undo.logs import CommandQuestion, Loss, question_of
-from agent_cli_tools.command_line import CommandLine
+from agent_cli_tools.command_line import CommandLine, Member, descendants, group_members
 from agent_cli_tools.output import OutputBuffer
-from agent_cli_tools.process_groups import Member, descendants, group_members
 from agent_cli_tools.stoppable import unstoppable
 
 GRACE_S = 1.0

@@ -24,7 +24,7 @@ from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.old_results import OldResults
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.policies.stated_effort import note_effort
+from agent_cli.policies.request_settings import note_effort
 from agent_cli.policies.trimming import Trimming
 from agent_cli.policies.truncation import Truncation
 from agent_cli.sandbox import Sandbox

@@ -1,18 +1,23 @@
-"""The agents of a session as shown to the user: listed, read while they work, and stopped."""
+"""The agents of a session: those available here, and those at work as shown to the user."""
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
+from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.agents.children import AgentActivity, Assignment
 from agent_cli.agents.definition import AgentDefinition
+from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerState
 from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli.core.agent import Agent
+from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field
+from agent_cli.trust.store import AGENT_FOLDERS
 
 _ENDED_MAX: Final = 20
 _TITLE_CHARS_MAX: Final = 120
@@ -141,3 +146,24 @@ class AgentList:
 
     def _of(self, assignment: Assignment) -> _Listed:
         return next(each for each in self._listed if each.assignment is assignment)
+
+
+def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
+    """Return the available agents; agents of the workspace only if it is trusted."""
+    workspace = startup.workspace
+    project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
+    own = [AgentFolder(folder / "agents") for folder in paths.own_dirs()]
+    folders = [*own, *(project if startup.trusted else ())]
+    return AgentCatalogue(folders, given=startup.agents, warn=warn, objection=startup.objection)
+
+
+def plugin_agents(
+    startup: StartupContext, packages: Mapping[str, Path]
+) -> Mapping[str, Sequence[AgentFolder]]:
+    """Return the agent directories of the plugins: of those the user added, and of *packages*."""
+    added = {
+        plugin.name: [AgentFolder(path, filling=plugin.filled) for path in plugin.folders["agents"]]
+        for plugin in startup.plugins
+        if plugin.folders["agents"]
+    }
+    return {**added, **{name: [AgentFolder(path)] for name, path in packages.items()}}

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.agents.children import Assignment
-from agent_cli.app.agents.job_announcements import AgentJobs
 from agent_cli.app.agents.servers import AgentServers
 from agent_cli.app.agents.workspaces import AgentWorkspace
+from agent_cli.app.jobs import AgentJobs
 from agent_cli.contracts.errors import ToolError
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop

@@ -14,13 +14,16 @@ from pathlib import Path
 
 from agent_cli.app import logs, parts
 from agent_cli.app.checks.access import check_access, why_chosen
-from agent_cli.app.checks.models import check_models
+from agent_cli.app.checks.outside import (
+    check_models,
+    check_servers,
+    checks_of_running,
+    server_problems,
+)
 from agent_cli.app.checks.report import Check, CheckReport
-from agent_cli.app.checks.servers import check_servers, checks_of_running, server_problems
 from agent_cli.app.hooks.lifecycle import hook_problems
 from agent_cli.app.hooks.lines import overview
-from agent_cli.app.imports.readers import READERS
-from agent_cli.app.imports.writing import is_current
+from agent_cli.app.imports.setups import READERS, is_current
 from agent_cli.app.losses import why_unrecorded
 from agent_cli.app.plugins import command_files, plugins
 from agent_cli.app.providers import Providers, chat_connection, is_listed
@@ -38,7 +41,7 @@ from agent_cli.providers.anthropic.models import (
     prices_as_of,
 )
 from agent_cli.providers.failures import without_password
-from agent_cli.providers.retry_policy import RetryPolicy
+from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox.report import Report
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths

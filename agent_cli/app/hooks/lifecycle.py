@@ -17,9 +17,14 @@ from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.command_calls import COMMAND_TOOL, command_of
 from agent_cli.policies.compaction import AroundCompaction
-from agent_cli.policies.permission_rules import called_paths, parse_rule, touches
+from agent_cli.policies.permission_rules import (
+    COMMAND_TOOL,
+    called_paths,
+    command_of,
+    parse_rule,
+    touches,
+)
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.providers.anthropic.thinking import effort_level
@@ -28,7 +33,7 @@ from agent_cli.settings.sources import WrittenHooks
 from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
-    from agent_cli.app.remote_answers import RemoteAnswers
+    from agent_cli.app.hooks.remote_answers import RemoteAnswers
     from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
     from agent_cli.hooks.answers import Exports, HookAnswer
     from agent_cli.hooks.definition import Hook
@@ -89,8 +94,7 @@ class SessionHooks:
             self._build()
 
     def _build(self) -> None:
-        from agent_cli.app.hooks.confinement import HookConfinement  # noqa: PLC0415 - most define none
-        from agent_cli.app.hooks.transcripts import HookTranscripts  # noqa: PLC0415
+        from agent_cli.app.hooks.confinement import HookConfinement, HookTranscripts  # noqa: PLC0415
         from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415
         from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
         from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415
@@ -129,7 +133,7 @@ class SessionHooks:
         )
         self._asking.late.wake = self._host.wake
         if any(hook.answers for hook in hooks):
-            from agent_cli.app.remote_answers import RemoteAnswers  # noqa: PLC0415 - rare
+            from agent_cli.app.hooks.remote_answers import RemoteAnswers  # noqa: PLC0415 - rare
 
             self.answers = RemoteAnswers(
                 startup, self._payloads.session_id, self._permissions, self._asking

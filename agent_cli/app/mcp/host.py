@@ -17,8 +17,8 @@ from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host
-from agent_cli.mcp_client.sampling import sampling
-from agent_cli.policies.metered import metered, spending_now
+from agent_cli.mcp_client.host import sampling
+from agent_cli.policies.accounts import metered, spending_now
 from agent_cli.system import paths
 
 if TYPE_CHECKING:

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from agent_cli.policies.shell.plain import Unknown as Unknown
     from agent_cli.policies.shell.plain import parse as parse
     from agent_cli.policies.shell.plain import simple_commands as simple_commands
-    from agent_cli.policies.shell.prefixes import session_prefixes as session_prefixes
     from agent_cli.policies.shell.reach import Reach as Reach
     from agent_cli.policies.shell.rules import CommandRule as CommandRule
     from agent_cli.policies.shell.rules import command_rule as command_rule
+    from agent_cli.policies.shell.rules import session_prefixes as session_prefixes
 
 _HOMES = {
     **dict.fromkeys(("CommandRules", "Judgement", "ShellVerdict", "judge"), "judgement"),
     "Reach": "reach",
     **dict.fromkeys(("SimpleCommand", "Unknown", "parse", "simple_commands"), "plain"),
-    "session_prefixes": "prefixes",
+    "session_prefixes": "rules",
     **dict.fromkeys(("CommandRule", "command_rule"), "rules"),
 }
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
+from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
-from agent_cli.policies.shell.verbs import listed_effect
 from agent_cli.system.late_patterns import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.contracts.wording import counted
 from agent_cli.policies.shell.destructive import destructions
-from agent_cli.policies.shell.effects import runs_unknown
+from agent_cli.policies.shell.effects import runs_unknown, what_it_does
 from agent_cli.policies.shell.readings import STARTERS, Reading, base_name, readings
 from agent_cli.policies.shell.syntax import (
     descendants,
@@ -21,7 +21,6 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.verbs import what_it_does
 from agent_cli.policies.shell.words import likely_word, odd_character
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ which are checked when the decision is made.
 import re
 from collections.abc import Sequence
 
-from agent_cli.policies.shell.operands import check_operands
 from agent_cli.policies.shell.options import ProgramArguments
 from agent_cli.policies.shell.plain import SimpleCommand
-from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.programs import PROGRAMS, check_operands
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.conditions import bracket_words
-from agent_cli.policies.shell.known_syntax import (
+from agent_cli.policies.shell.syntax import (
     BLANKS,
     CLAUSES,
     COMPOUNDS,
@@ -25,9 +25,11 @@ from agent_cli.policies.shell.known_syntax import (
     check_known,
     check_passed_over,
     children,
+    descendants,
     readable,
+    source,
+    syntax_tree,
 )
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import (
     NotLiteral,
     Word,

@@ -10,9 +10,8 @@ from agent_cli.policies.shell.effects import effect_of, runs_unknown
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.feeding import check_xargs
 from agent_cli.policies.shell.git import check_git
-from agent_cli.policies.shell.operands import check_names, check_operands
 from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
-from agent_cli.policies.shell.programs import PROGRAMS
+from agent_cli.policies.shell.programs import PROGRAMS, check_names, check_operands
 from agent_cli.policies.shell.reach import Objection, OutOfReach, Reach
 from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.late_patterns import late_pattern

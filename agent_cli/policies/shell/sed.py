@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from agent_cli.policies.shell.operands import check_readable
 from agent_cli.policies.shell.options import known_options
+from agent_cli.policies.shell.programs import check_readable
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern

@@ -1,8 +1,13 @@
-"""The interface to the parser: returns the syntax tree of a bash script."""
+"""The interface to the parser of bash, and the nodes of its trees that are understood."""
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from agent_cli.system.late_patterns import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -60,3 +65,100 @@ def _parser() -> "Parser":
     from tree_sitter import Language, Parser  # noqa: PLC0415
 
     return Parser(Language(tree_sitter_bash.language()))
+
+
+_SHOWN_MAX = 40
+_EXPANSIONS = frozenset({"simple_expansion", "expansion", "brace_expression"})
+WORDS = _EXPANSIONS | {"word", "number", "string", "raw_string", "concatenation"}
+COMPOUNDS = frozenset({"subshell", "compound_statement", "if_statement"})
+CLAUSES = frozenset({"elif_clause", "else_clause"})
+_NAMED = (
+    WORDS
+    | COMPOUNDS
+    | CLAUSES
+    | {
+        *("program", "list", "pipeline", "redirected_statement", "command", "command_name"),
+        *("string_content", "file_redirect", "file_descriptor", "comment", "negated_command"),
+        *("for_statement", "do_group", "variable_name", "special_variable_name", "test_command"),
+    }
+)
+SEPARATORS = frozenset({"&&", "||", ";", "\n", "|", "|&"})
+KEYWORDS = frozenset({"(", ")", "{", "}", "if", "then", "elif", "else", "fi", "!"})
+_FILE_OPERATORS = frozenset({">", ">>", "&>", "&>>", "<"})
+_ANONYMOUS = (
+    SEPARATORS
+    | KEYWORDS
+    | _FILE_OPERATORS
+    | {'"', ">&", "$", "${", "..", "for", "in", "do", "done"}
+)
+BLANKS = late_pattern(r"[ \t]+")
+SPACE = late_pattern(r"[ \t\n]*")
+
+
+class NotPlain(Exception):
+    """The message names the construct."""
+
+
+def check_known(node: "Node", text: bytes) -> None:
+    """Accept one node of the script *text*, without its children.
+
+    Raises:
+        NotPlain: It is of an unknown kind, or possibly misparsed.
+    """
+    if node.type == "ERROR" or node.is_missing:
+        raise NotPlain("syntax that cannot be parsed")
+    if node.type not in (_NAMED if node.is_named else _ANONYMOUS):
+        raise NotPlain(readable(node))
+    if node.type == "file_descriptor" and not is_descriptor(node):
+        raise NotPlain(f"an option before a redirect: {source(node)}")
+    if node.type == "comment" and text[: node.start_byte][-1:] not in (b"", b" ", b"\t", b"\n"):
+        raise NotPlain("a # that may not begin a comment")
+
+
+_CONSTRUCTS: Mapping[str, str] = MappingProxyType(
+    {
+        "herestring_redirect": "a here-string",
+        "heredoc_redirect": "a heredoc, which rules cannot check",
+        "command_substitution": "a command substitution",
+        "process_substitution": "a process substitution",
+        "variable_assignment": "a variable assignment",
+        "variable_assignments": "variable assignments",
+        "ansi_c_string": "a $'…' string",
+        "translated_string": 'a $"…" string',
+        "function_definition": "a function definition",
+        "while_statement": "a while loop",
+        "c_style_for_statement": "a for loop with arithmetic",
+        "case_statement": "a case statement",
+        "arithmetic_expansion": "arithmetic",
+        "declaration_command": "a declaration of variables",
+        "unset_command": "unset",
+        "extglob_pattern": "an extended pattern",
+        "subscript": "an array",
+    }
+)
+
+
+def readable(node: "Node") -> str:
+    """Return a readable name of *node*, with its text if that is short."""
+    shown = " ".join(source(node).split())
+    if not node.is_named:
+        return f"the operator {shown}"
+    name = _CONSTRUCTS.get(node.type, f"syntax that is not checked ({node.type.replace('_', ' ')})")
+    # The whole command is on the screen already, so a part of it would not explain more.
+    return f"{name}: {shown}" if len(shown) <= _SHOWN_MAX else name
+
+
+def children(node: "Node", gap: re.Pattern[str]) -> Sequence["Node"]:
+    """Return the children of *node*; the parser may have skipped only *gap* between them."""
+    text, begin = node.text or b"", node.start_byte
+    for before, child in pairwise(node.children):
+        check_passed_over(text[before.end_byte - begin : child.start_byte - begin], gap)
+    check_passed_over(text[: node.children[0].start_byte - begin], SPACE)
+    check_passed_over(text[node.children[-1].end_byte - begin :], SPACE)
+    return node.children
+
+
+def check_passed_over(text: bytes, known: re.Pattern[str]) -> None:
+    """Accept the text that the parser skipped, if it is only *known*."""
+    if not known.fullmatch(text.decode()):
+        raise NotPlain("text that the parser skips")

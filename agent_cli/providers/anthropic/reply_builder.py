@@ -25,9 +25,9 @@ from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.providers.anthropic.accepted_history import FALLBACK
 from agent_cli.providers.anthropic.hosted_tools import own_name
 from agent_cli.providers.anthropic.models import cost_microdollars
+from agent_cli.providers.encoding import tool_input, whole_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
-from agent_cli.providers.tool_input import tool_input, whole_input
 from agent_cli.system.records import dataclass, field
 
 

@@ -34,7 +34,7 @@ from agent_cli.providers.failures import (
     refused,
     without_password,
 )
-from agent_cli.providers.retry_policy import server_delay_s
+from agent_cli.providers.retries import server_delay_s
 from agent_cli.providers.transport import (
     OpenReply,
     broken_reply,

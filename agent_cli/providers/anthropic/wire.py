@@ -33,7 +33,6 @@ from agent_cli.providers.anthropic.betas import (
 )
 from agent_cli.providers.anthropic.hosted_tools import hosted_request
 from agent_cli.providers.anthropic.models import with_known_facts
-from agent_cli.providers.anthropic.output_format import output_format
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import (
     holds_media,
@@ -41,18 +40,17 @@ from agent_cli.providers.anthropic.sent_images import (
     without_large_among_many,
     without_oldest,
 )
-from agent_cli.providers.anthropic.signed_summaries import (
+from agent_cli.providers.anthropic.thinking import thinking_parameters
+from agent_cli.providers.anthropic.wire_parts import (
     has_signed_summary,
-    with_signed_summary,
-    without_instructions,
-)
-from agent_cli.providers.anthropic.system_messages import (
+    output_format,
     states_effort,
     with_effort_marks,
     with_notice_marks,
+    with_signed_summary,
     with_system_messages,
+    without_instructions,
 )
-from agent_cli.providers.anthropic.thinking import thinking_parameters
 from agent_cli.providers.found_tools import with_found
 
 TASK_BUDGET_MIN: Final = 20_000

@@ -22,7 +22,7 @@ from agent_cli.providers.anthropic.connection import (
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import CallFailed, Refusal, refused, without_password
-from agent_cli.providers.retry_policy import server_delay_s
+from agent_cli.providers.retries import server_delay_s
 from agent_cli.providers.transport import (
     NEVER_SENT,
     Address,

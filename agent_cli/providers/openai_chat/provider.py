@@ -23,8 +23,7 @@ from agent_cli.providers.openai_chat.connection import REMEDIES, ChatConnection,
 from agent_cli.providers.openai_chat.reply import ChatReply
 from agent_cli.providers.openai_chat.wire import body
 from agent_cli.providers.progress import ProgressLimit
-from agent_cli.providers.retries import with_retries
-from agent_cli.providers.retry_policy import RetryPolicy, server_delay_s
+from agent_cli.providers.retries import RetryPolicy, server_delay_s, with_retries
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.event_loop import closed_with_loop
 from agent_cli.system.logger import logger

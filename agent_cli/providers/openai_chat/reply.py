@@ -17,9 +17,9 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
+from agent_cli.providers.encoding import tool_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
-from agent_cli.providers.tool_input import tool_input
 from agent_cli.system.records import dataclass, field
 
 _STOP_REASONS: Final = {

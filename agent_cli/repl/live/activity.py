@@ -10,7 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
-from agent_cli.contracts.events import ToolAttemptStart
+from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import (
     StreamEvent,

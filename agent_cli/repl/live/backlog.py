@@ -6,13 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.events import (
-    Event,
-    MessageEnd,
-    MessageUpdate,
-    ToolAttemptUpdate,
-    ToolExecutionUpdate,
-)
+from agent_cli.contracts.attempt_events import ToolAttemptUpdate
+from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, ToolExecutionUpdate
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.wording import seconds

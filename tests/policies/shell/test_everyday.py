@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
-from agent_cli.policies.shell.repository import names_no_program
+from agent_cli.policies.shell.git import names_no_program
 from agent_cli_tools.secret_files import is_secret
 from tests.policies.shell.everyday import EVERYDAY, make_project
 

@@ -5,8 +5,8 @@ from pathlib import PurePath
 import pytest
 
 from agent_cli.contracts.permissions import ExplainedPart
+from agent_cli.policies.shell.effects import what_it_does
 from agent_cli.policies.shell.explain import explained
-from agent_cli.policies.shell.verbs import what_it_does
 
 ROOT = PurePath("/ws")
 

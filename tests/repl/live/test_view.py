@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import pytest
 
 from agent_cli.contracts import events
-from agent_cli.contracts.events import Event, ToolAttemptStart, ToolAttemptUpdate
+from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
+from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta

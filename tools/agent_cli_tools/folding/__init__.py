@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.folding.coverage_tables import without_covered
 from agent_cli_tools.folding.findings import grouped_findings, without_marks
-from agent_cli_tools.folding.listings import grouped_names
-from agent_cli_tools.folding.long_lines import without_middle_of_data, without_times
+from agent_cli_tools.folding.lines import (
+    grouped_names,
+    without_covered,
+    without_library_frames,
+    without_middle_of_data,
+    without_times,
+)
 from agent_cli_tools.folding.passed_tests import without_passed
 from agent_cli_tools.folding.repeats import merged, without_alike, without_repeats
 from agent_cli_tools.folding.screen import last_states
-from agent_cli_tools.folding.stack_frames import without_library_frames
 from agent_cli_tools.folding.steps import without_steps
 
 # Less is not worth the note that says it, nor a file.

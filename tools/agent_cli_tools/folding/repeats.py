@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from agent_cli_tools.folding.ends import ends_of
-from agent_cli_tools.folding.trouble import FAILURE, is_trouble
+from agent_cli_tools.folding.trouble import FAILURE, ends_of, is_trouble
 
 _EQUAL_MIN: Final = 3
 _GROUP_MAX: Final = 16

@@ -1,10 +1,11 @@
-"""Tell lines about trouble from others; pure.
+"""Tell lines about trouble from others, and leave out the middle of lines that say alike; pure.
 
 A line with a word of trouble is never left out. A word within a path, a package or an option, such
 as `error.c`, `http-errors` and `-Wno-error`, is none.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 _HINTS: Final = (
@@ -57,3 +58,10 @@ def is_trouble(line: str) -> bool:
     """Return whether *line* tells of trouble."""
     lowered = line.lower()
     return any(hint in lowered for hint in _HINTS) and bool(_TROUBLE.search(line))
+
+
+def ends_of(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the first and the last of *lines*, and the number between; there are three at least."""
+    yield lines[0]
+    yield f"[{len(lines) - 2:,} lines like these]"
+    yield lines[-1]

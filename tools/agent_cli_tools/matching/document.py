@@ -9,9 +9,8 @@ from contextlib import suppress
 from functools import cached_property
 
 from agent_cli.system.records import dataclass
-from agent_cli_tools.alignment import align
-from agent_cli_tools.matching.frames import unit_of
-from agent_cli_tools.matching.lines import Line, LooseLines, split_line
+from agent_cli_tools.diffs import align
+from agent_cli_tools.matching.frames import Line, LooseLines, split_line, unit_of
 
 _UNIT_LINES = 200
 _END = re.compile("\r?\n")

@@ -12,7 +12,7 @@ from itertools import pairwise
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.records import dataclass
 from agent_cli_tools.matching.document import Document, Span, flatten
-from agent_cli_tools.matching.lines import Unclear
+from agent_cli_tools.matching.frames import Unclear
 from agent_cli_tools.matching.mismatches import LISTED_MAX, ambiguous, not_found, unclear
 from agent_cli_tools.matching.quotations import AROUND, Quotation, quotations
 from agent_cli_tools.matching.repair import repaired

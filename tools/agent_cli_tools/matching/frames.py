@@ -4,14 +4,14 @@ The lines themselves and those around them tell which.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
 from agent_cli.system.records import dataclass
-from agent_cli_tools.alignment import common_start
-from agent_cli_tools.matching.lines import Line
+from agent_cli_tools.diffs import common_start
 
 _ALIKE_MIN = 0.6
 _ALIKE_START_MIN = 8
@@ -21,6 +21,20 @@ _COMMENT = re.compile(r"\s+(?:#|//).*")
 _CLOSED = re.compile(r"[\w>})\]'\";]\Z")
 _OPENERS = (":", "{", "[")
 """Line ends after which a block is indented; after a parenthesis, styles differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line as `indent + body + trail`; a blank line is all trail."""
+
+    indent: str
+    body: str
+    trail: str
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the line is blank."""
+        return not self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +157,52 @@ def _are_alike(one: str, other: str) -> bool:
         return True
     matcher = SequenceMatcher(None, one, other)
     return matcher.quick_ratio() > _ALIKE_MIN and matcher.ratio() > _ALIKE_MIN
+
+
+PLAIN = {
+    **dict.fromkeys("‘’‚‛′ʼ", "'"),
+    **dict.fromkeys("“”„‟″", '"'),
+    **dict.fromkeys("‐‑‒–—―−", "-"),
+    **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f", " "),
+    "…": "...",
+}
+"""Typographic characters and their plain equivalents."""
+
+_BLANKS = " \t\r\v\f"
+_PLAIN_TABLE = str.maketrans(PLAIN)
+
+
+class Unclear(Exception):
+    """An edit whose result is not certain; the message says why, as part of a sentence.
+
+    Attributes:
+        fits: Whether the quotation may still be of these lines.
+    """
+
+    def __init__(self, why: str, *, fits: bool = True) -> None:
+        super().__init__(why)
+        self.fits = fits
+
+
+def split_line(text: str) -> Line:
+    """Split *text*, which has no line ending, into its parts."""
+    body = text.strip(_BLANKS)
+    if not body:
+        return Line("", "", text)
+    start = text.index(body[0])
+    return Line(text[:start], body, text[start + len(body) :])
+
+
+class LooseLines(dict[str, str]):
+    """A normal form of lines that is equal for all misquotations of a line.
+
+    The forms are kept, because most lines stay the same from edit to edit.
+    """
+
+    def __missing__(self, line: str) -> str:
+        plain = line
+        # A line of an ellipsis alone marks omitted lines.
+        if not line.isascii() and line.strip() != "…":
+            plain = unicodedata.normalize("NFC", line).translate(_PLAIN_TABLE)
+        self[line] = key = " ".join(plain.split())
+        return key

@@ -12,7 +12,7 @@ from agent_cli.undo.logs import CommandLog, Signature
 from agent_cli.undo.records import ChangeRecord, State, is_git_object, signature_at
 from agent_cli.undo.reversal import CONTENT, Step
 from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, ContentStore, digest_of
-from agent_cli_tools.snapshots.spans import Change
+from agent_cli_tools.snapshots.journal import Change
 
 _LISTED_MAX: Final = 50
 _OF_FOLDERS: Final = ("moved", "swap", "folder", "came")

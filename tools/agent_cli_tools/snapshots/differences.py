@@ -12,7 +12,7 @@ from agent_cli.undo.logs import CommandLog
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.snapshots.commands import OriginalFile, conflicts, edits_of, origins
 from agent_cli_tools.snapshots.contents import ContentStore, content_of, digest_of, mode_of
-from agent_cli_tools.snapshots.spans import Change, ChangeSpan, spans
+from agent_cli_tools.snapshots.journal import Change, ChangeSpan, spans
 from agent_cli_tools.textio import decode, looks_binary
 
 _COMPARED_BYTES_MAX: Final = 2_000_000

@@ -1,4 +1,4 @@
-"""The record of changes to files: one JSON object per line, with earlier contents next to it.
+"""The record of changes to files, one JSON object per line, and the combination of several.
 
     {"run": id, "change": {"path": ..., "before": digest, "after": digest, "mode": 420}}
     {"run": id, "ran": "npm install"}    {"run": id, "log": "3f", "ran": "rm -rf build"}
@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from weakref import finalize
@@ -30,10 +30,27 @@ from agent_cli.undo.generated import is_cache
 from agent_cli.undo.logs import CommandLog, read_log
 from agent_cli.undo.records import LOG
 from agent_cli_tools.snapshots.contents import ContentStore
-from agent_cli_tools.snapshots.spans import Change
 
 CHANGES: Final = "changes.jsonl"
 _COMMAND_CHARS_MAX: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one file. `before` and `after` are digests; None is no file.
+
+    Attributes:
+        mode: Its permission bits before; None if there was no file.
+        made: Directories that were made for it, the outermost first.
+        at_ns: When, in nanoseconds of the clock on the wall; 0 in older records.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None = None
+    made: tuple[Path, ...] = ()
+    at_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -273,3 +290,37 @@ def _is_cut_off(descriptor: int) -> bool:
     """Return whether the last line is incomplete because of a kill during the write."""
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSpan:
+    """All changes of a file, from the first to the last; digests, None is no file.
+
+    Attributes:
+        mode: Its permission bits at first.
+        made: Directories that were made for it, the outermost first.
+        unbroken: Whether each change began with the previous result, without changes by others.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None
+    made: tuple[Path, ...]
+    unbroken: bool
+
+
+def spans(changes: Iterable[Change]) -> list[ChangeSpan]:
+    """Return one span for each file, in the order of their first changes."""
+    found: dict[Path, ChangeSpan] = {}
+    for change in changes:
+        first = found.get(change.path)
+        found[change.path] = ChangeSpan(
+            change.path,
+            first.before if first else change.before,
+            change.after,
+            first.mode if first else change.mode,
+            (*(first.made if first else ()), *change.made),
+            first is None or (first.unbroken and first.after == change.before),
+        )
+    return [*found.values()]

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
     from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import CommandQuestion
-    from agent_cli_tools.snapshots.journal import Journal
-    from agent_cli_tools.snapshots.spans import Change
+    from agent_cli_tools.snapshots.journal import Change, Journal
 
 
 class Snapshots:
@@ -122,7 +121,7 @@ class Snapshots:
 
         Its old content is stored first. The path is real, and writes to one path are serialised.
         """
-        from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots.journal import Change  # noqa: PLC0415 - with a change
 
         seen = Seen(None if before is None else digest(before), mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
@@ -319,7 +318,7 @@ class Snapshots:
 
     def _catch_up(self, path: Path, before: Seen, now: Seen) -> None:
         """Record the changes of running commands to *path*."""
-        from agent_cli_tools.snapshots.spans import Change  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots.journal import Change  # noqa: PLC0415 - with a change
 
         if before.digest != now.digest:
             at_ns = time.time_ns()  # among the changes that commands' keepers record

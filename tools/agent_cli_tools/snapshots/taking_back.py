@@ -35,8 +35,7 @@ from agent_cli_tools.snapshots.contents import (
     digest_of,
     is_large,
 )
-from agent_cli_tools.snapshots.journal import Journal, RunChanges
-from agent_cli_tools.snapshots.spans import ChangeSpan, spans
+from agent_cli_tools.snapshots.journal import ChangeSpan, Journal, RunChanges, spans
 
 _COMMANDS_MAX: Final = 3
 

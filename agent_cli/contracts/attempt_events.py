@@ -1,0 +1,25 @@
+"""Events of a call that is tried read-only before a person is asked; `events` has all others."""
+
+from typing import ClassVar, Literal
+
+from agent_cli.contracts.tooling import ToolResult
+from agent_cli.system.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAttemptStart:
+    """A call is tried without lasting effect; a start and an end follow, or a person is asked."""
+
+    type: ClassVar[Literal["app.tool_attempt_start"]] = "app.tool_attempt_start"
+    tool_call_id: str
+    tool_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAttemptUpdate:
+    """A call that is tried streamed output to show; it is void if a person is asked."""
+
+    type: ClassVar[Literal["app.tool_attempt_update"]] = "app.tool_attempt_update"
+    tool_call_id: str
+    tool_name: str
+    partial_result: ToolResult

@@ -1,0 +1,243 @@
+"""Run one call of glob or grep."""
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.system.records import dataclass
+from agent_cli_tools.search_tools import GlobParameters, GrepParameters
+from agent_cli_tools.searches import (
+    displayed,
+    expand_braces,
+    footer,
+    is_there,
+    left_out,
+    opened,
+    search,
+    search_root,
+)
+from agent_cli_tools.secret_files import is_secret
+from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+RESULT_BYTES_MAX = 50 * 1024
+LIMIT_MAX = 2_000
+_FOOTER_BYTES = 512
+
+
+async def glob(workspace: Workspace, params: GlobParameters, context: ToolContext) -> ToolResult:
+    """Search as *params* say."""
+    root = search_root(workspace, params.path, context)
+    if not (workspace.root / root).is_dir():
+        raise ToolError(f"{params.path} is a file. Give a directory to search in.")
+    found = await search(workspace, ["--files", "--null", "--hidden", "--glob=!.git", "--", root])
+    base = workspace.root / root
+    paths = await asyncio.to_thread(_matching, found.output, params.pattern, workspace.root, base)
+    public = [path for path in paths if not is_secret(path)]
+    shown = await asyncio.to_thread(_shown_paths, public, params.limit, workspace.root)
+    notes: list[str] = []
+    if not public:
+        notes.append(f"no files match {params.pattern} in {params.path}")
+    elif len(shown) < len(public):
+        notes.append(f"{len(shown):,} of {len(public):,} files shown; narrow the pattern")
+    notes += left_out(len(paths) - len(public))
+    if found.cut:
+        notes.append(found.cut)
+    text = "\n".join([*shown, *footer(notes)])
+    return ToolResult.of(text, {"kind": "search", "matches": len(shown), "total": len(public)})
+
+
+def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
+    """Return the listed files that *pattern*, relative to *base*, matches; newest first."""
+    spec = _spec(pattern.removeprefix(f"{base}/"))
+    found: list[tuple[float, Path]] = []
+    for raw in output.split(b"\0")[:-1]:
+        path = root / os.fsdecode(raw)
+        if spec.match_file(path.relative_to(base).as_posix()):
+            found.append((-_modified(path), path))
+    return [path for _, path in sorted(found)]
+
+
+def _spec(pattern: str) -> "GitIgnoreSpec":
+    from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - with the first call
+
+    # These are .gitignore rules, in which "!" and "#" at the start have another meaning.
+    escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
+    try:
+        return path_patterns(expand_braces(escaped))
+    except (ValueError, re.error) as error:
+        raise ToolError(
+            f"{pattern} is no pattern for names ({error}). Correct it and call again."
+        ) from error
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0  # It was deleted in the meantime; sort it last.
+
+
+def _below(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def _shown_paths(paths: Sequence[Path], limit: int, root: Path) -> list[str]:
+    """Return as many names as fit, of files that still exist without symlinks."""
+    names: list[str] = []
+    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    for path in islice(filter(is_there, paths), min(limit, LIMIT_MAX)):
+        name = str(_below(path, root)).encode(errors="replace").decode()
+        room -= len(name.encode()) + 1
+        if room < 0:
+            break
+        names.append(name)
+    return names
+
+
+RESULT_LINES_MAX = 2_000
+_COLUMNS_MAX = 500
+# ripgrep searches a file that matches a --glob even if .gitignore excludes it, so a glob for
+# everything would search everything.
+_GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
+
+# ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
+_BINARY = re.compile(
+    rb"(?P<path>.+): (?:(?P<named>binary file matches)|WARNING: stopped searching .*) \(found .*",
+    re.DOTALL,
+)
+_LINE = re.compile(rb"(?P<line>\d+)(?P<mark>[:-])(?P<offset>\d+)[:-](?P<text>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """One line of the result; context lines are not matches and do not count.
+
+    Attributes:
+        raw: The file's line as printed; None if only the file was named.
+        offset: Its byte offset in the file.
+    """
+
+    path: bytes
+    text: str
+    is_match: bool = True
+    raw: bytes | None = None
+    offset: int = 0
+
+
+async def grep(workspace: Workspace, params: GrepParameters, context: ToolContext) -> ToolResult:
+    """Search as *params* say."""
+    root = search_root(workspace, params.path, context)
+    found = await search(workspace, _arguments(params, root))
+    hits = list(_FORMATS[params.mode](found.output))
+    secret = {hit.path for hit in hits if is_secret(workspace.root / os.fsdecode(hit.path))}
+    public = [hit for hit in hits if hit.path not in secret]
+    shown, matches, untrue = await asyncio.to_thread(
+        _shown_hits, public, params.limit, workspace.root
+    )
+    notes: list[str] = []
+    total = sum(hit.is_match for hit in public if hit.path not in untrue)
+    if total == 0:
+        shown = []  # drops separators as well
+        notes.append(f"no matches for {params.pattern} in {params.path}")
+    elif matches < total:
+        unit = "matches" if params.mode == "content" else "files"
+        notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
+    notes += left_out(len(secret))
+    if untrue:
+        notes.append(f"{len(untrue)} left out that changed meanwhile, or may hold secrets")
+    if found.cut:
+        notes.append(found.cut)
+    text = "\n".join([*shown, *footer(notes)])
+    return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
+
+
+def _arguments(params: GrepParameters, root: str) -> list[str]:
+    globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
+    modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
+    return [
+        *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
+        *("--byte-offset", "--hidden", "--sortr=modified", "--max-columns-preview"),
+        f"--max-columns={_COLUMNS_MAX}",
+        *modes[params.mode],
+        *(["--ignore-case"] if params.ignore_case else []),
+        *([f"--context={params.context}"] if params.context else []),
+        *(f"--glob={glob}" for glob in globs),
+        "--glob=!.git",
+        f"--regexp={params.pattern}",
+        *("--", root),
+    ]
+
+
+def _content(output: bytes) -> Iterator[_Hit]:
+    for line in output.split(b"\n")[:-1]:  # the last one is empty, or incomplete
+        raw_path, separator, rest = line.partition(b"\0")
+        if not separator:
+            if line == b"--":
+                yield _Hit(b"", "--", is_match=False)
+            elif binary := _BINARY.fullmatch(line):
+                text = f"{displayed(binary['path'])}: binary; other matches in it are not shown"
+                yield _Hit(binary["path"], text, is_match=binary["named"] is not None)
+            continue
+        number, mark, offset, raw = _parts(rest)
+        text = raw.decode("utf-8", "replace").removesuffix("\r")
+        shown = f"{displayed(raw_path)}{mark}{number}{mark}{text}"
+        yield _Hit(raw_path, shown, mark == ":", raw, offset)
+
+
+def _parts(printed: bytes) -> tuple[int, str, int, bytes]:
+    """Return line number, mark (: or -), offset and text of `12:345:text`."""
+    number = _LINE.match(printed)
+    assert number is not None, "ripgrep prints what it was asked for"
+    return int(number["line"]), number["mark"].decode(), int(number["offset"]), number["text"]
+
+
+def _files(output: bytes) -> Iterator[_Hit]:
+    for raw_path in output.split(b"\0")[:-1]:
+        yield _Hit(raw_path, displayed(raw_path))
+
+
+def _counts(output: bytes) -> Iterator[_Hit]:
+    for line in output.split(b"\n")[:-1]:  # as above
+        raw_path, _, count = line.partition(b"\0")
+        yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode()}")
+
+
+_FORMATS = {"content": _content, "files": _files, "count": _counts}
+
+
+def _shown_hits(hits: list[_Hit], limit: int, root: Path) -> tuple[list[str], int, set[bytes]]:
+    """Return the lines that fit, the number of matches, and files that do not contain them."""
+    lines: list[str] = []
+    matches = 0
+    untrue: set[bytes] = set()
+    room = RESULT_BYTES_MAX - _FOOTER_BYTES
+    for hit in _true(hits, root, untrue):
+        room -= len(hit.text.encode()) + 1
+        if room < 0 or len(lines) >= RESULT_LINES_MAX or (hit.is_match and matches == limit):
+            break
+        lines.append(hit.text)
+        matches += hit.is_match
+    return lines, matches, untrue
+
+
+def _true(hits: Iterable[_Hit], root: Path, untrue: set[bytes]) -> Iterator[_Hit]:
+    """Yield the *hits* that match their file; add the paths of others to *untrue*."""
+    for path, of_file in groupby(hits, key=lambda hit: hit.path):
+        if not path:
+            yield from of_file
+            continue
+        with opened(root / os.fsdecode(os.path.normpath(path)), root) as file:
+            for hit in of_file:
+                if file and (hit.raw is None or file.holds(hit.raw, hit.offset)):
+                    yield hit
+                else:
+                    untrue.add(path)
