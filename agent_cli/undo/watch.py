@@ -33,10 +33,14 @@ from agent_cli.undo.space import KeptSpace
 CALL_LIMIT_S = 5.0
 _END_LIMIT_S = 5.0
 _LOOK_AGAIN_MS = 1000
-# Other errors say that the path leads nowhere, so the call will fail.
 _OUR_FAULTS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
     *(errno.EIO, errno.EFBIG, errno.EROFS),
+)
+# The path leads nowhere, or its process has ended: the call fails too, and changes nothing.
+_CALL_FAILS = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EACCES),
+    *(errno.EFAULT, errno.EBADF, errno.ESRCH),
 )
 
 
@@ -82,6 +86,7 @@ class CommandWatch:
         # The call that is being recorded, and since when.
         self._standing: tuple[StoppedCall, float] | None = None
         self._is_answering = True
+        self._noted: set[int] = set()
         self._ask = ask
         self._goes_on = False
         self._has_answer = _thread.allocate_lock()
@@ -274,11 +279,18 @@ class CommandWatch:
         except Refused:
             return False
         except OSError as error:
-            if error.errno in _OUR_FAULTS:
-                recorder.give_up(os.strerror(error.errno))
+            self._note_error(recorder, error.errno or errno.EIO, call.pid)
         except BaseException as error:
             recorder.note_fault(f"{type(error).__name__} at call {call.number}")
         return True
+
+    def _note_error(self, recorder: ChangeRecorder, number: int, pid: int) -> None:
+        """Note an error, unless it says that the call fails too; once each, of many calls."""
+        if number in _OUR_FAULTS:
+            recorder.give_up(os.strerror(number))
+        elif (number not in _CALL_FAILS or _is_hidden(pid)) and number not in self._noted:
+            self._noted.add(number)
+            recorder.note_fault(f"{os.strerror(number)}, while its place was looked up")
 
     def _answered(self, question: dict[str, Any]) -> bool:
         """Ask the session; the call stands still until the answer comes, without a limit."""
@@ -304,6 +316,17 @@ class CommandWatch:
         if self._begun is not None and self._begun.poll(0):
             self._begun = None
         return self._begun is None
+
+
+def _is_hidden(pid: int) -> bool:
+    """Return whether *pid* lets nobody look at it, as programs with secrets do."""
+    try:
+        os.readlink(f"/proc/{pid}/cwd")
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def rehearse() -> None:

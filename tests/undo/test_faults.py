@@ -1,5 +1,7 @@
 """Faults of our recording: the command goes on as if it were not watched, and the log says so."""
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -60,16 +62,19 @@ def hang(*_arguments, **_options):
 LIMIT_S = 30
 
 
-def run(tmp_path: Path, fault: str, command: str = COMMAND) -> Path:
-    """Run *command* in a keeper with a *fault*; return the folder of the log."""
+def run(tmp_path: Path, fault: str, command: str = COMMAND, *, may_trace: bool = True) -> Path:
+    """Run *command* in a keeper with a *fault*; return the folder of the log.
+
+    Unless it *may_trace*, the keeper may not look at every process, even as root.
+    """
+    rights = [] if may_trace or os.geteuid() else ["setpriv", "--bounding-set=-sys_ptrace"]
     root, log = tmp_path / "work", tmp_path / "log"
     log.mkdir()
     root.mkdir()
     for name in ("one", "two", "three"):
         (root / name).write_text(name)
-    subprocess.run(
-        [sys.executable, "-c", KEEPER, log, root, command, fault], check=True, timeout=LIMIT_S
-    )
+    keeper = [*rights, sys.executable, "-c", KEEPER, str(log), str(root), command, fault]
+    subprocess.run(keeper, check=True, timeout=LIMIT_S)
     return log
 
 
@@ -95,6 +100,46 @@ def test_fault_of_the_recording_never_harms_the_command(
     assert (found := read_log(log))
     assert found.lost
     assert found.ended_ns
+
+
+@pytest.mark.parametrize(
+    ("number", "is_noted"),
+    [
+        *((noted, True) for noted in (errno.ESTALE, errno.ENOTCONN, errno.EPERM, errno.EINVAL)),
+        *((fails, False) for fails in (errno.ENOENT, errno.EACCES, errno.ELOOP, errno.EFAULT)),
+    ],
+)
+def test_change_whose_place_cannot_be_looked_up_is_noted_once(
+    tmp_path: Path, number: int, is_noted: bool
+) -> None:
+    """A share that has gone; but a path that leads nowhere lets the call fail as well."""
+    error = f"OSError({number}, 'fault')"
+
+    log = run(tmp_path, RAISES.format(target="Locations.named", error=error))
+
+    found = read_log(log)
+    assert found
+    assert is_incomplete(log) == is_noted
+    assert [each.to for each in found.records if each.kind == "lost"] == [
+        f"{os.strerror(number)}, while its place was looked up"
+    ] * is_noted
+
+
+def test_process_that_lets_nobody_look_at_it_is_noted(tmp_path: Path) -> None:
+    """Programs with secrets make themselves undumpable; their changes cannot be recorded."""
+    program = tmp_path / "hidden.py"
+    program.write_text(
+        "import ctypes, os\nassert ctypes.CDLL(None).prctl(4, 0) == 0\n"
+        "os.unlink('one')\nopen('two', 'w').close()\n"
+    )
+
+    log = run(tmp_path, "", f"{sys.executable} -S {program}; rm three", may_trace=False)
+
+    found = read_log(log)
+    assert found
+    assert not (tmp_path / "work/one").exists()
+    assert is_incomplete(log)
+    assert [Path(each.path).name for each in found.records if each.kind == "gone"] == ["three"]
 
 
 def test_dead_answering_thread_holds_no_call(tmp_path: Path) -> None:
