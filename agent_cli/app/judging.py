@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MODEL: Final = "small"
 _SHOWN_MAX: Final = 200
+# One retry after a broken connection: the user answers sooner than a server that is overloaded.
+_WAITS_S_MAX: Final = 2.0
 
 
 class Models(Protocol):
@@ -28,7 +30,9 @@ class Models(Protocol):
         """Return the model *name*."""
         ...
 
-    async def answer(self, model: Model, system: str, prompt: str, *, max_tokens: int) -> str:
+    async def answer(
+        self, model: Model, system: str, prompt: str, *, max_tokens: int, waits_s_max: float
+    ) -> str:
         """Return the text that *model* answers; raises `AgentCliError`."""
         ...
 
@@ -109,4 +113,6 @@ class SessionJudge:
         from agent_cli.policies.judge import INSTRUCTIONS, OUTPUT_TOKENS_MAX  # noqa: PLC0415
 
         model = self._models.named(_MODEL)
-        return await self._models.answer(model, INSTRUCTIONS, text, max_tokens=OUTPUT_TOKENS_MAX)
+        return await self._models.answer(
+            model, INSTRUCTIONS, text, max_tokens=OUTPUT_TOKENS_MAX, waits_s_max=_WAITS_S_MAX
+        )

@@ -1,5 +1,6 @@
 """Ask the session's models, and count what it costs."""
 
+import math
 from collections.abc import Callable
 
 from agent_cli.app import parts
@@ -69,11 +70,20 @@ class ModelCalls:
         """Return the model *name*, an alias or an id; the settings' model without a name."""
         return parts.model(self._startup, name)
 
-    async def answer(self, model: Model, system: str, prompt: str, *, max_tokens: int) -> str:
+    async def answer(
+        self,
+        model: Model,
+        system: str,
+        prompt: str,
+        *,
+        max_tokens: int,
+        waits_s_max: float = math.inf,
+    ) -> str:
         """Return the text that *model* answers to *prompt* alone; the session bears the cost.
 
         Raises:
-            AgentCliError: There is no answer, or the limit of cost is reached.
+            AgentCliError: There is no answer, the waits before retries would be longer than
+                *waits_s_max* together, or the limit of cost is reached.
         """
         self.ledger.check()
         request = ModelRequest(
@@ -82,7 +92,8 @@ class ModelCalls:
             system=(system,),
             max_tokens=min(max_tokens, model.max_output_tokens),
         )
-        reply = await reply_to(request, metered(self.stream, self.record), self._publish)
+        stream_fn = metered(self.stream, self.record)
+        reply = await reply_to(request, stream_fn, self._publish, waits_s_max=waits_s_max)
         return text_of(reply.content)
 
     def fallback_models(self) -> FallbackModels:

@@ -4,7 +4,9 @@ Nothing else of the request changes, not even its tools: the cache would not be 
 calls a tool all the same is told once that none runs.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
@@ -21,6 +23,7 @@ from agent_cli.contracts.provider import (
     ReplyEnd,
     Retrying,
     StreamFn,
+    closable,
 )
 from agent_cli.contracts.timeline import Block, Usage, text_block, text_of
 from agent_cli.core.agent import Agent
@@ -117,23 +120,30 @@ async def answer_at_the_end_of(
     return again, reply.usage + again.usage
 
 
-async def reply_to(request: ModelRequest, stream_fn: StreamFn, emit: EventSink) -> Reply:
+async def reply_to(
+    request: ModelRequest, stream_fn: StreamFn, emit: EventSink, *, waits_s_max: float = math.inf
+) -> Reply:
     """Return the whole reply to *request*; *emit* hears of retries.
 
     Raises:
-        ModelError: The model could not be asked, or its reply was lost.
+        ModelError: The model could not be asked, its reply was lost, or the waits before its
+            retries would be longer than *waits_s_max* together.
     """
     reply = None
-    async for event in stream_fn(request):
-        match event:
-            case ReplyEnd():
-                reply = event.reply
-            case Retrying():
-                # Never "restarted": no part of this reply was shown.
-                again = Retry(event.attempt, event.max_attempts, event.wait_s, event.reason, False)
-                emit(again)
-            case _:
-                pass
+    async with aclosing(closable(stream_fn(request))) as events:
+        async for event in events:
+            match event:
+                case ReplyEnd():
+                    reply = event.reply
+                case Retrying():
+                    if (waits_s_max := waits_s_max - event.wait_s) < 0:
+                        raise ModelError(event.reason)
+                    # Never "restarted": no part of this reply was shown.
+                    emit(
+                        Retry(event.attempt, event.max_attempts, event.wait_s, event.reason, False)
+                    )
+                case _:
+                    pass
     if reply is None:
         raise ModelError("the reply ended too early")
     return reply

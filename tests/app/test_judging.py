@@ -19,7 +19,7 @@ from agent_cli.policies.shell import Reach
 from agent_cli.policies.shell.explain import explained
 from tests.e2e.program import agent_cli
 from tests.fakes import returns, tool
-from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api import error, reply, serve_in_thread, tool_use
 from tests.policies.shell.test_verdicts import pinned
 from tests.policies.shell.workspaces import is_secret, make_workspace
 
@@ -36,7 +36,9 @@ class Yes:
     def named(self, name: str | None = None) -> Model:
         return Model(name or "m")
 
-    async def answer(self, model: Model, system: str, prompt: str, *, max_tokens: int) -> str:
+    async def answer(
+        self, model: Model, system: str, prompt: str, *, max_tokens: int, waits_s_max: float
+    ) -> str:
         self.asked += 1
         return "yes"
 
@@ -173,6 +175,34 @@ def test_without_a_person_a_doubt_is_a_refusal(answer: str, code: int, tmp_path:
     recorded = [json.loads(line) for line in run.stdout.splitlines()]
     assert any("app.judged" in json.dumps(each) for each in recorded)
     assert recorded[-1]["usage"]["output_tokens"] >= 3
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "base", "asked"),
+    [(429, "rate_limit_error", "BASE_S", 1), (529, "overloaded_error", "OTHER_BASE_S", 2)],
+)
+def test_judge_that_would_wait_long_for_retries_leaves_the_question_to_the_user(
+    tmp_path: Path, status: int, kind: str, base: str, asked: int
+) -> None:
+    """Meanwhile neither the user nor the agent goes on: at most two seconds of waits."""
+    call = tool_use("bash", {"command": "touch made"})
+    first_wait_s = "2.1" if asked == 1 else "0.7"
+
+    with serve_in_thread(reply(call), *[error(status, kind, "no")] * asked, reply("Done.")) as api:
+        run = agent_cli(
+            *("-p", "go", "--permission-mode", "auto"),
+            api=api,
+            AGENT_CLI_SANDBOX__MODE="off",
+            **{f"AGENT_CLI_RETRY__{base}": first_wait_s},
+        )
+
+    assert run.code == 3, run.stderr
+    assert ["haiku" in each.body["model"] for each in api.requests] == [
+        False,
+        *[True] * asked,
+        False,
+    ]
+    assert not (tmp_path / "made").exists()
 
 
 def test_permissions_lists_what_was_judged(tmp_path: Path) -> None:
