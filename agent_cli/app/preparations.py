@@ -164,6 +164,9 @@ class EarlyImports:
 
     def _import_next(self, modules: Iterator[str]) -> None:
         if not self._is_stopped and (module := next(modules, None)):
-            with without_collections():
-                import_module(module)
+            try:
+                with without_collections():
+                    import_module(module)
+            except OSError:  # too many open files; where it is needed, the user is told
+                return
             asyncio.get_running_loop().call_soon(self._import_next, modules)

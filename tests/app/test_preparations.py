@@ -43,3 +43,21 @@ async def test_stopped_imports_import_nothing_more(
         await asyncio.sleep(0)
 
     assert "stopped_early" not in sys.modules
+
+
+async def test_import_for_which_no_file_can_be_opened_is_left_to_its_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a low `ulimit -n`; a callback that raises prints a traceback into the terminal."""
+    (tmp_path / "no_file.py").write_text("raise OSError(24, 'Too many open files')")
+    (tmp_path / "after_no_file.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, fault: faults.append(fault))
+
+    EarlyImports().begin(("json", "no_file", "after_no_file"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert faults == []
+    assert "after_no_file" not in sys.modules

@@ -544,21 +544,34 @@ async def test_missing_api_key_error_names_the_variable_to_set() -> None:
     assert asked.retries == []
 
 
-async def test_error_about_a_missing_package_names_the_package_and_remedy(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (
+            ImportError("No module named 'httpx2'"),
+            "a package of the model's client is missing (No module named 'httpx2'); install again",
+        ),
+        (
+            OSError(24, "Too many open files", "a.py"),
+            "the model's client cannot be loaded: [Errno 24] Too many open files: 'a.py';"
+            " ask again",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+async def test_error_about_a_client_that_cannot_be_loaded_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, told: str
 ) -> None:
-    """S1-46: the installation is damaged."""
+    """S1-46: the installation is damaged, or `ulimit -n` low; no traceback of the thread."""
 
     def load(_module: str) -> None:
-        raise ImportError("No module named 'httpx2'")
+        raise raised
 
     monkeypatch.setattr("agent_cli.providers.anthropic.loop_clients.load", load)
     async with asker(base_url="http://127.0.0.1:1", api_key="k") as it:
         asked = await it.ask()
 
-    assert str(asked.error) == (
-        "a package of the model's client is missing (No module named 'httpx2'); install again"
-    )
+    assert str(asked.error) == told
 
 
 async def test_error_about_missing_certificates_names_the_variables(

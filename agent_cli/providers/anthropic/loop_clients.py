@@ -163,6 +163,10 @@ class LoopClients:
             loaded.set_exception(
                 ModelError(f"a package of the model's client is missing ({error}); install again")
             )
+        except OSError as error:
+            loaded.set_exception(
+                ModelError(f"the model's client cannot be loaded: {error}; ask again")
+            )
         except ModelError as error:
             loaded.set_exception(error)
         finally:
