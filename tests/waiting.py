@@ -26,6 +26,29 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
+class StoppedClock:
+    """The clock of the running event loop: it stands still until the test moves it.
+
+    Bounds are held this way without waiting for them.
+    """
+
+    def __init__(self) -> None:
+        """Stop the clock; the loop ends with the test."""
+        loop = asyncio.get_running_loop()
+        self._now_s = loop.time()
+        loop.time = lambda: self._now_s  # type: ignore[method-assign]  # the test's clock
+
+    async def pass_s(self, seconds: float) -> None:
+        """Move the clock, and let the loop do what is due."""
+        self._now_s += seconds
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait for *condition*, in time that this clock does not show."""
+        await asyncio.to_thread(wait_until, condition)
+
+
 def is_alive(pid: int) -> bool:
     """Return whether process *pid* runs; a zombie is dead but not yet reaped."""
     try:

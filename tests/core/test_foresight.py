@@ -1,6 +1,5 @@
 """Nobody is asked about an edit or a write that can only fail."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import ScriptedModel, calls, says, scripted_agent, texts, tool_use
 from tests.tools.calling import Tools
+from tests.waiting import StoppedClock
 
 _Authorize = Callable[[ToolCall, Tool, object], Verdict | Awaitable[Verdict]]
 
@@ -94,16 +94,11 @@ async def test_call_that_can_only_fail_gets_the_answer_of_its_tool_at_once(
 
 async def test_call_that_takes_too_long_to_foresee_is_asked_about(tools: Tools) -> None:
     """A file on a share that hangs must not keep the question back for more than five seconds."""
-    loop = asyncio.get_running_loop()
-    now_s, reached_s = loop.time(), list[float]()
-    loop.time = lambda: now_s  # type: ignore[method-assign]  # the test's clock
+    clock, reached_s = StoppedClock(), list[float]()
 
     async def hang(*_given: object) -> None:
-        nonlocal now_s
         for passed_s in (4.9, 0.2):
-            now_s += passed_s
-            for _ in range(5):
-                await asyncio.sleep(0)
+            await clock.pass_s(passed_s)
             reached_s.append(passed_s)
 
     agent, _ = _agent(tools, _edit("a.py", "absent", "x"))

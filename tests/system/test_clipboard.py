@@ -1,10 +1,12 @@
 """Text on the clipboard, through a stand-in for the system's program."""
 
+import asyncio
 import os
 
 import pytest
 
 from agent_cli.system.desktop import copy_commands, copy_text
+from tests.waiting import StoppedClock, is_alive
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,31 @@ async def test_first_clipboard_program_that_takes_the_text_is_used(
     assert program == "xclip"
     assert (tmp_path / "copied").read_text() == "Grüße\n"
     assert await copy_text("x", {}, "linux") == ""
+
+
+async def test_clipboard_program_that_hangs_is_ended_after_five_seconds(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one is asked then: a display may be gone, whose program waits for it."""
+    tmp_path = tmp_path_factory.mktemp("bin")  # programs in the workspace are never run
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    started = tmp_path / "started"
+    for name, body in (
+        ("wl-copy", f"echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600"),
+        ("xclip", "cat > /dev/null"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    clock = StoppedClock()
+
+    copying = asyncio.create_task(
+        copy_text("x", {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, "linux")
+    )
+    await clock.until(started.exists)
+    await clock.pass_s(4.9)
+    was_alive = is_alive(pid := int(started.read_text()))
+    await clock.pass_s(0.2)
+
+    await clock.until(lambda: not is_alive(pid))
+    assert was_alive
+    assert await copying == "xclip"
