@@ -18,19 +18,21 @@ def report_results(turn: Turn) -> list[ToolResultMessage]:
     return results
 
 
-def give_up(turn: Turn, prompts: Sequence[Incoming], turns: int, ending: BaseException) -> None:
+def give_up(
+    turn: Turn, prompts: Sequence[Incoming], ending: BaseException, *, has_turn: bool
+) -> None:
     """Record what a run did not come to before its *ending*, and the limit that ended it.
 
     A run that is to carry out a person's decision may end before: it may be stopped at its first
     event, or reach a limit. Prompts that no turn took in and calls without a result get a turn.
 
     Args:
-        turns: The turns that began. Every run has one: it may be empty.
+        has_turn: Whether a turn began. Every run has one: it may be empty.
     """
     conversation = turn.conversation
-    if not turns or (conversation.open_calls() and not conversation.waiting):
+    if not has_turn or (conversation.open_calls() and not conversation.waiting):
         turn.emit(TurnStart())
-        for message in () if turns else prompts:
+        for message in () if has_turn else prompts:
             _tell(turn, conversation.add_user(message, model=turn.config.model))
         # Only now: a prompt of its own answers the calls of the one before.
         calls = () if conversation.waiting else conversation.open_calls()

@@ -51,11 +51,11 @@ class Run:
                 stop_reason = await self._turns(prompts)
         except AgentCliError as ending:
             stop_reason, error = self._tally.ended_by(ending)
-            give_up(self._new_turn(self._config()), prompts, self._tally.turns, ending)
+            give_up(self._new_turn(self._config()), prompts, ending, has_turn=self._tally.has_turn)
         except BaseException as bug:
             stopped = isinstance(bug, CancelledError | GeneratorExit) or self._cancel.cancelled
             stop_reason, error = ("aborted", None) if stopped else ("error", repr(bug))
-            give_up(self._new_turn(self._config()), prompts, self._tally.turns, bug)
+            give_up(self._new_turn(self._config()), prompts, bug, has_turn=self._tally.has_turn)
             raise
         finally:
             result = self._end(stop_reason, error)

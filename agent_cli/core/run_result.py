@@ -25,15 +25,15 @@ class RunResult:
 class Tally:
     """Passes events on to `sink` and collects the result of the run.
 
-    `message` is the reply of the current turn; `messages` are those the run added so far; `turns`
-    counts the turns that began.
+    `message` is the reply of the current turn; `messages` are those the run added so far;
+    `has_turn` says whether a turn began.
     """
 
     sink: EventSink
     messages: list[Message] = field(default_factory=list[Message])
     message: AssistantMessage | None = None
     iterations: int = 0
-    turns: int = 0
+    has_turn: bool = False
     trouble: Trouble | None = None
 
     def __call__(self, event: Event) -> None:
@@ -41,7 +41,7 @@ class Tally:
         match event:
             case TurnStart():
                 self.message = None
-                self.turns += 1
+                self.has_turn = True
             case MessageEnd():
                 self.messages.append(event.message)
                 if isinstance(event.message, AssistantMessage):

@@ -21,21 +21,21 @@ def turn_of(conversation: Conversation) -> tuple[Turn, list[Event]]:
 
 
 @pytest.mark.parametrize(
-    ("prompts", "turns", "told"),
+    ("prompts", "has_turn", "told"),
     [
-        ([UserMessage.of("go")], 0, ["turn_start", "message_start user", "message_end user"]),
-        ([UserMessage.of("go")], 1, []),
-        ([], 0, ["turn_start"]),
+        ([UserMessage.of("go")], False, ["turn_start", "message_start user", "message_end user"]),
+        ([UserMessage.of("go")], True, []),
+        ([], False, ["turn_start"]),
     ],
 )
 def test_unread_prompts_are_recorded_in_the_first_turn(
-    prompts: list[Incoming], turns: int, told: list[str]
+    prompts: list[Incoming], has_turn: bool, told: list[str]
 ) -> None:
     """Every run has a turn; prompts that a turn took in are not recorded again."""
     conversation = Conversation()
     turn, events = turn_of(conversation)
 
-    give_up(turn, prompts, turns, Aborted())
+    give_up(turn, prompts, Aborted(), has_turn=has_turn)
 
     assert outline(events) == [*told, "turn_end"] * bool(told)
     assert users(conversation.messages()) == ["go"] * (len(told) == 3)
@@ -47,7 +47,7 @@ def test_calls_without_a_result_get_one_and_then_the_limit_is_noted() -> None:
     conversation.add_reply(calls(tool_use("look", {}, "t1")))
     turn, events = turn_of(conversation)
 
-    give_up(turn, [], 1, LimitReached("too many rounds", limit="max_rounds"))
+    give_up(turn, [], LimitReached("too many rounds", limit="max_rounds"), has_turn=True)
 
     assert conversation.open_calls() == []
     assert [name for name in outline(events) if name.startswith(("turn", "message_end"))] == [
@@ -63,6 +63,6 @@ def test_calls_that_wait_for_a_person_stay_open() -> None:
     conversation.pause({"t1": "?"})
     turn, events = turn_of(conversation)
 
-    give_up(turn, [], 1, Aborted())
+    give_up(turn, [], Aborted(), has_turn=True)
 
     assert (events, len(conversation.questions())) == ([], 1)

@@ -18,6 +18,7 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     WidgetOutput,
     text_block,
+    text_of,
 )
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
@@ -307,3 +308,20 @@ def test_trim_at_the_first_prompt_changes_nothing() -> None:
     conversation.trim(first.id, removed_messages=0)
 
     assert sent(conversation) == before
+
+
+def test_note_of_a_thinking_level_is_the_effort_of_the_message_beside_it() -> None:
+    """Behind it, or before it where a prompt follows; other notes are none of the model's."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    conversation.note(CustomMessage("effort", {"level": "high"}))
+    conversation.add_reply(says("Done."))
+    conversation.note(CustomMessage("effort", {"level": "low"}))
+    conversation.note(CustomMessage("other", {"level": "max"}))
+    conversation.begin(UserMessage.of("more"))
+
+    assert [
+        (text_of(each.content), each.effort)
+        for each in conversation.context()
+        if isinstance(each, UserMessage)
+    ] == [("go", "high"), ("more", "low")]

@@ -1,12 +1,15 @@
 """Which tools fit a query: word forms, accents, exact names, parameters."""
 
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.mcp_client.deferral import ToolIndex
+from agent_cli.mcp_client.deferral import Deferral, ToolIndex
+from agent_cli.mcp_client.resource_tools import Resources, resource_tools
+from tests.tool_traits import traits
 
 
 async def nothing(*_given: object) -> str:
@@ -75,3 +78,15 @@ def test_all_tools_named_in_a_query_are_found() -> None:
 def test_query_without_known_words_finds_nothing(query: str) -> None:
     assert ToolIndex(TOOLS).best(query, 5) == []
     assert ToolIndex([]).best(query, 5) == []
+
+
+def test_tools_about_servers_only_read() -> None:
+    """The search writes the session's state, and reading has the limit of its server."""
+    no_server = cast("Resources", None)
+    tools = [Deferral(0)._search_tool(), *resource_tools(no_server, ())]
+
+    assert [traits(tool) for tool in tools] == [
+        {"label": "Find tools", "parallel_safe": False, "changes": False, "finds_tools": True},
+        {"label": "resources: List MCP resources", "changes": False},
+        {"label": "resources: Read an MCP resource", "changes": False, "timeout_s": 0},
+    ]

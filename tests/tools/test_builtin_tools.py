@@ -10,7 +10,9 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import check_input
 from agent_cli.sandbox import Report
 from agent_cli_tools import Workspace, builtin_tools
+from agent_cli_tools.job_output import job_output_tool
 from tests.fakes import calls, says, scripted_agent, texts, tool_use
+from tests.tool_traits import traits
 from tests.tools.calling import Tools
 
 PARAMETERS = {
@@ -45,14 +47,23 @@ async def test_builtin_tool_definitions_stay_below_800_tokens(tools: Tools) -> N
 
 
 async def test_only_edit_write_and_bash_are_marked_as_changing(tools: Tools) -> None:
-    """Plan mode allows the others."""
-    changing = {
-        tool.name
-        for tool in builtin_tools(tools.workspace, None, permissions="allow")
-        if tool.changes
-    }
+    """Plan mode allows the others; commands and waits for jobs have limits of their own."""
+    found = builtin_tools(tools.workspace, None, permissions="allow")
 
-    assert changing == {"edit", "write", "bash"}
+    assert {tool.name: traits(tool) for tool in (*found, job_output_tool(tools.workspace))} == {
+        "read": {"label": "Read", "changes": False},
+        "edit": {"label": "Edit"},
+        "write": {"label": "Write"},
+        "bash": {"label": "Run", "timeout_s": 0},
+        "grep": {"label": "Grep", "changes": False},
+        "glob": {"label": "Glob", "changes": False},
+        "job_output": {
+            "label": "Job output",
+            "changes": False,
+            "takes_slot": False,
+            "timeout_s": 0,
+        },
+    }
 
 
 async def test_edit_and_write_declare_the_resolved_path_they_write(tools: Tools) -> None:

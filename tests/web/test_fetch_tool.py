@@ -9,13 +9,15 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.tooling import Tool, ToolContext, check_input
+from agent_cli.contracts.tooling import Hosted, Tool, ToolContext, check_input
 from agent_cli.policies.network_rules import guards_page
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.repl.approval.answers import rule_in_words
 from agent_cli.repl.approval.call_rows import titled
 from agent_cli.web.fetch_tool import web_fetch_tool
 from agent_cli.web.requests import BYTES_MAX, PageRequests
+from agent_cli.web.search_tool import web_search_tool
+from tests.tool_traits import traits
 from tests.web.https_server import Answer, Web, serve_web
 
 DOCS, WWW, OTHER = "docs.example.org", "www.docs.example.org", "other.example.org"
@@ -280,3 +282,14 @@ def test_question_names_page_and_server() -> None:
     url = f"https://{DOCS}/{'a' * 60}"
     long = ToolCall("call-1", "web_fetch", {"url": url, "offset": 7})
     assert [row.text for row in titled(long, [tool]).rows] == [f"url: {url}", "offset: 7"]
+
+
+def test_tools_of_the_web_only_read_and_ask_the_person_nothing() -> None:
+    """Plan mode offers both; a page has a limit of its own."""
+    tools = [web_fetch_tool(), *map(web_search_tool, (Hosted(), Hosted(is_open=True)))]
+
+    assert [traits(tool) for tool in tools] == [
+        {"label": "Fetch", "changes": False, "timeout_s": 0},
+        {"label": "Search", "changes": False, "finds_tools": True},
+        {"label": "Search", "changes": False},
+    ]
