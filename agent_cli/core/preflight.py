@@ -64,7 +64,7 @@ async def check_all(
     stop_reason = turn.conversation.last_reply().stop_reason
     if is_cut_off(stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
-    ready, asks, attempts = list[CheckedCall](), dict[str, Ask](), False
+    ready, asks = list[CheckedCall](), dict[str, Ask]()
     foresight = Foresight(turn.config.path_order)
     for call in calls:
         item = await check(turn, call)
@@ -72,15 +72,16 @@ async def check_all(
             item = refuse(item.call, failure)
         foresight.add(item)
         is_attempt = bool(item.ask and item.ask.attempt_failed)
-        if asks and is_attempt != attempts:
+        if any(bool(ask.attempt_failed) is not is_attempt for ask in asks.values()):
             break
         if not item.ask:
             ready.append(item)
             continue
-        asks[call.tool_call_id], attempts = item.ask, is_attempt
-        if turn.config.approval == "defer" and not attempts:
+        asks[call.tool_call_id] = item.ask
+        if turn.config.approval == "defer" and not is_attempt:
             break
-    return ([] if asks and not attempts and turn.config.approval == "batch" else ready), asks
+    is_question = any(not ask.attempt_failed for ask in asks.values())
+    return ([] if is_question and turn.config.approval == "batch" else ready), asks
 
 
 def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]]:

@@ -485,10 +485,14 @@ async def test_policy_can_allow_deny_or_ask(verdict: Verdict) -> None:
 
 
 async def test_prompts_and_messages_are_refused_while_a_decision_is_pending() -> None:
-    """G15, S2-37: prompts, triggers, appended messages and continue; none has a partial effect."""
+    """G15, S2-37: prompts, triggers, appended messages and continue; none has a partial effect.
+
+    Nor does a message that is queued meanwhile go out before the decision.
+    """
     danger, _ = asking()
     agent, model, _ = scripted_agent(calls(tool_use("danger")), says("ok"), tools=[danger])
     await agent.prompt("go")
+    agent.steer("left")
     before = agent.state.messages
 
     for refused in (agent.prompt("too"), agent.trigger(), agent.continue_()):
