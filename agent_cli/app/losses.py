@@ -113,12 +113,18 @@ class PeaceKeeper:
 
     def _at_stake(self, command: str) -> tuple[str, Sequence[str]]:
         """Return a session with files that *command* takes and git does not hold; blocks."""
-        from agent_cli.policies.shell.git import taking_all  # noqa: PLC0415 - with a command
+        from agent_cli.policies.shell.git import (  # noqa: PLC0415 - with a command
+            staged_names,
+            taking_all,
+        )
 
-        if not taking_all(command):
+        names = () if (takes_all := taking_all(command)) else staged_names(command)
+        if not (takes_all or names):
             return "", ()
+        # A file that it names is its own business; a folder may hold what others changed.
+        folders = {Path(os.path.normpath(self._root / name)) for name in names} or {self._root}
         of_sessions = {
-            session: [path for path in paths if path.is_relative_to(self._root)]
+            session: [path for path in paths if not folders.isdisjoint(path.parents)]
             for session, paths in self._others().items()
         }
         if not any(of_sessions.values()):

@@ -162,6 +162,29 @@ async def test_command_that_takes_only_what_it_names_is_not_asked_about(
     await keeper(command)
 
 
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        *(("git add src", 1), ("git add ./src/ held", 1), ("git rm -rq --cached src", 1)),
+        *(("git mv src lib", 1), ("git commit -m x src", 1), ("git add src/..", 1)),
+        *(("git add docs", 0), ("git add src/mine", 0), ("git add src/theirs", 0)),
+    ],
+)
+async def test_folder_in_which_another_session_works_is_asked_about(
+    tmp_path: Path, command: str, asked: int
+) -> None:
+    """The advice is to name one's own files, and a folder is named as easily."""
+    in_git(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/theirs").touch()
+    dialogs = Dialogs("Run it")
+    keeper, _person = peace(tmp_path, dialogs, others=("src/theirs",))
+
+    await keeper(command)
+
+    assert len(dialogs.asked) == asked
+
+
 async def test_committed_work_of_another_session_is_not_at_stake(tmp_path: Path) -> None:
     in_git(tmp_path, "git -c user.name=a -c user.email=b commit -qm x")
     keeper, _person = peace(tmp_path, Dialogs(None))

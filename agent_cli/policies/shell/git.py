@@ -5,7 +5,7 @@ Even the read-only ones run programs that the configuration names.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -114,9 +114,10 @@ _WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 _TAKES_ALL = frozenset(
     {
         *("checkout", "switch", "stash", "reset", "restore", "clean", "read-tree", "rebase"),
-        *("merge", "pull", "cherry-pick", "revert", "am", "bisect"),
+        *("merge", "pull", "cherry-pick", "revert", "am", "bisect", "checkout-index"),
     }
 )
+_STAGES = frozenset({"add", "stage", "rm", "mv", "commit"})
 # They take nothing away, so nobody expects them to be undone with the files.
 _ONLY_ADDS = frozenset(
     {"add", "commit", "tag", "push", "fetch", "remote", "init", "clone", "notes"}
@@ -132,15 +133,28 @@ def taking_all(script: str) -> str:
 
     Such a command stages, stores or discards the changes of others in the same folder as well.
     """
+    for words in _calls(script):
+        if _takes_all(words[0], words[1:]):
+            return " ".join(["git", *filter(None, words)])
+    return ""
+
+
+def staged_names(script: str) -> Sequence[str]:
+    """Return the names that git commands in *script* stage, move or remove with all below them."""
+    calls = [words for words in _calls(script) if words[0] in _STAGES]
+    return [word for words in calls for word in words[1:] if word and not word.startswith("-")]
+
+
+def _calls(script: str) -> Iterator[Sequence[str]]:
+    """Yield the subcommand and the arguments of each git command in *script*."""
     for reading in readings(script):
         if not reading or base_name(reading[0] or "") != "git":
             continue
         words = [word or "" for word in reading[1:]]
         while words and words[0].startswith("-"):
             del words[: 2 if words[0] in _WITH_VALUE else 1]
-        if words and _takes_all(words[0], words[1:]):
-            return " ".join(["git", *filter(None, words)])
-    return ""
+        if words:
+            yield words
 
 
 def only_adds(script: str) -> bool:
