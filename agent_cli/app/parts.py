@@ -111,9 +111,16 @@ def retry_policy(startup: StartupContext) -> RetryPolicy:
 
 
 def compaction(
-    startup: StartupContext, stream: StreamFn, around: AroundCompaction | None
+    startup: StartupContext,
+    stream: StreamFn,
+    around: AroundCompaction | None,
+    *,
+    recalls: bool = True,
 ) -> Compaction:
-    """Return the compaction of long conversations; *stream* asks the model for summaries."""
+    """Return the compaction of long conversations; *stream* asks the model for summaries.
+
+    *recalls*: the agent may use the tool `recall`, where there is one.
+    """
     settings = startup.loaded.settings
     chosen = settings.compaction.model
     summarizes = model(startup, chosen) if chosen else None
@@ -125,6 +132,7 @@ def compaction(
         protected_tail_messages=settings.compaction.protected_tail_messages,
         words_chars=settings.compaction.user_words_chars,
         around=around,
+        can_recall=recalls and startup.can_recall,
     )
 
 

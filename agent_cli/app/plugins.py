@@ -15,7 +15,7 @@ from agent_cli.plugins.contributor import Plugins, discover
 from agent_cli.plugins.instruction_files import LoadedInstructions
 from agent_cli.plugins.output_styles import OutputStyles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
-from agent_cli.plugins.recall import recall
+from agent_cli.plugins.recall import MatchLines, recall
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
 from agent_cli.prompt_files.command_files import (
@@ -72,7 +72,7 @@ def _shipped_plugins(
     yield _instructions(startup, warn, tell_hooks)
     yield skills(_skill_folders(startup), plugins=_plugin_skills(startup), warn=warn)
     yield todo()
-    yield recall()
+    yield recall(_matching(startup.workspace))
     if startup.loaded.settings.plugins.reminders and not one_shot:
         from agent_cli.plugins.reminders import reminders  # noqa: PLC0415 - not with -p
 
@@ -89,10 +89,34 @@ def instructions_at_start(startup: StartupContext, tell: TellHooks) -> Sequence[
 
 
 def agent_plugins(
-    startup: StartupContext, warn: Callable[[str], None], tell_hooks: TellHooks
+    startup: StartupContext,
+    warn: Callable[[str], None],
+    tell_hooks: TellHooks | None,
+    *,
+    recalls: bool,
 ) -> Plugins:
-    """Return the plugins of subagents: the project's instructions."""
-    return Plugins((_instructions(startup, warn, tell_hooks),), warn=warn)
+    """Return the plugins of a subagent.
+
+    Args:
+        startup: Its workspace and the settings.
+        warn: Receives a sentence about each plugin that cannot be used.
+        tell_hooks: Runs InstructionsLoaded hooks; None if it gets no instructions of the project.
+        recalls: It may use the tool `recall`.
+    """
+    instructions = (_instructions(startup, warn, tell_hooks),) if tell_hooks else ()
+    has_tool = recalls and startup.can_recall
+    recalling = (recall(_matching(startup.workspace)),) if has_tool else ()
+    return Plugins((*instructions, *recalling), warn=warn)
+
+
+def _matching(workspace: Path) -> MatchLines:
+    async def matching(regex: str, lines: Sequence[str]) -> Sequence[int]:
+        from agent_cli_tools.line_patterns import LinePattern  # noqa: PLC0415 - rare
+        from agent_cli_tools.searches import searcher  # noqa: PLC0415 - rare
+
+        return await LinePattern(regex, searcher(workspace)).numbers(lines)
+
+    return matching
 
 
 def skill_texts(startup: StartupContext, names: Sequence[str]) -> Sequence[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.contracts.options import RECALL_TOOL
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.settings.sources import CLAUDE_FILES, Override, WrittenHooks
@@ -67,6 +68,12 @@ class StartupContext(NamedTuple):
     agents: "tuple[AgentDefinition, ...]" = ()
     hooks: "tuple[Hook, ...]" = ()
     plugins: "tuple[AddedPlugin, ...]" = ()
+
+    @property
+    def can_recall(self) -> bool:
+        """Whether the settings leave the model the tool `recall`."""
+        plugins = self.loaded.settings.plugins
+        return plugins.enabled and RECALL_TOOL not in plugins.disabled
 
     @property
     def folders(self) -> SessionFolders:

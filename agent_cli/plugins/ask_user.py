@@ -86,7 +86,7 @@ def ask_user(person: Person) -> Plugin:
     tool = Tool(
         name="ask_user",
         label="Ask",
-        description="Ask the user what you cannot find out and what decides how to go on.",
+        description="Ask the user what only they can know or decide.",
         parameters=AskInput,
         execute=ask,
         parallel_safe=False,  # one dialog at a time

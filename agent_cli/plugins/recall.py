@@ -1,101 +1,125 @@
 """A tool that searches and reads what the model is no longer sent: what was summarised or left out.
 
-It is offered from the first of these on, which changes the request's prefix anyway.
+It is there from the first request: a tool that came with the first summary would change the prefix.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.messages import LEFT_OUT
+from agent_cli.contracts.options import RECALL_TOOL
 from agent_cli.contracts.timeline import (
-    CompactionOutput,
     CustomOutput,
     Error,
     Output,
     Success,
     TextOutput,
     ToolOutput,
-    TrimOutput,
     UserOutput,
     text_of,
 )
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries, numbered
+from agent_cli.core.projection import numbered
 from agent_cli.plugins.api import Plugin, PluginContext
 
-TOOL: Final = "recall"
 _HITS_MAX: Final = 20
 _AROUND_CHARS: Final = 160
 _READ_CHARS: Final = 20_000
 _QUERY_CHARS_MAX: Final = 500
 
 
+MatchLines: TypeAlias = Callable[[str, Sequence[str]], Awaitable[Sequence[int]]]
+"""Returns the indexes of the lines that match a regular expression; raises `ToolError`."""
+
+
 class RecallInput(BaseModel):
-    """The input of `recall`: words to look for, or the number of an entry to read."""
+    """The input of `recall`: words or an expression to look for, or the entry to read."""
 
     model_config = ConfigDict(json_schema_extra=without_docstring)
 
-    words: Annotated[str, Field(max_length=_QUERY_CHARS_MAX, description="All must occur")] = ""
-    entry: Annotated[int | None, Field(ge=1, description="Read this entry instead")] = None
-    offset: Annotated[int, Field(ge=0, description="Characters to skip")] = 0
+    words: Annotated[str, Field(max_length=_QUERY_CHARS_MAX)] = ""
+    regex: Annotated[str, Field(max_length=_QUERY_CHARS_MAX)] = ""
+    entry: Annotated[int, Field(ge=0)] = 0
+    offset: Annotated[int, Field(ge=0)] = 0
 
 
-def recall() -> Plugin:
-    """Return the plugin."""
+def recall(matching: MatchLines) -> Plugin:
+    """Return the plugin; *matching* searches for regular expressions."""
 
     def prepare(ctx: PluginContext) -> None:
-        if _has_left_out(ctx.conversation):
-            ctx.add_tool(_tool(ctx.conversation))
+        ctx.add_tool(_tool(ctx.conversation, matching))
 
-    return Plugin(name=TOOL, prepare=prepare)
-
-
-def _has_left_out(conversation: Conversation) -> bool:
-    found = entries(conversation.prompts)
-    return any(
-        isinstance(output, CompactionOutput | TrimOutput)
-        or (isinstance(output, CustomOutput) and output.name == LEFT_OUT)
-        for output in found
-    )
+    return Plugin(name=RECALL_TOOL, prepare=prepare)
 
 
-def _tool(conversation: Conversation) -> Tool:
+def _tool(conversation: Conversation, matching: MatchLines) -> Tool:
     async def execute(
         _call_id: str, params: RecallInput, _cancel: CancelToken, _context: ToolContext
     ) -> ToolResult:
-        if params.entry is not None:
+        if params.entry:
             return ToolResult.of(_read(conversation, params.entry, params.offset))
-        return ToolResult.of(_search(conversation, params.words))
+        hits = _with_words(conversation, params.words)
+        if params.regex:
+            hits = await _with_match(conversation, params.words, params.regex, matching)
+        return ToolResult.of(_listed(hits, f"{params.words} {params.regex}".strip()))
 
     return Tool(
-        name=TOOL,
+        name=RECALL_TOOL,
         label="Recall",
-        description="Search this conversation's record, including what was summarized or dropped."
-        " Returns entry numbers; then read one with entry.",
+        description="Search or read (by entry number) this conversation's record, also what was"
+        " summarized or left out.",
         parameters=RecallInput,
         execute=execute,
         changes=False,
-        summary=lambda params: params.words or f"entry {params.entry}",
+        summary=lambda params: (
+            f"entry {params.entry}" if params.entry else f"{params.words} {params.regex}".strip()
+        ),
     )
 
 
-def _search(conversation: Conversation, query: str) -> str:
+def _with_words(conversation: Conversation, query: str) -> list[str]:
+    """Return a line for each entry that has all words of *query*, in any case."""
     words = query.casefold().split()
-    if not words:
-        raise ToolError("recall needs words to look for, or the number of an entry")
-    hits = [
+    return [
         f"[{number}] {kind}: {_excerpt(text, words)}"
         for number, kind, text in _texts(conversation)
-        if all(word in text.casefold() for word in words)
+        if words and all(word in text.casefold() for word in words)
     ]
+
+
+async def _with_match(
+    conversation: Conversation, query: str, regex: str, matching: MatchLines
+) -> list[str]:
+    """Return a line for each entry with a line that matches *regex*, and with the words of *query*.
+
+    Raises:
+        ToolError: This is not a regular expression.
+    """
+    words = query.casefold().split()
+    lines = [
+        (number, kind, line)
+        for number, kind, text in _texts(conversation)
+        if all(word in text.casefold() for word in words)
+        for line in text.splitlines()
+    ]
+    found = await matching(f"(?i){regex}", [line for _, _, line in lines])
+    first = {lines[at][0]: lines[at] for at in reversed(found)}
+    return [
+        f"[{number}] {kind}: {' '.join(line.split())[: 2 * _AROUND_CHARS]}"
+        for number, kind, line in sorted(first.values())
+    ]
+
+
+def _listed(hits: Sequence[str], query: str) -> str:
+    if not query:
+        raise ToolError("recall needs words or a regex to look for, or the number of an entry")
     if not hits:
-        return f"No entry has all of: {' '.join(words)}. Try fewer or other words."
+        return f"No entry has all of: {query}. Try fewer or other words."
     newest = hits[-_HITS_MAX:]
     more = f"{len(hits) - len(newest)} older entries match too; use more words to see them.\n"
     return (more if len(newest) < len(hits) else "") + "\n".join(newest)
@@ -116,7 +140,7 @@ def _texts(conversation: Conversation) -> Iterator[tuple[int, str, str]]:
     for number, output in numbered(conversation.prompts):
         kind, text = _text(output)
         # An answer of this tool repeats what it found.
-        if text and kind != TOOL:
+        if text and kind != RECALL_TOOL:
             yield number, kind, text
 
 

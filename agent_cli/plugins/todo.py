@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import PluginError
@@ -35,7 +36,8 @@ class TodoItem(BaseModel):
     status: Literal["pending", "in_progress", "completed"]
     # The second name is used by other agents; models know it.
     active_form: str = Field(default="", validation_alias=AliasChoices("active_form", "activeForm"))
-    priority: Literal["high", "medium", "low"] = "medium"
+    # Not declared: a few editors show it, and every request would pay for it.
+    priority: SkipJsonSchema[Literal["high", "medium", "low"]] = "medium"
 
 
 class TodoInput(BaseModel):
@@ -61,8 +63,8 @@ def todo() -> Plugin:
     tool = Tool(
         name=TOOL,
         label="Todo",
-        description="List the steps of a longer task for the user; replaces the list."
-        " Have one step in_progress; mark it completed once it is done.",
+        description="Show the user the steps of a longer task; replaces the list."
+        " One is in_progress; completed once done.",
         parameters=TodoInput,
         execute=_write,
         parallel_safe=False,  # it writes state

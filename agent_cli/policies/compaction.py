@@ -134,6 +134,7 @@ class Compaction:
         protected_tail_messages: Minimum number of messages kept at the end.
         words_chars: Characters of what the user said that follow a summary word for word.
         around: Called before and after; None for nothing.
+        can_recall: The agent has the tool `recall`, to which a summary may refer.
     """
 
     def __init__(
@@ -144,12 +145,14 @@ class Compaction:
         protected_tail_messages: int = PROTECTED_TAIL_MESSAGES,
         words_chars: int = USER_WORDS_CHARS,
         around: AroundCompaction | None = None,
+        can_recall: bool = True,
     ) -> None:
         self._strategy = strategy
         self._threshold_tokens = threshold_tokens
         self._tail_messages = protected_tail_messages
         self._words_chars = words_chars
         self._around = around
+        self._can_recall = can_recall
         self._conversation: Conversation | None = None
         self._failures = 0
         self._cached: tuple[list[str], list[Tool]] | None = None
@@ -254,12 +257,17 @@ class Compaction:
             focus=wanted,
             emit=emit,
             request=await _request(turn, plan),
-            entries=changing_entries(conversation, until=until),
+            entries=changing_entries(conversation, until=until) if self._can_recall else "",
             spent=spending(conversation, emit),
         )
         if not summary.text:
             raise ModelError(summary.fault)
-        words = user_words(conversation, until=until, chars_max=self._room(removed, turn.model))
+        words = user_words(
+            conversation,
+            until=until,
+            chars_max=self._room(removed, turn.model),
+            can_recall=self._can_recall,
+        )
         saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text + words)])
         if saved <= 0:
             raise ModelError("the summary is not smaller than the messages it would replace")

@@ -2,7 +2,7 @@
 
 Taking something out of the middle makes the model read all behind it anew, at a price that the
 smaller requests rarely earn back. After a pause the cache is gone anyway: whatever is left out then
-is not paid for again, and the change itself costs nothing but the tool `recall`.
+is not paid for again, and the change itself costs nothing.
 """
 
 import time
@@ -24,7 +24,7 @@ from agent_cli.contracts.wording import counted, dollars
 from agent_cli.core.projection import numbered, shown
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
-from agent_cli.policies.estimate import content_tokens, estimate_fixed
+from agent_cli.policies.estimate import content_tokens
 
 KEPT: Final = 10
 """The newest results stay, however large."""
@@ -33,7 +33,7 @@ LEAST_TOKENS: Final = 10_000
 
 
 class OldResults:
-    """A `prepare` contributor; the first one: `recall` joins the tools of the same request."""
+    """A `prepare` contributor."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class OldResults:
             return
         found = _old(shown(conversation.prompts))
         tokens = sum(map(_tokens, found))
-        saved = self._saved(turn, tokens)
-        if tokens < LEAST_TOKENS or saved <= 0:
+        saved = self._price(turn.model.id, Usage(cache_write_5m_tokens=tokens))
+        if tokens < LEAST_TOKENS or not saved:
             return
         ids = {call.id for call in found}
         numbers = {out.id: at for at, out in numbered(conversation.prompts) if out.id in ids}
@@ -81,13 +81,6 @@ class OldResults:
         last = next((output for output in outputs if isinstance(output, ReplyOutput)), None)
         used_s = max(last.at_ms / 1_000, self._used_s()) if last else self._clock()
         return self._clock() - used_s > CACHE_LIFE_S
-
-    def _saved(self, turn: Turn, tokens: int) -> int:
-        """Return the microdollars that *tokens* cost more than reading the tools anew would."""
-        fixed = estimate_fixed(turn.system, [tool.spec for tool in turn.tools])
-        written = self._price(turn.model.id, Usage(cache_write_5m_tokens=tokens))
-        anew = self._price(turn.model.id, Usage(cache_write_1h_tokens=fixed))
-        return 0 if written is None or anew is None else written - anew
 
 
 def _old(outputs: Sequence[Output]) -> list[ToolOutput]:

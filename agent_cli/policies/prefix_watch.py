@@ -122,6 +122,8 @@ class PrefixWatch:
             if reread.cause != self._quoted and not await self._is_paid(turn, reread):
                 turn.emit(Notice("info", str(reread)))
             self._on_told()
+        elif self._last and _is_cut(self._last, now) and _is_compacted(turn.conversation):
+            self._on_told()  # by the compaction, with its size before and after
         self._quoted = ""
         self._last, self._at_s = now, self._clock()
 
@@ -259,14 +261,21 @@ def _message_changes(
 ) -> Iterator[_Change]:
     whole = len(now.system)
     same = _common(now.messages, last.messages)
-    # A rewind sends less of the same. After a cut all is read anew: caches end where requests did.
-    is_cut = same < min(len(last.messages), len(now.messages) - 1)
-    if is_cut and not _is_compacted(conversation):
+    if _is_cut(last, now) and not _is_compacted(conversation):
         yield _Change("older messages were left out or came back", 2, whole)
     before, after = last.unsent[:same], now.unsent[:same]
     if before != after:
         cause = "a request has no room for some earlier images any more"
         yield _Change(cause, 2, whole, from_message=_common(before, after))
+
+
+def _is_cut(last: _Request, now: _Request) -> bool:
+    """Return whether earlier messages changed; a rewind sends less of the same.
+
+    After a cut all is read anew: caches end where requests did.
+    """
+    same = _common(now.messages, last.messages)
+    return same < min(len(last.messages), len(now.messages) - 1)
 
 
 def _is_compacted(conversation: Conversation) -> bool:

@@ -31,22 +31,25 @@ _LISTED_MAX: Final = 100
 _HEAD, _TAIL = 3_000, 1_000
 
 
-def user_words(conversation: Conversation, *, until: str, chars_max: int) -> str:
+def user_words(
+    conversation: Conversation, *, until: str, chars_max: int, can_recall: bool = True
+) -> str:
     """Return what the user said before the entry *until*, oldest first, one item each.
 
     That is every message but the first, which is always sent; every answer to a question; and
     every refusal of a call with its reason. The newest stay if all of it has more than *chars_max*
-    characters; pinned texts stay whole in any case.
+    characters; pinned texts stay whole in any case. *can_recall*: the model has the tool `recall`.
     """
     kept: list[str] = []
-    items = list(_items(conversation, until))
+    items = list(_items(conversation, until, can_recall=can_recall))
     for text in reversed(items):
         chars_max -= len(text)
         if chars_max < 0:
             break
         kept.append(text)
     if kept and (left_out := len(items) - len(kept)):
-        kept.append(f"[older ones left out here: {left_out}; recall finds them]")
+        finds = "; recall finds them" if can_recall else ""
+        kept.append(f"[older ones left out here: {left_out}{finds}]")
     pinned = [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
     return "\n".join([*pinned, *reversed(kept)])
 
@@ -75,7 +78,7 @@ def without_words(summary: Sequence[Message]) -> Iterator[Message]:
             yield replace(message, content=(text_block(text),))
 
 
-def _items(conversation: Conversation, until: str) -> Iterator[str]:
+def _items(conversation: Conversation, until: str, *, can_recall: bool) -> Iterator[str]:
     unsent = unsent_ids(conversation.prompts)
     is_first = True
     for number, output in numbered(conversation.prompts):
@@ -86,7 +89,8 @@ def _items(conversation: Conversation, until: str) -> Iterator[str]:
         if is_first and isinstance(output, UserOutput):
             is_first = False
         elif text := _user_text(output):
-            yield f"- [{number}] {_shortened(text, number)}"
+            where = f"; recall entry {number} for the whole" if can_recall else ""
+            yield f"- [{number}] {_shortened(text, where)}"
 
 
 def _user_text(output: Output) -> str:
@@ -105,9 +109,9 @@ def _text(content: tuple[Block, ...]) -> str:
     return text_of(content).strip()
 
 
-def _shortened(text: str, number: int) -> str:
+def _shortened(text: str, where: str) -> str:
     left_out = len(text) - _HEAD - _TAIL
     if left_out <= 0:
         return text
-    note = f"[… {left_out:,} characters; recall entry {number} for the whole …]"
+    note = f"[… {left_out:,} characters{where} …]"
     return f"{text[:_HEAD]} {note} {text[-_TAIL:]}"

@@ -31,7 +31,7 @@ class WebFetchParameters(Parameters):
     """Parameters of web_fetch."""
 
     url: str
-    offset: int = Field(0, ge=0, description="character")
+    offset: int = Field(0, ge=0)
 
 
 def is_web_installed() -> bool:

@@ -97,6 +97,20 @@ class Script:
         return [tool["name"] for tool in self.bodies(task)[0].get("tools", [])]
 
 
+async def test_agent_that_may_use_any_tool_can_recall() -> None:
+    """Its notes refer to `recall`; one whose definition lists its tools has exactly these."""
+    script = Script(
+        go=[started(TASK), started("do it", agent="general"), reply("Thanks.")],
+        explore_the_basket=[reply("Seen.")],
+        do_it=[reply("Done.")],
+    )
+    async with program(script) as run:
+        await run.prompt()
+
+    assert "recall" in script.tools("do it")
+    assert "recall" not in script.tools(TASK)
+
+
 class Person:
     """Decides about calls of agents as scripted, and records the questions."""
 

@@ -207,6 +207,7 @@ def scripted(seed: int) -> list[str]:
         ("plan", "read", "ask", "nested", "job", "talk", "folder", "talk", "style", "talk"),
         ("high", "talk", "opus", "talk", "pin", "agent", "unpin", "skill", "todo", "talk"),
         ("compact", "talk", "read", "uncompact", "talk", "off", "talk", "on", "talk"),
+        ("read", "talk", "compact", "talk", "read", "talk", "compact", "talk", "read", "talk"),
     ],
 )
 def test_no_feature_rewrites_the_cache_unannounced(names: tuple[str, ...]) -> None:

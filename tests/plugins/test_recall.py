@@ -1,5 +1,8 @@
 """The tool that searches and reads what the model is no longer sent."""
 
+import re
+from collections.abc import Sequence
+
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.conversation import Conversation
@@ -21,30 +24,46 @@ def compacted() -> Conversation:
     return conversation
 
 
+async def matching(regex: str, lines: Sequence[str]) -> Sequence[int]:
+    """Search as ripgrep does."""
+    return [at for at, line in enumerate(lines) if re.search(regex, line)]
+
+
 async def recalled(given: Json) -> str:
     """Return the answer of a call with the input *given*."""
     run = Contributing(
-        [recall()], calls(tool_use("recall", given)), says("ok"), conversation=compacted()
+        [recall(matching)], calls(tool_use("recall", given)), says("ok"), conversation=compacted()
     )
     await run.prompt()
     [result] = tool_results(run)[-1:]
     return result
 
 
-async def test_recall_is_offered_once_something_was_left_out() -> None:
-    """Until then there is nothing to recall, and its definition would cost tokens."""
-    before = Contributing([recall()], says("ok"))
-    after = Contributing([recall()], says("ok"), conversation=compacted())
+async def test_recall_is_there_before_anything_was_left_out() -> None:
+    """A tool that came later would change the prefix of every request behind it."""
+    before = Contributing([recall(matching)], says("ok"))
+    after = Contributing([recall(matching)], says("ok"), conversation=compacted())
 
     await before.prompt()
     await after.prompt()
 
-    assert (before.offered(), after.offered()) == ([[]], [["recall"]])
+    assert (before.offered(), after.offered()) == ([["recall"]], [["recall"]])
 
 
 async def test_recall_finds_entries_that_have_all_words() -> None:
     """Whatever their case, with the number of the entry and who said it."""
     assert await recalled({"words": "red DEPLOY"}) == "[4] user: Deploy to the RED cluster only."
+
+
+async def test_recall_finds_lines_that_match_an_expression() -> None:
+    """In any case, an entry once; beside words, both must fit."""
+    found = "[4] user: Deploy to the RED cluster only."
+
+    assert await recalled({"regex": r"red\s+\w+ter|deploy"}) == found
+    assert await recalled({"regex": "^deploy", "words": "only"}) == found
+    assert "No entry has all of: blue ^deploy." in await recalled(
+        {"regex": "^deploy", "words": "blue"}
+    )
 
 
 async def test_recall_reads_a_long_entry_in_pages() -> None:

@@ -9,6 +9,7 @@ from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.reminders import reminders
 from agent_cli.plugins.todo import todo
+from tests.plugins.test_recall import matching
 from tests.tool_traits import traits
 
 
@@ -24,7 +25,7 @@ def test_tools_of_plugins_run_alone_where_they_write_state_or_ask() -> None:
     tools = [
         *map(_only, (todo(), reminders(), ask_user(person), present_plan(person))),
         shelf._tool(),
-        recall._tool(Conversation()),
+        recall._tool(Conversation(), matching),
     ]
     asks = {"takes_slot": False, "asks_person": True, "timeout_s": 0}
 

@@ -168,6 +168,7 @@ def test_headless_run_offers_no_reminder_tool() -> None:
         "web_fetch",
         "agent",
         "todo",
+        "recall",
         "ask_user",
         "present_plan",
         "job_output",

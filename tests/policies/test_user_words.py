@@ -94,6 +94,22 @@ def test_long_paste_is_cut_in_its_middle_and_names_its_entry() -> None:
     assert len(text) < 4_200
 
 
+def test_words_do_not_name_recall_to_an_agent_without_it() -> None:
+    """A subagent whose definition lists its tools."""
+    conversation = Conversation()
+    for text in ("first", "x" * 9_000, "two", "three"):
+        said(conversation, text)
+
+    texts = [
+        user_words(conversation, until="", chars_max=chars, can_recall=False)
+        for chars in (30, 9_999)
+    ]
+
+    assert "[older ones left out here: 1]" in texts[0]
+    assert "characters …]" in texts[1]
+    assert "recall" not in "".join(texts)
+
+
 async def test_summary_that_saves_nothing_is_not_used() -> None:
     """The history stays as it is, and the user reads why."""
     conversation = Conversation()

@@ -395,7 +395,7 @@ async def test_rg_program_in_the_workspace_is_not_run(
     monkeypatch.setenv("PATH", f"{fake.parent}:bin:{found.parent}")
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tools.root / "nowhere"))
 
-    assert searches.searcher(tools.workspace)[0] == str(found)
+    assert searches.searcher(tools.workspace.root)[0] == str(found)
 
 
 async def test_rg_shim_of_a_version_manager_is_not_run(
@@ -410,7 +410,7 @@ async def test_rg_shim_of_a_version_manager_is_not_run(
     monkeypatch.setenv("PATH", f"{shims}:{found.parent}")
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tools.root / "nowhere"))
 
-    assert searches.searcher(tools.workspace)[0] == str(found)
+    assert searches.searcher(tools.workspace.root)[0] == str(found)
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ _SHOWN_COMMAND_CHARS = 100
 
 _DESCRIPTION = (
     "Run a command in a new bash at the workspace root; stdin is empty."
-    " Returns stdout and stderr merged, then [exit CODE · TIME]; long output keeps head and tail,"
-    " all of it in a file. background returns at once; you are told when it ends."
+    " Returns stdout and stderr merged, then [exit CODE · TIME]; long output as head,"
+    " tail and a file. background returns at once; you are told when it ends."
 )
 
 
@@ -35,9 +35,7 @@ class BashParameters(Parameters):
     """Parameters of bash."""
 
     command: str
-    timeout: float = Field(
-        120, gt=0, le=COMMAND_LIMIT_MAX_S, description="seconds; 120 if not given"
-    )
+    timeout: float = Field(120, gt=0, le=COMMAND_LIMIT_MAX_S, description="seconds, else 120")
     background: bool = False
     notify: str = Field("", description="regex: tell me its first line")
     unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")

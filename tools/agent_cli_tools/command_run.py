@@ -231,7 +231,7 @@ class CommandRun:
     async def _pattern(self) -> LinePattern | None:
         if not self._request.notify:
             return None
-        pattern = LinePattern(self._request.notify, searcher(self._workspace))
+        pattern = LinePattern(self._request.notify, searcher(self._workspace.root))
         await pattern.check()
         return pattern
 

@@ -40,7 +40,7 @@ def job_output_tool(workspace: "Workspace") -> Tool:
     return Tool(
         name="job_output",
         label="Job output",
-        description="Read new output and the state of a background job.",
+        description="Read a background job's new output and state.",
         parameters=JobOutputParameters,
         execute=execute,
         changes=False,

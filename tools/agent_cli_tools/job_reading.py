@@ -39,7 +39,7 @@ async def read_job(workspace: Workspace, request: JobRequest, cancel: CancelToke
         ToolError: There is no such job, or its log cannot be read.
     """
     job = _job(workspace.own_jobs, request.id)
-    pattern = LinePattern(request.filter, searcher(workspace)) if request.filter else None
+    pattern = LinePattern(request.filter, searcher(workspace.root)) if request.filter else None
     since = request.since or job.read_lines + 1
     async with cancel.scope():
         until_s = time.monotonic() + request.wait_s

@@ -28,7 +28,7 @@ class GlobParameters(SearchParameters):
 class GrepParameters(SearchParameters):
     """Parameters of grep."""
 
-    glob: str = Field("", description="e.g. *.py")
+    glob: str = ""
     mode: Literal["content", "files", "count"] = "content"
     context: int = Field(0, ge=0, le=20)
     ignore_case: bool = False
@@ -66,8 +66,7 @@ def search_tool(
 
 
 _GLOB = (
-    "Find files by name, e.g. src/*.py or *.{ts,tsx} (in any folder); respects .gitignore, newest"
-    " first."
+    "Find files by name, e.g. src/*.py, *.{ts,tsx} (any folder); respects .gitignore, newest first."
 )
 
 

@@ -44,13 +44,13 @@ class SearchOutput:
     cut: str
 
 
-def searcher(workspace: Workspace) -> list[str]:
-    """Return the command line to which ripgrep's options are added.
+def searcher(root: Path) -> list[str]:
+    """Return the command line to which ripgrep's options are added; nothing below *root* counts.
 
     Raises:
         ToolError: ripgrep is not installed.
     """
-    ripgrep = find_program("rg", outside=workspace.root)
+    ripgrep = find_program("rg", outside=root)
     if ripgrep is None:
         raise ToolError(
             "No search is possible: ripgrep (rg) is not installed. Use bash with `git grep -n` or"
@@ -88,7 +88,7 @@ async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput
     output = bytearray()
     cut = ""
     with tempfile.TemporaryFile() as errors:
-        process = _start([*searcher(workspace), *arguments], workspace.root, errors)
+        process = _start([*searcher(workspace.root), *arguments], workspace.root, errors)
         try:
             async with asyncio.timeout(LIMIT_S):
                 if await asyncio.to_thread(_collect, process, output):

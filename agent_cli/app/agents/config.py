@@ -17,7 +17,6 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
 from agent_cli.plugins.facts import SessionFacts, tell_pins
-from agent_cli.plugins.recall import TOOL as RECALL
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
@@ -142,9 +141,7 @@ def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResu
 
 def _old_results(agent: AgentParts) -> OldResults | None:
     settings = agent.startup.loaded.settings
-    can_recall = RECALL not in settings.plugins.disabled
-    wanted = settings.history.leave_out_old_results and can_recall
-    if not wanted:
+    if not (settings.history.leave_out_old_results and agent.startup.can_recall):
         return None
     return OldResults(parts.price(agent.startup), used_s=lambda: agent.prefix_watch.used_s)
 

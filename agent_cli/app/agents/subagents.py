@@ -16,6 +16,7 @@ from agent_cli.app.agents.listing import AgentList, catalogue, plugin_agents
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.options import RECALL_TOOL
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -206,42 +207,41 @@ class AgentTree:
         workspace, definition = agent_workspace.workspace, assignment.definition
         startup, bench = self._startup, self._bench
         own = (*parts.tools(startup, workspace, agent_workspace.sandbox), *self._tools_of(rank))
-        options = parts.run_options(startup)
         model = front_matter.model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), agent_workspace.note)
-        instructions = agent_plugins(startup, bench.announce.warn, bench.tell_hooks)
+        recalls = rank.allows(RECALL_TOOL)
+        instructs = bench.tell_hooks if definition.has_instructions else None
         cache = bench.new_cache_watch(rank.ledger.stream)
         prefix = bench.new_prefix_watch(cache)
         fallback = bench.new_fallback(cache, prefix)
+        summarizes = fallback.beside(rank.ledger.stream)
         around = bench.hooks.around_compaction(
             lambda: agent_workspace.working(rank.agent(), definition.name)
         )
-        tools = [tool for tool in own if rank.allows(tool.name)]
-        self._check_tools(definition, tools)
         return config_of(
             AgentParts(
                 role="subagent",
                 startup=agent_workspace.startup,
                 options=replace(
-                    options,
+                    parts.run_options(startup),
                     system_prompt="\n\n".join(filter(None, prompt)),
                     model=bench.calls.named(model) if model else parent.agent().state.model,
-                    thinking_level=definition.effort or options.thinking_level,
+                    thinking_level=definition.effort or startup.loaded.settings.effort,
                     max_rounds=definition.max_rounds or self._settings.max_rounds,
                 ),
-                tools=tools,
+                tools=self._checked(definition, [each for each in own if rank.allows(each.name)]),
                 workspace=workspace,
                 sandbox=agent_workspace.sandbox,
                 path_order=self.path_order,
                 directories=directories,
-                plugins=instructions if definition.has_instructions else None,
+                plugins=agent_plugins(startup, bench.announce.warn, instructs, recalls=recalls),
                 servers=servers,
                 # One that always plans has that in its prompt.
                 is_planning=lambda: agent_workspace.mode == "plan" and definition.mode != "plan",
                 undone=bench.session.file_changes.teller(),
                 jobs=jobs,
                 ledger=rank.ledger,
-                compaction=parts.compaction(startup, fallback.beside(rank.ledger.stream), around),
+                compaction=parts.compaction(startup, summarizes, around, recalls=recalls),
                 prefix_watch=prefix,
                 fallback=fallback,
                 authorize=bench.judge.around(
@@ -254,8 +254,8 @@ class AgentTree:
             )
         )
 
-    def _check_tools(self, definition: AgentDefinition, tools: Sequence[Tool]) -> None:
-        """Warn once of the tools that *definition* names and that are not there.
+    def _checked(self, definition: AgentDefinition, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """Return *tools*; warn once of those that *definition* names and that are not there.
 
         Those of servers come later.
         """
@@ -263,13 +263,14 @@ class AgentTree:
         named = [name for name in definition.tools or () if not name.startswith("mcp__")]
         missing = [name for name in named if not any(fnmatchcase(each, name) for each in there)]
         if not missing or definition.name in self._warned:
-            return
+            return tools
         self._warned.add(definition.name)
         names = ", ".join(missing)
         goes = f"has no tools: there are none named {names}"
         if there or len(named) < len(definition.tools or ()):
             goes = f"goes without {names}: there are no such tools for it here"
         self._bench.announce.warn(f"agent {definition.name} {goes}")
+        return tools
 
 
 def _allows(definition: AgentDefinition, name: str) -> bool:
