@@ -1,4 +1,4 @@
-"""The reason of a question says what the command does."""
+"""The reason of a question says what the command does; which commands hide their errors."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.effect_table import effect_table
+from agent_cli.policies.shell.effects import hides_errors
 
 
 def _reason(script: str, root: Path) -> str:
@@ -69,3 +70,46 @@ def test_every_effect_of_the_table_begins_with_a_verb_and_no_call_stands_twice()
         calls = [(each.subcommand, each.options) for each in entries]
         assert len(calls) == len(set(calls)), name
         assert all(each.says.split()[0].endswith("s") for each in entries), name
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x 2>/dev/null",
+        "x 2>>log || true",
+        "x &>/dev/null",
+        "x >/dev/null 2>&1",
+        "x >& log",
+        "x 2>&-",
+        "x 2>&1 | tail -1",
+        "x |& tail -1",
+        "y=$(x 2>&1)",
+        "cat <(x 2>&1)",
+        "x 3>&1 1>&2 2>&3",
+        "{ x; y; } 2>/dev/null",
+        "for i in 1 2; do x; done 2> log",
+        "exec 2>/dev/null; x",
+        "(cd a && x 2>/dev/null)",
+        "x 2> >(cat > log)",
+    ],
+)
+def test_errors_that_go_elsewhere_are_hidden(script: str) -> None:
+    """Threat 25: away, to a file, or to a program that may drop them."""
+    assert hides_errors(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x",
+        "x || true",
+        "x >/dev/null",
+        "x 2>&1",
+        "x 2>&1 >/dev/null",
+        "x >&2",
+        "x | y 2>&1",
+        "x 2<&0",
+    ],
+)
+def test_errors_that_stay_in_the_output_are_not(script: str) -> None:
+    assert not hides_errors(script)
