@@ -1,12 +1,13 @@
 """The judge of the mode auto: a small model says yes where nothing is at stake."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import Maybe, settled
@@ -78,7 +79,7 @@ class SessionJudge:
             verdict: Verdict = await settled(authorize(call, tool, params))
             if not isinstance(verdict, Ask) or not verdict.by_mode or verdict.attempt_failed:
                 return verdict
-            if mode() != "auto" or self._is_users_own(call):
+            if mode() != "auto" or self._is_users_own(call, tool):
                 return verdict
             found = await self._judge.judge(call, agent())
             if found not in self.verdicts:
@@ -90,18 +91,18 @@ class SessionJudge:
 
         return judged
 
-    def _is_users_own(self, call: ToolCall) -> bool:
-        """Return whether a part of a command cannot be undone, leaves the workspace, or is unclear.
+    def _is_users_own(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether *call* cannot be undone, leaves the workspace, or is unclear.
 
-        The permissions know that from the text; no model may overrule it.
+        That is known from the text, and from a server that says so; no model may overrule it.
         """
-        if any(part.is_danger for part in self._permissions.explain(call)):
+        if tool.destroys or any(part.is_danger for part in self._permissions.explain(call)):
             return True
-        if call.name != COMMAND_TOOL:
-            return False
-        from agent_cli.policies.shell.named_paths import leaves_workspace  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell import reserved  # noqa: PLC0415 - as above
 
-        return leaves_workspace(command_of(call), self._reach)
+        if call.name == COMMAND_TOOL:
+            return reserved.is_reserved(command_of(call), self._reach)
+        return any(reserved.is_reserved_value(text, self._reach) for text in _texts(call.input))
 
     @cached_property
     def _judge(self) -> "Judge":
@@ -116,3 +117,13 @@ class SessionJudge:
         return await self._models.answer(
             model, INSTRUCTIONS, text, max_tokens=OUTPUT_TOKENS_MAX, waits_s_max=_WAITS_S_MAX
         )
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield the texts of an input, however deep they stand."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, Sequence):
+        yield from (text for each in value for text in _texts(each))

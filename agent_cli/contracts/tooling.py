@@ -260,6 +260,7 @@ class Tool:
         takes_slot: False for a tool that waits for agents, jobs or people: it leaves the slots of
             its reply (`concurrency`) to other calls, and its paths order nothing.
         changes: False for a tool that only reads; plan mode offers only these.
+        destroys: Its server says that it may destroy something: no model decides about a call.
         doubt: Returns why a call needs approval although the tool only reads: one clause for the
             person, or "".
         asks_person: True for a tool that is a question to the person and has no effect of its own:
@@ -292,6 +293,7 @@ class Tool:
     parallel_safe: bool = True
     takes_slot: bool = True
     changes: bool = True
+    destroys: bool = False
     doubt: Callable[[Any], str] = lambda _params: ""
     asks_person: bool = False
     finds_tools: bool = False

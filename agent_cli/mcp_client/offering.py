@@ -151,6 +151,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         execute=execute,
         # A tool without hints may change anything; a destructive one is never "read only".
         changes=not hints.read_only_hint or bool(hints.destructive_hint),
+        destroys=bool(hints.destructive_hint),
         doubt=lambda _params: "" if server.is_vouched(tool) else UNVOUCHED,
         # A call that reports progress may take longer than any fixed time: calls.py limits its
         # silence to the server's `call_timeout_s` instead.

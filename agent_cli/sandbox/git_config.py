@@ -51,6 +51,12 @@ def harmless(text: str) -> str:
     return "".join(line for line, is_harmless, _ in _judged(text) if is_harmless)
 
 
+def is_harmless_key(name: str) -> bool:
+    """Return whether the setting *name*, as `git config` takes it, cannot start a program."""
+    section, _, rest = name.casefold().partition(".")
+    return rest.rpartition(".")[2] in _HARMLESS.get(section, _NOTHING)
+
+
 def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
     """Return whether only harmless lines of the configuration *path* have changed."""
     return path.name == "config" and _harmful(old) == _harmful(new)

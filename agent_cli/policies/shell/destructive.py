@@ -22,13 +22,16 @@ _LOSSES: Mapping[str, Sequence[tuple[str, ...]]] = MappingProxyType(
         **dict.fromkeys(("uv", "poetry", "hatch", "flit", "pdm", "cargo"), (("publish",),)),
         **dict.fromkeys(
             ("docker", "podman"),
-            (("push",), ("prune",), ("volume", "rm"), ("compose", "down", "-v")),
+            (
+                *(("push",), ("prune",), ("volume", "rm")),
+                *(("compose", "down", "-v"), ("compose", "down", "--volumes")),
+            ),
         ),
         **dict.fromkeys(("gem", "nuget"), (("push",),)),
         "twine": (("upload",),),
         **dict.fromkeys(("python", "python3"), (("-m", "twine", "upload"),)),
         "mvn": (("deploy",),),
-        **dict.fromkeys(("terraform", "tofu"), (("destroy",),)),
+        **dict.fromkeys(("terraform", "tofu"), (("destroy",), ("apply", "-destroy"))),
         **dict.fromkeys(("kubectl", "oc"), (("delete",),)),
         "helm": (("uninstall",), ("delete",)),
         "crontab": (("-r",),),
@@ -74,6 +77,13 @@ _FD_VALUE = late_pattern(
 )
 _FD_NAMES = late_pattern(r"-[HIuasLp]*e.*|--extension.*")
 _FD_ALL = late_pattern(r"[.^$*]*|\.\*")
+_CLOUDS = frozenset(
+    {"aws", "gcloud", "gsutil", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify"}
+    | {"wrangler", "oci", "linode-cli", "hcloud", "scw", "pulumi", "glab"}
+)
+_CLOUD_LOSS = late_pattern(
+    r"(?:[\w-]+:)?(?:delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down)(?:-[\w-]+)?"
+)
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
 _SCRIPT_DELETES = late_pattern(
@@ -189,6 +199,10 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         if _in_order(loss, words):
             does = listed_effect(name, words)
             return f"{does or ' '.join((name, *loss))}, which cannot be undone"
+    if name in _CLOUDS and (verb := next(filter(_CLOUD_LOSS.fullmatch, words), None)):
+        return f"{name} {verb}, which cannot be undone"
+    if _asks_to_delete(name, words):
+        return f"{name} asks a server to delete something, which cannot be undone"
     if name == "git":
         return _git_loss(words, root)
     if name in _DISK or name.startswith("mkfs"):
@@ -198,6 +212,14 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
     if name in _POWER:
         return f"{name} stops the machine"
     return None
+
+
+def _asks_to_delete(name: str, words: Sequence[str]) -> bool:
+    """Return whether *words* of a client of HTTP are a request with the method DELETE."""
+    if name in ("http", "https", "xh"):
+        return "DELETE" in words
+    method = r"(?:-X|--request|--method)[ =]?DELETE(?: |$)"
+    return name in ("curl", "wget", "gh", "glab") and bool(re.search(method, " ".join(words)))
 
 
 def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:

@@ -1,0 +1,140 @@
+"""Find what code of other languages, as it stands in a command, must not do without a person.
+
+A program in Python, Node, Perl or awk is not parsed: its string literals are read as paths and as
+commands, and a few names say that it looks for the home directory, deletes folders, or decodes what
+it runs. That is a list of words and no proof.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from agent_cli.policies.shell.named_paths import at_home
+from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.readings import Reading, base_name
+from agent_cli.system.late_patterns import late_pattern
+
+DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
+"""Where programs lie, which every command uses."""
+
+INTERPRETERS: Final = late_pattern(
+    r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|julia|Rscript|osascript"
+    r"|[gmn]?awk|sed|gsed|tsx|ts-node)[\d.]*",
+    re.IGNORECASE,
+)
+_LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
+# Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
+_CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|--(?:eval|print|expression|execute)")
+_ELSEWHERE: Final = late_pattern(
+    r"expanduser|Path\.home|PosixPath\.home|homedir\s*\(|Dir\.home|\bHOME\b|USERPROFILE|getpwnam|getpwuid"
+    r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
+    r"|process\.env|\bENV\[|gettempdir"
+)
+_DELETES: Final = late_pattern(
+    r"rmtree|remove_tree|removedirs|rm_rf|rm_r\b|rimraf|RemoveAll|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
+)
+_STARTS: Final = late_pattern(
+    r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
+    r"|[\"']\s*\|",
+    re.IGNORECASE,
+)
+_RUNS_TEXT: Final = late_pattern(
+    r"\b(?:exec|eval|compile|system|popen|spawn\w*|run|Function|require|import_module)\s*\("
+    r"|__import__|\beval\b"
+)
+_DECODES: Final = late_pattern(
+    r"b64|base64|base32|fromhex|unhex|rot_?13|codecs|decompress|marshal|pickle|fromCharCode|\bchr\b"
+    r"|\bpack\b|atob|\[::-1\]|reverse|getattr"
+)
+_LITERAL: Final = late_pattern(
+    r"'''(.*?)'''|\"\"\"(.*?)\"\"\"|'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\]|\\.)*)`"
+    r"|(?:%x|q[qwx]?)\s*[{(\[/|](.*?)[})\]/|]",
+    re.DOTALL,
+)
+_JOINED: Final = late_pattern(r"(['\"])\s*[+.]?\s*\1")
+# In a script of sed: a file behind r or w, and a command behind e.
+_FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
+_COMMAND_OF_SED: Final = late_pattern(r"(?:^|[\d$/;{}\s])e\s+(\S.*)")
+_LITERALS_MAX: Final = 400
+
+
+def is_code(words: Reading) -> bool:
+    """Return whether *words* start an interpreter."""
+    return bool(words and words[0] and INTERPRETERS.fullmatch(base_name(words[0])))
+
+
+def code_of(words: Reading) -> Iterator[str]:
+    """Yield the words of an interpreter's command line that are code."""
+    name, *arguments = base_name(words[0] or ""), *words[1:]
+    found = False
+    for at, word in enumerate(arguments):
+        if word and _CODE_OPTION.fullmatch(word) and at + 1 < len(arguments):
+            code = arguments[at + 1]
+            if code:
+                found = True
+                yield code
+        elif word and word.startswith("-") and re.search(r"[\s=(]", word):
+            found = True
+            yield word
+    if not found and _LINE_EDITORS.fullmatch(name):
+        yield from [word for word in arguments if word and not word.startswith("-")][:1]
+
+
+def code_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
+    """Return whether *code* leaves the workspace, deletes folders, or hides what it runs.
+
+    *is_reserved* judges a command that the code may start.
+    """
+    if _ELSEWHERE.search(code) or _DELETES.search(code):
+        return True
+    if _RUNS_TEXT.search(code) and _DECODES.search(code):
+        return True
+    literals = _literals(code)
+    if len(literals) == _LITERALS_MAX or any(is_foreign(each, reach) for each in literals):
+        return True
+    if _STARTS.search(code):
+        return any(map(is_reserved, (*filter(_is_command, literals), " ".join(literals))))
+    return False
+
+
+def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
+    """Return whether a script of sed names a file outside, or a command that is reserved."""
+    return any(is_foreign(name, reach) for name in _FILE_OF_SED.findall(code)) or any(
+        map(is_reserved, _COMMAND_OF_SED.findall(code))
+    )
+
+
+def is_foreign(text: str, reach: Reach) -> bool:
+    """Return whether *text* is a path outside the workspace that exists, or could be made.
+
+    Much that begins with a slash is an address or a pattern, so its folder must exist.
+    """
+    if not text or len(text) > os.pathconf("/", "PC_PATH_MAX") or re.search(r"[\0\n]", text):
+        return False
+    if text.startswith("~"):
+        return text == "~" or "/" in text
+    if not text.startswith("/") and ".." not in text.split("/"):
+        return False
+    path = os.path.normpath(reach.root / at_home(text, reach))
+    if reach.holds(path) or path.startswith(PROGRAMS) or path in DEVICES:
+        return False
+    if not text.startswith("/") or os.path.lexists(path):
+        return True
+    above = os.path.dirname(path)  # noqa: PTH120 - many texts
+    return above != "/" and os.path.isdir(above)  # noqa: PTH112
+
+
+def _literals(code: str) -> Sequence[str]:
+    """Return the string literals of *code*, those that stand side by side joined."""
+    found: list[str] = []
+    for match in _LITERAL.finditer(_JOINED.sub("", code)):
+        found.append(next((each for each in match.groups() if each is not None), "").strip())
+        if len(found) == _LITERALS_MAX:
+            break
+    return found
+
+
+def _is_command(literal: str) -> bool:
+    return " " in literal

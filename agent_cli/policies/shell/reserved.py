@@ -1,0 +1,267 @@
+"""Find the commands that are a person's to allow, whatever a model says of them.
+
+Those that cannot be undone, that leave the workspace, change files that make programs act, have
+other rights or are not understood. Like `readings`, this searches everywhere and rejects nothing:
+wrappers, quoted scripts, here-documents, and code of other languages count as well.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from agent_cli.policies.shell.destructive import destructions, emptied_folders
+from agent_cli.policies.shell.effects import known_effect
+from agent_cli.policies.shell.foreign_code import (
+    DEVICES,
+    PROGRAMS,
+    code_leaves,
+    code_of,
+    is_code,
+    is_foreign,
+    sed_leaves,
+)
+from agent_cli.policies.shell.named_paths import at_home, named_paths, named_words, unbraced
+from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.readings import (
+    SHELLS,
+    Reading,
+    base_name,
+    readings,
+    written_commands,
+)
+from agent_cli.policies.shell.reserved_programs import is_reserved_program, is_unknown
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.words import likely_word, odd_character
+from agent_cli.sandbox.protected import NAMES, what_it_starts, why_protected
+from agent_cli.system.late_patterns import late_pattern
+
+_INSIDE_WORD: Final = late_pattern(r"[=@:,]")
+_SED: Final = late_pattern(r"g?sed")
+_DATABASES: Final = frozenset(
+    {
+        *("psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "cqlsh", "duckdb", "mongosh", "mongo"),
+        *("redis-cli", "valkey-cli", "clickhouse-client", "bq"),
+    }
+)
+_DATA_LOSS: Final = late_pattern(
+    r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned)\b"
+    r"|\btruncate\b|\bdelete\s+from\b|\bflush(?:all|db)\b|dropDatabase|\.drop\s*\(|delete(?:Many|One)",
+    re.IGNORECASE,
+)
+# They run what they read, so the words that others print count as commands.
+_RUNS_INPUT: Final = SHELLS | {"make", "gmake", "xargs", "parallel", "source", "."}
+_SHEBANG: Final = late_pattern(r"#!\S*/(?:env )?\w*sh\b")
+_OPTION_OF_PROSE: Final = late_pattern(r"-\w*m|--(?:message|title|body|notes|description|reason)")
+_VARIABLE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))")
+_VALUES_MAX: Final = 8
+_DEPTH_MAX: Final = 3
+
+
+def is_reserved(script: str, reach: Reach, depth: int = 0) -> bool:
+    """Return whether a person must allow *script*, which stands *depth* scripts deep."""
+    if depth > _DEPTH_MAX or odd_character(script):
+        return True
+    return any(_Script(text, reach, depth).is_reserved() for text in _with_values(script, reach))
+
+
+def is_reserved_value(text: str, reach: Reach) -> bool:
+    """Return whether *text* in the input of a tool needs a person, as a command in bash does.
+
+    It is a path outside the workspace, a secret, a file that makes programs act, a command that
+    cannot be undone, or a statement that deletes from a database.
+    """
+    if _DATA_LOSS.search(text) or is_foreign(text, reach):
+        return True
+    if re.search(r"\s", text):
+        return bool(destructions(readings(text), reach.root))
+    path = Path(os.path.normpath(reach.root / at_home(text, reach)))
+    return _acts(text, reach) or (reach.is_secret(path) and os.path.lexists(path))
+
+
+class _Script:
+    """One script, with the values of its variables in their place."""
+
+    def __init__(self, script: str, reach: Reach, depth: int) -> None:
+        self._script = script
+        self._reach = reach
+        self._depth = depth
+        self._readings = list(readings(script))
+        # What expands is unknown to `readings`, but for its text.
+        self._commands = [*self._readings, *_as_written(script)]
+        # Words that are only printed count if something may run them.
+        heads = [words[0] or "" for words in self._commands if words]
+        names = set(map(base_name, heads))
+        self._runs_text = (
+            not names.isdisjoint(_RUNS_INPUT)
+            or any("/" in head for head in heads)
+            or any(map(_runs_its_input, self._commands))
+        )
+        self._has_database = not names.isdisjoint(_DATABASES)
+
+    def is_reserved(self) -> bool:
+        """Return whether a person must allow it."""
+        script, root = self._script, self._reach.root
+        if destructions(self._readings, root) or emptied_folders(written_commands(script)):
+            return True
+        if self._has_database and _DATA_LOSS.search(script):
+            return True
+        return (
+            any(map(self._leaves, self._commands))
+            or any(map(self._has_reserved_text, self._commands))
+            or any(map(self._is_reserved_document, _documents(script)))
+            or self._names_what_is_kept()
+        )
+
+    def _inner(self, script: str) -> bool:
+        return is_reserved(script, self._reach, self._depth + 1)
+
+    def _leaves(self, words: Reading) -> bool:
+        """Return whether one command is unknown, or reaches beyond the workspace."""
+        head = words[0] if words else ""
+        if head is None:
+            return True
+        if is_reserved_program(base_name(head), [word for word in words[1:] if word]):
+            return True
+        code = set(code_of(words)) if is_code(words) else ()
+        pieces = (piece for word in words if word and word not in code for piece in _pieces(word))
+        return any(_is_outside(piece, self._reach) for piece in pieces)
+
+    def _has_reserved_text(self, words: Reading) -> bool:
+        """Return whether a word of a command is code or a script that is reserved."""
+        texts = code_of(words) if is_code(words) else _texts(words, printed=self._runs_text)
+        return any(self._is_reserved_text(text, words) for text in texts)
+
+    def _is_reserved_text(self, text: str, words: Reading) -> bool:
+        if _SED.fullmatch(base_name(words[0] or "")):
+            return sed_leaves(text, self._reach, self._inner)
+        if is_code(words):
+            return code_leaves(text, self._reach, self._inner)
+        if any(word and base_name(word) in SHELLS for word in words):
+            return self._inner(text)
+        # `exec=COMMAND`, and an alias of git: `alias.x=!COMMAND`.
+        scripts = (text, *(piece.lstrip("!") for piece in _INSIDE_WORD.split(text)[1:]))
+        return any(self._destroys(each) for each in scripts if " " in each)
+
+    def _is_reserved_document(self, text: str) -> bool:
+        if code_leaves(text, self._reach, self._inner):
+            return True
+        if _SHEBANG.match(text):
+            return self._inner(text)
+        return self._runs_text and self._destroys(text)
+
+    def _destroys(self, text: str) -> bool:
+        return bool(destructions(readings(text), self._reach.root))
+
+    def _names_what_is_kept(self) -> bool:
+        words = {*named_words(self._script, self._reach)}
+        return any(_acts(word, self._reach) for word in words) or any(
+            map(self._reach.is_secret, named_paths(self._script, self._reach))
+        )
+
+
+def _with_values(script: str, reach: Reach) -> Iterator[str]:
+    """Yield *script* with the values of its variables in their place.
+
+    Only values that stand in it count; those of one name take turns.
+    """
+    values: dict[str, list[str]] = {"HOME": [reach.home]} if reach.home else {}
+    for node in descendants(syntax_tree(script)):
+        if node.type == "variable_assignment":
+            name, _, written = source(node).partition("=")
+            taken = [written]
+        elif node.type == "for_statement":
+            name, *taken = (source(child) for child in node.named_children[:-1])
+        else:
+            continue
+        known = (likely_word(each) or _pattern(each) for each in taken)
+        values.setdefault(name, []).extend(filter(None, known))
+    most = min(max(map(len, values.values()), default=1) or 1, _VALUES_MAX)
+    for at in range(most):
+        chosen = {name: each[min(at, len(each) - 1)] for name, each in values.items() if each}
+        # A value may name another variable.
+        yield _substituted(_substituted(script, chosen), chosen)
+
+
+def _pattern(written: str) -> str:
+    """Return *written* if it only stands for names of files, else ""."""
+    return "" if is_unknown(written) else _without_quotes(written)
+
+
+def _substituted(script: str, values: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: values.get(found[1] or found[2], found[0]), script)
+
+
+def _as_written(script: str) -> list[Reading]:
+    """Return the commands of *script* with their words as written."""
+    return [
+        tuple(_without_quotes(source(child)) for child in node.children)
+        for node in descendants(syntax_tree(script))
+        if node.type == "command"
+    ]
+
+
+def _without_quotes(word: str) -> str:
+    is_quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "'\""
+    return word[1:-1] if is_quoted else word
+
+
+def _documents(script: str) -> Iterator[str]:
+    """Yield the here-documents and here-strings of *script*."""
+    for node in descendants(syntax_tree(script)):
+        if node.type == "herestring_redirect":
+            yield "".join(_without_quotes(source(each)) for each in node.named_children)
+        elif node.type == "heredoc_body":
+            yield source(node)
+
+
+def _runs_its_input(words: Reading) -> bool:
+    """Return whether an interpreter is given no file and no code, so that it reads its input."""
+    return is_code(words) and all(word in ("-", "-u") for word in words[1:])
+
+
+def _texts(words: Reading, *, printed: bool) -> Iterator[str]:
+    """Yield the words that may be a script; *printed* if those of a command that reads may, too."""
+    name = base_name(words[0] or "") if words else ""
+    effect = known_effect(name, [word for word in words[1:] if word])
+    if effect and effect.kind == "reads" and not printed:
+        return
+    for before, word in pairwise(words):
+        if word and re.search(r"\s", word) and not _OPTION_OF_PROSE.fullmatch(before or ""):
+            yield word
+
+
+def _acts(word: str, reach: Reach) -> bool:
+    """Return whether *word* is a file of the workspace that makes programs act."""
+    path = Path(os.path.normpath(reach.root / word))
+    if "\0" in word or not path.is_relative_to(reach.root):
+        return False
+    if any(map(_matches_kept, path.relative_to(reach.root).parts)):
+        return True
+    return bool(why_protected(path, reach.root) or what_it_starts(path, reach.root))
+
+
+def _matches_kept(part: str) -> bool:
+    """Return whether *part* of a path is a pattern for such a file; a dot must be written."""
+    is_pattern = part.startswith(".") and any(sign in part for sign in "*?[")
+    return is_pattern and any(fnmatchcase(name, part) for name in (".git", *NAMES))
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """Yield *word*, its brace expansions, and what stands behind the name of an option in it."""
+    yield word
+    yield from unbraced(word)
+    yield from (piece for piece in _INSIDE_WORD.split(word)[1:] if not re.search(r"\s", piece))
+
+
+def _is_outside(word: str, reach: Reach) -> bool:
+    if word.startswith("~") and not word.startswith(("~/", "~+")) and word != "~":
+        return True  # the home of another user
+    written = at_home(word, reach)
+    if not written.startswith("/") and ".." not in written.split("/"):
+        return False
+    path = os.path.normpath(reach.root / written)
+    return not (path in DEVICES or path.startswith(PROGRAMS) or reach.holds(path))
