@@ -81,7 +81,7 @@ class Lifecycle:
         self._session: str | None = None
         self._exports: tuple[Exports, ...] = ()
         self._watch = asking.watched_files()
-        self._watching: asyncio.Task[object] | None = None
+        self._ending = asyncio.Event()
 
     async def __aenter__(self) -> "Lifecycle":
         await self._asking.__aenter__()
@@ -89,13 +89,12 @@ class Lifecycle:
         self._begin("resume" if self._asking.conversation().prompts else "startup")
         if self._watch is not None:
             await asyncio.to_thread(self._watch.look)
-            self._watching = self._asking.start(self._watch_files(self._watch))
+            self._asking.start(self._watch_files(self._watch))
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
         self._end_idling()
-        if self._watching:
-            self._watching.cancel()
+        self._ending.set()
         await self._asking.__aexit__()
         with suppress(Aborted):
             async with self._leaving.scope():
@@ -270,8 +269,11 @@ class Lifecycle:
         )
 
     async def _watch_files(self, watch: FileWatch) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
+        while not self._ending.is_set():
+            # What changed in the last moments of a run is told before it ends.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await self._ending.wait()
             for change in await asyncio.to_thread(watch.look):
                 answer = await self._asking.ask(
                     "FileChanged", change.path.name, file_path=str(change.path), event=change.what

@@ -152,6 +152,16 @@ def test_watched_files_run_file_changed_hooks(tmp_path: Path) -> None:
     }
 
 
+def test_change_at_the_end_of_a_run_is_told_too() -> None:
+    """Short runs of `-p` ended before the next look."""
+    hooks(None, FileChanged=command("python3 " + script("log.py", LOG), "notes.txt"))
+
+    run, _ = printed(reply(bash("echo y > notes.txt")), reply("Done."))
+
+    assert run.code == 0
+    assert [each["event"] for each in told()["FileChanged"]] == ["add"]
+
+
 def test_watch_tells_what_came_changed_and_went(tmp_path: Path) -> None:
     watch = FileWatch(tmp_path, ["a"])
     assert watch.look() == []
