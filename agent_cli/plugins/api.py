@@ -105,7 +105,10 @@ class PluginContext:
     notices: list[str] = field(default_factory=list[str])
 
     def add_tool(self, tool: Tool) -> None:
-        """Offer *tool* in this round. Changing the set of tools costs the prompt cache."""
+        """Offer *tool* in this round.
+
+        One that comes or goes later keeps the prompt cache: messages add and withdraw it.
+        """
         self.tools.append(tool)
 
     def add_context(self, text: str) -> None:

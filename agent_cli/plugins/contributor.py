@@ -23,6 +23,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import settled
+from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.projection import entries, has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
@@ -88,7 +89,9 @@ class Plugins:
         self._loaded.set()
         self._contributed: list[Tool] = []
         self._contexts = PluginContexts()
+        self._tools = LastingTools()
         self._add(shipped)
+        self._shipped = len(self._plugins)
 
     async def __aenter__(self) -> "Plugins":
         await self._group.__aenter__()
@@ -149,13 +152,21 @@ class Plugins:
             services={**turn.config.services, **services},
         )
         self._contributed = []
+        before = len(turn.tools)
         contexts: dict[str, Sequence[str]] = {}
         for plugin in active:
             ctx = self._context(plugin, turn)
             if await self._prepared(plugin, ctx):
                 contexts[plugin.name] = [text for text in ctx.context if text.strip()]
                 self._contribute(plugin, ctx, turn)
+        own, turn.tools[before:] = turn.tools[before:], []
+        turn.tools += self._tools.offered(turn, own, may_change=self._may_change())
         self._contexts.send(turn, contexts)
+
+    def _may_change(self) -> bool:
+        """Return whether tools may come or go; those of the built-in plugins do not."""
+        installed = self._plugins[self._shipped :]
+        return not self._loaded.is_set() or any(plugin.prepare for plugin in installed)
 
     async def _load(self, agent: Agent) -> None:
         try:

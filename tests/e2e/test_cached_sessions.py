@@ -40,7 +40,8 @@ STEPS = {
     "nested": 'CALL read {"path": "sub/a.txt"}',
     "job": 'CALL bash {"command": "true", "background": true}',
     "todo": 'CALL todo {"todos": [{"content": "a", "status": "pending"}]}',
-    "agent": 'CALL agent {"agent": "explore", "task": "look around", "description": "looks"}',
+    "agent": 'CALL agent {"subagent_type": "explore", "prompt": "look around",'
+    ' "description": "looks"}',
     "unknown": "CALL no_such_tool {}",
     "wake": 'CALL bash {"command": "touch go; while [ ! -e up ]; do sleep 0.05; done"}',
     "plan": "/mode plan",

@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -583,7 +584,7 @@ async def test_plugins_and_tools_of_an_installed_package_are_found(
         run.plugins.start(run.agent)
         await run.prompt()
 
-    assert run.offered()[0] == ["mail_search", "word_count"]
+    assert run.offered()[0] == ["mail_search", "word_count", CALL_FOUND]
     assert run.contexts()[0] == ["The user's mail can be searched."]
     assert tool_results(run) == ["5 words", "no mail about roses for me@example.com"]
     assert run.plugins.report() == (("mail", "1.2.0"), ("word_count", "1.2.0"))

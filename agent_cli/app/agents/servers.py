@@ -11,6 +11,7 @@ from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.wording import one_line
+from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
 from agent_cli.mcp_client.names import is_of_server
@@ -54,6 +55,7 @@ class AgentServers:
         self._shared = servers
         self._pool = servers.of_agent(roots)
         self._present: set[str] = set()
+        self._tools = LastingTools()
 
     async def __aenter__(self) -> "AgentServers":
         await self._pool.__aenter__()
@@ -79,7 +81,12 @@ class AgentServers:
             and not any(is_of_server(tool.name, own) for own in self._definition.own_servers)
         ]
         tools = [*shared, *self._pool.tools(self._present)]
-        turn.tools += [tool for tool in tools if self._allows(tool.name)]
+        turn.tools += self._tools.offered(
+            turn,
+            [tool for tool in tools if self._allows(tool.name)],
+            may_change=bool(self._shared.all.states() or self._definition.own_servers),
+            refused=self._shared.refused,
+        )
         if instructions := marked_instructions(self._pool.instructions()):
             turn.system.append(instructions)
 

@@ -58,6 +58,7 @@ class Servers:
 
     Attributes:
         all: The servers themselves.
+        refused: The names of tools that the model's API refuses.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Servers:
         self._instructed: Mapping[str, str] | None = None
         self._instructed_later: set[str] = set()
         self._of_agents: WeakSet[McpServers] = WeakSet()
+        self.refused: set[str] = set()
         self._listed: set[str] = set()
         self._announced: dict[str, Sequence[str]] = {}
         self.all = McpServers(
@@ -150,6 +152,7 @@ class Servers:
 
     def leave_out(self, tool: str, reason: str) -> None:
         """Stop offering a tool that the model's API refuses, and tell the user."""
+        self.refused.add(tool)
         self._withdrawals.forget(tool)
         servers = (pool.leave_out(tool, reason) for pool in (self.all, *self._of_agents))
         if name := next(filter(None, servers), ""):
@@ -192,7 +195,8 @@ class Servers:
             }
         if not turn.conversation.open_calls():
             self._tell_news(turn)
-        turn.tools += (*self._offered, *((ADDITIONS,) if self._deferral.adds else ()))
+        announces = self._deferral.adds and all(tool.name != CALL_FOUND for tool in turn.tools)
+        turn.tools += (*self._offered, *((ADDITIONS,) if announces else ()))
         fixed = self._instructions if self._instructed is None else self._instructed
         if instructions := marked_instructions(fixed):
             # Behind the part that every session shares, and kept as it was: see `Withdrawals`.

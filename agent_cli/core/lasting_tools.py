@@ -1,0 +1,107 @@
+"""Keep the tools that the requests of a conversation declare: a change would rewrite the cache.
+
+Tools stand before all messages in what a server caches. One that comes later is added by a message
+behind what is cached, and one that goes stays declared; a message says that it cannot be called.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from agent_cli.contracts.found_tools import (
+    ADDITIONS,
+    CALL_FOUND,
+    added_by,
+    change_of,
+    definition_in,
+    reference_to,
+    withdrawn_by,
+)
+from agent_cli.contracts.messages import Message
+from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.tooling import Tool
+from agent_cli.core.projection import has_reply
+from agent_cli.core.turn import Turn
+
+AUTHOR: Final = "tools"
+_NAMES_CHARS: Final = 2_000
+
+
+class LastingTools:
+    """The tools of one source, such as the plugins, in the requests of an agent."""
+
+    def __init__(self) -> None:
+        self._conversation_id = ""
+        self._adds = False
+        self._declared: dict[str, Tool] = {}
+
+    def offered(
+        self,
+        turn: Turn,
+        tools: Sequence[Tool],
+        *,
+        may_change: bool,
+        refused: Collection[str] = (),
+    ) -> list[Tool]:
+        """Return what to add to the tools of *turn* for *tools*, and tell its model of changes.
+
+        Args:
+            turn: The next turn.
+            tools: Those that are there now.
+            may_change: Whether others may come or go. Counts at the first request: the API takes
+                additions without a loss only if that announced some.
+            refused: Names that are declared no more: the model's API refuses them.
+        """
+        conversation = turn.conversation
+        if conversation.id != self._conversation_id or not has_reply(conversation.prompts):
+            self._conversation_id, self._adds = conversation.id, may_change
+            earlier = added_by(conversation.context()) if may_change else {}
+            self._declared = {tool.name: tool for tool in tools if tool.name not in earlier}
+        if not self._adds:
+            return list(tools)
+        there = {tool.name: tool for tool in tools}
+        kept = {
+            name: there.get(name) or replace(tool, is_withdrawn=True)
+            for name, tool in self._declared.items()
+            if name not in refused
+        }
+        late = [replace(tool, is_deferred=True) for tool in tools if tool.name not in kept]
+        self._declared = kept
+        if not conversation.open_calls():
+            _tell(turn, [*kept.values()], late)
+        is_announced = any(tool.name == CALL_FOUND for tool in turn.tools)
+        return [*kept.values(), *late, *(() if is_announced else (ADDITIONS,))]
+
+
+def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
+    """Tell the model of *turn* what its conversation does not say about the tools yet."""
+    context = turn.conversation.context()
+    new = _unsaid(late, added_by(context))
+    changed = _changed(declared, context)
+    lines = [
+        f"[agent-cli: these tools {what}: {_names(tools)}]"
+        for what, tools in (
+            ("cannot be called for now", [tool for tool in changed if tool.is_withdrawn]),
+            ("can be called again", [tool for tool in changed if not tool.is_withdrawn]),
+            ("can be called from now on", new),
+        )
+        if tools
+    ]
+    blocks = [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
+    if lines:
+        added = (reference_to(tool.spec) for tool in new)
+        turn.tell_model("\n".join(lines), author=AUTHOR, blocks=[*blocks, *added])
+
+
+def _unsaid(late: Sequence[Tool], added: Mapping[str, Block]) -> list[Tool]:
+    return [tool for tool in late if definition_in(reference_to(tool.spec)) != added.get(tool.name)]
+
+
+def _changed(declared: Sequence[Tool], context: Sequence[Message]) -> list[Tool]:
+    gone = withdrawn_by(context)
+    return [tool for tool in declared if tool.is_withdrawn != (tool.name in gone)]
+
+
+def _names(tools: Sequence[Tool]) -> str:
+    names = ", ".join(tool.name for tool in tools)
+    return names if len(names) <= _NAMES_CHARS else f"{names[:_NAMES_CHARS]} …"
