@@ -186,7 +186,6 @@ async def test_allowing_it_in_a_conversation_reads_the_whole_prefix_from_the_cac
         "tools.0: Input tag 'web_search_20250305' found using 'type' does not match any of the",
         "The use of the web search tool is not supported.",
         "Web search is not enabled for this organization",
-        "messages.1.content.1.web_search_tool_result.content.0.encrypted_content: invalid",
     ],
 )
 async def test_refused_search_is_off_for_the_session_and_the_request_is_repeated(
@@ -209,6 +208,22 @@ async def test_refused_search_is_off_for_the_session_and_the_request_is_repeated
         text_block("It is out"),
         text_block(" since October"),
     ]
+
+
+@pytest.mark.parametrize("seal", ["encrypted_content", "encrypted_index"])
+async def test_search_with_a_bad_seal_is_sent_as_text_and_searches_stay_on(seal: str) -> None:
+    """Found with another key, say: the API does not take its blocks back, but searches on."""
+    where = f"messages.1.content.1.web_search_tool_result.content.0.{seal}: invalid"
+    history = (UserMessage.of("news?"), FOUND, UserMessage.of("more"))
+    async with (
+        FakeMessagesApi(error(400, "invalid_request_error", where), reply("ok")) as api,
+        asker(api) as it,
+    ):
+        await answered(it, *history, tools=(READ, OPEN))
+
+    assert [names(each) for each in api.requests] == [["web_search", "read"]] * 2
+    assert "[web_search python 3.15 found:" in str(api.requests[1].body["messages"][1])
+    assert seal not in str(api.requests[1].body["messages"])
 
 
 @pytest.mark.parametrize(

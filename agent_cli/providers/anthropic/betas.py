@@ -138,7 +138,7 @@ WEB_SEARCH: Final = Beta(
     fields=("web_search", "web_search_20250305", "web_search_tool_result"),
     platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
     # "The use of the web search tool is not supported", "web search is not enabled for this ..."
-    refusals=r"[Ww]eb search|encrypted_(content|index)|web_search_(tool_)?result",
+    refusals=r"[Ww]eb search|web_search_(tool_)?result",
     models=lambda model: bool(model.thinking),  # all that are known
 )
 WEB_FETCH: Final = Beta(

@@ -25,6 +25,7 @@ from agent_cli.providers.anthropic.sent_images import (
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.found_tools import without_references
+from agent_cli.providers.hosted_history import as_text, is_hosted
 from agent_cli.system.logger import logger
 
 # Optional fields: a server names the one it does not know. The API itself knows all but the last,
@@ -41,6 +42,8 @@ REFUSED_DOCUMENT: Final = "the API refused it"
 _MEDIA: Final = re.compile(
     r"(?:\bmessages\.(\d+)\b.*)?\b(?:images?|(documents?|pdfs?))\b", re.DOTALL | re.IGNORECASE
 )
+# What the API found carries seals, which another organisation's do not fit.
+_SEAL: Final = re.compile(r"\bencrypted_(content|index)\b")
 # "tools.31.custom.input_schema: JSON schema is invalid. ..."
 _TOOL: Final = re.compile(r"\btools\.(\d+)\.")
 _NAMED_MAX: Final = 5
@@ -105,6 +108,9 @@ class RefusedParts:
         if rejects_thinking(failed) and bare != request.messages:
             _log.warning("history sent without its thinking", reason=failed.reason)
             return replace(request, messages=bare)
+        if _SEAL.search(str(failed)) and is_hosted(request.messages):
+            _log.warning("earlier searches sent as text", reason=failed.reason)
+            return replace(request, messages=as_text(request.messages))
         if betas := self._refused_betas(request, failed):
             _log.warning("beta off", reason=failed.reason, betas=[beta.name for beta in betas])
             self._betas.update(betas)
