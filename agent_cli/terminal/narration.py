@@ -56,6 +56,8 @@ def narrate(event: events.Event) -> Sentence | None:
                 f"compacted {counted(event.removed_messages, 'message')}: about "
                 f"{event.tokens_before:,} → {event.tokens_after:,} tokens{read}",
             )
+        case AgentEvent(event=AgentEvent() as inner):
+            return narrate(inner)  # the agent at the end of the line is the one that tells it
         case AgentEvent(agent=name, event=inner):
             sentence = narrate(inner)
             if sentence is None or sentence.style not in ("warning", "error"):

@@ -33,6 +33,16 @@ async def _nothing(*_given: object) -> str:
     return ""
 
 
+def test_warning_of_an_agents_agent_names_that_agent_once() -> None:
+    """The agents above it say nothing about it."""
+    warning = events.Notice("warning", "write skipped")
+    inner = events.AgentEvent("a2", "explore", "t2", warning)
+
+    told = narrate(events.AgentEvent("a1", "general", "t1", inner))
+
+    assert told == Sentence("warning", "agent explore: write skipped")
+
+
 def test_retry_message_says_which_attempt_and_how_long_the_wait_is() -> None:
     """S1-21: `attempt i/5, waiting n s`, on one line."""
     retry = events.Retry(2, 5, 20.0, "rate limited", restarted=False)
