@@ -308,9 +308,16 @@ class App:
         return [(each.call, each.reason) for each in self._bench.judge.verdicts]
 
     @property
-    def contacts(self) -> Mapping[str, str]:
-        """The hosts that commands asked for, and why each was refused; "" if it was reached."""
-        return hosts.contacts if (hosts := self._bench.session.hosts) else {}
+    def contacts(self) -> Sequence[tuple[str, str, str]]:
+        """Each host that was asked for, by what, and why it was not reached; "" if it was."""
+        from agent_cli.app.web_tools import page_contacts  # noqa: PLC0415 - for a person who asks
+
+        hosts = self._bench.session.hosts
+        return [
+            *((host, "commands", why) for host, why in (hosts.contacts if hosts else {}).items()),
+            *page_contacts(self.agent.conversation),
+            *((host, f"MCP server {name}", why) for host, name, why in self.servers.contacts()),
+        ]
 
     def answer_calls(self, calls: "CallDialogs") -> None:
         """Let *calls* decide about calls of agents; nobody answers other questions."""

@@ -1,12 +1,18 @@
 """The tools that read the web: ours, and those that the model's server runs itself."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
+from agent_cli.contracts.timeline import Error, Pending, ToolOutput, text_of
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
+from agent_cli.contracts.wording import one_line
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
 from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
 from agent_cli.settings.environment import chosen_platform
 from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from agent_cli.policies.permission_rules import RuleSet
 
 Rules = Callable[[StartupContext], "RuleSet"]
+_REASON_CHARS: Final = 200
 _SEARCH_NAMES: Final = (WEB_SEARCH_TOOL, *CLAUDE_NAMES[WEB_SEARCH_TOOL])
 _PLATFORMS: Final = {WEB_SEARCH_TOOL: WEB_SEARCH.platforms, WEB_FETCH_TOOL: WEB_FETCH.platforms}
 
@@ -97,6 +104,26 @@ def web_facts(startup: StartupContext, rules: Rules) -> str:
         asks = "" if search.hosted.is_open else ", asked before the first"
         return f"searches by the API ({_reach(search)}{asks}); {read}"
     return f"no searches: {_why_not(startup, WEB_SEARCH_TOOL, search)}; {read}"
+
+
+def page_contacts(conversation: Conversation) -> Sequence[tuple[str, str, str]]:
+    """Return each host that a page was asked for, `web_fetch`, and why none was read, or ""."""
+    found: dict[str, str] = {}
+    for output in entries(conversation.prompts):
+        if not isinstance(output, ToolOutput) or output.name != WEB_FETCH_TOOL:
+            continue
+        given = output.input if isinstance(output.input, dict) else {}
+        host = _host(str(given.get("url", "")))
+        if host and not isinstance(output.result, Pending):
+            failed = isinstance(output.result, Error)
+            found[host] = one_line(text_of(output.result.content), _REASON_CHARS) if failed else ""
+    return [(host, WEB_FETCH_TOOL, why) for host, why in found.items()]
+
+
+def _host(url: str) -> str:
+    with suppress(ValueError):
+        return urlsplit(url if "://" in url else f"https://{url}").hostname or ""
+    return ""
 
 
 def _reach(outlook: "Outlook") -> str:

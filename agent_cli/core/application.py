@@ -81,8 +81,8 @@ class ApprovingApplication(AgentApplication, Protocol):
     """A program whose tool calls need a person's decision."""
 
     @property
-    def contacts(self) -> Mapping[str, str]:
-        """The hosts that commands asked for, and why each was refused; "" if it was reached."""
+    def contacts(self) -> Sequence[tuple[str, str, str]]:
+        """Each host that was asked for, by what, and why it was not reached; "" if it was."""
         ...
 
     @property

@@ -104,11 +104,12 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerProblem:
-    """A configured server that cannot be used, and the remedy."""
+    """A configured server that cannot be used, and the remedy; `host` if a rule denies that."""
 
     name: str
     reason: str
     required: bool = False
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Which hosts a command reaches: rules, one question for a service, and what the answer covers."""
 
 import asyncio
+import json
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +20,8 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Reach
 from tests.app.test_person import Dialogs
+from tests.e2e.program import agent_cli
+from tests.messages_api import reply, serve_in_thread, tool_use
 
 PYPI, FILES, OTHER = "pypi.org", "files.pythonhosted.org", "example.com"
 
@@ -217,3 +221,20 @@ async def test_denying_and_asking_rules_win_over_an_answer() -> None:
 def test_rule_names_a_host_of_the_internet(text: str) -> None:
     with pytest.raises(SettingsError, match="names no host"):
         parse_rule(f"network({text})", "test")
+
+
+def test_permissions_lists_hosts_of_pages_and_servers_too(tmp_path: Path) -> None:
+    """What passed or was refused, whoever asked for it."""
+    page = tool_use("web_fetch", {"url": "https://127.0.0.1/x"})
+    servers = {"mcpServers": {"tools": {"type": "http", "url": "https://tools.example.com/mcp"}}}
+    (tmp_path / "servers.json").write_text(json.dumps(servers))
+
+    with serve_in_thread(reply(page), reply("Done.")) as api:
+        run = agent_cli(
+            *("--mcp-config", "servers.json", "--deny", "network(tools.example.com)"),
+            api=api,
+            script="go\n/permissions\n",
+        )
+
+    assert re.search(r"127\.0\.0\.1 +web_fetch +\S", run.stderr), run.stderr
+    assert re.search(r"tools\.example\.com +MCP server tools +the rule deny", run.stderr)

@@ -345,7 +345,7 @@ class Application:
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
     refused_hosts: Sequence[str] = ()
-    contacts: Mapping[str, str] = {}
+    contacts: Sequence[tuple[str, str, str]] = ()
     judged: Sequence[tuple[str, str]] = ()
     models: Mapping[str, str] = {"normal": "model-1", "high": "model-2"}
     prompts: Sequence[PromptCommand] = (

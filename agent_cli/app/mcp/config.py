@@ -69,7 +69,7 @@ def _reachable(
     except ValueError:  # connecting says what is wrong with it
         return server
     if server.enabled and (reason := objection(host, port)):
-        return ServerProblem(server.name, reason, required=server.required)
+        return ServerProblem(server.name, reason, required=server.required, host=host)
     return server
 
 

@@ -150,8 +150,8 @@ def _permissions(context: Context, _argument: str) -> None:
     rows = [(kind, str(rule), rule.origin) for kind, rule in permissions.rules()]
     show(context, Table(columns, rows, empty="no rules"))
     if contacts := context.app.contacts:
-        columns = [Column("host"), Column("commands of this session", style="dim")]
-        found = [(host, refusal or "reached") for host, refusal in contacts.items()]
+        columns = [Column("host"), Column("asked for by"), Column("in this session", style="dim")]
+        found = [(host, by, why or "reached") for host, by, why in contacts]
         show(context, Table(columns, found))
     if judged := context.app.judged:
         columns = [Column("judged call"), Column("by the judge of the mode auto", style="dim")]
