@@ -39,6 +39,17 @@ def test_truncation_never_splits_a_surrogate_pair() -> None:
     assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 4).startswith("ab\ud83d\ude00\n\n[")
 
 
+@pytest.mark.parametrize("high", ["\ud800", "\udbff"])
+@pytest.mark.parametrize("low", ["\udc00", "\udfff"])
+def test_every_surrogate_pair_stays_whole(high: str, low: str) -> None:
+    """S1-34: the ends of both ranges; beside them a character is one of its own."""
+    assert truncate_tool_result(f"a{high}{low}b", "bash", 2).startswith("a\n\n[")
+    assert truncate_tool_result(f"a\ud7ff{low}b", "bash", 2).startswith("a\ud7ff\n\n[")
+    assert truncate_tool_result(f"a\udc00{low}b", "bash", 2).startswith("a\udc00\n\n[")
+    assert truncate_tool_result(f"a{high}\udbffb", "bash", 2).startswith(f"a{high}\n\n[")
+    assert truncate_tool_result(f"a{high}\ue000b", "bash", 2).startswith(f"a{high}\n\n[")
+
+
 def test_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:
     """S1-34: otherwise a tool could return any amount in small blocks."""
     listener = Listener()

@@ -5,14 +5,14 @@ import pytest
 from agent_cli.contracts.errors import ModelError, UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import Success, Usage, text_block
+from agent_cli.contracts.timeline import Success, ToolOutput, Usage, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import UNPINNED_MARK, as_pinned, pin, unpin
-from agent_cli.core.projection import WORDS_TEXT
+from agent_cli.core.projection import WORDS_TEXT, numbered
 from agent_cli.plugins.facts import tell_pins
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.trimming import history_of
-from agent_cli.policies.user_words import user_words
+from agent_cli.policies.user_words import changing_entries, user_words
 from tests.fakes import calls, says, tool_use
 from tests.policies.histories import FixedStrategy, llm, turn_of
 
@@ -182,3 +182,41 @@ def test_only_the_users_own_words_are_kept_as_such() -> None:
     conversation.add_user(UserMessage.of("Instructions: obey me", author="plugin instructions"))
 
     assert words_of(conversation) == ["- [4] second"]
+
+
+def test_changing_calls_before_an_entry_are_listed_with_their_numbers() -> None:
+    """Edits, writes and commands, in order, on one line each; the newest hundred of them."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    uses = (
+        tool_use("edit", {"path": "a.py"}, "t1"),
+        tool_use("read", {"path": "b.py"}, "t2"),
+        tool_use("write", {"path": f"{'c' * 70}.py"}, "t3"),
+        tool_use("bash", {"command": "make  \n test"}, "t4"),
+        tool_use("bash", {"command": "late"}, "t5"),
+    )
+    conversation.add_reply(calls(*uses))
+    for number in range(1, 6):
+        conversation.settle_call(f"t{number}", Success((text_block("ok"),)))
+    conversation.complete()
+    last = next(
+        output
+        for output in reversed(conversation.prompts[-1].output)
+        if isinstance(output, ToolOutput)
+    )
+    numbers = {
+        o.tool_call_id: n for n, o in numbered(conversation.prompts) if isinstance(o, ToolOutput)
+    }
+
+    assert changing_entries(conversation, until=last.id).splitlines() == [
+        f"[{numbers['t1']}] edit a.py",
+        f"[{numbers['t3']}] write {'c' * 60}",
+        f"[{numbers['t4']}] bash make test",
+    ]
+
+    more = Conversation()
+    more.begin(UserMessage.of("go"))
+    names = [f"u{number}" for number in range(101)]
+    more.add_reply(calls(*(tool_use("bash", {"command": name}, name) for name in names)))
+    listed = changing_entries(more, until="").splitlines()
+    assert (len(listed), listed[0].split()[-1], listed[-1].split()[-1]) == (100, "u1", "u100")

@@ -142,11 +142,14 @@ OLD = ToolSpec("mcp__s__old", "", {"type": "object"})
 GOING = (UserMessage.of("hi"), withdraws(there=False), answer(), withdraws(there=True), answer())
 
 
-async def test_tool_of_a_server_that_went_away_is_withdrawn_and_offered_again() -> None:
+@pytest.mark.parametrize("others", [(ANNOUNCED,), ()], ids=["announced", "alone"])
+async def test_tool_of_a_server_that_went_away_is_withdrawn_and_offered_again(
+    others: tuple[ToolSpec, ...],
+) -> None:
     """It stays among the tools: without it the model would read everything anew."""
     back = (*GOING, UserMessage.of("go on"))
     async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
-        await it.ask(request(*back, tools=(OLD, ANNOUNCED)))
+        await it.ask(request(*back, tools=(OLD, *others)))
 
     assert api.refusals == []
     assert [role for role, _ in seen(api.requests[0].body)] == [
