@@ -195,12 +195,14 @@ class AnswerBox:
 
     A token is a file named after its question, so that only one is on its way. The program claims
     it by renaming it, and writes what became of it to a file of a random name, for its poster.
-    A question in words, which no session keeps, has a file here for as long as it is open.
+    A question in words, which no session keeps, has a file here for as long as it is open; the
+    program that asks holds its lock, which ends with it.
     """
 
     def __init__(self, folder: Path) -> None:
         """Make nothing yet."""
         self._folder = folder
+        self._locks: dict[Path, int] = {}
 
     @contextmanager
     def turn(self, session_id: str) -> Generator[None]:
@@ -229,17 +231,27 @@ class AnswerBox:
             OSError: The disk does not let us.
         """
         self._sweep()
-        write_private(self._question(session_id, question_id), b"")
+        file = self._question(session_id, question_id)
+        if (descriptor := _locked(file)) is not None:
+            self._locks[file] = descriptor
 
     def close_question(self, session_id: str, question_id: str) -> None:
         """Say that it takes none any more."""
+        file = self._question(session_id, question_id)
         with suppress(OSError):  # it only spares the next answer its wait
-            self._question(session_id, question_id).unlink()
+            file.unlink()
+        if (descriptor := self._locks.pop(file, None)) is not None:
+            os.close(descriptor)
 
     def is_closed(self, answer: SignedAnswer) -> bool:
         """Return whether *answer* is about a question in words that takes none any more."""
+        if not answer.is_about_question:
+            return False
         question = self._question(answer.session_id, answer.call_id)
-        return answer.is_about_question and not question.exists()
+        if question.exists() and (descriptor := _locked(question)) is not None:
+            question.unlink(missing_ok=True)  # of a program that was killed
+            os.close(descriptor)
+        return not question.exists()
 
     def _question(self, session_id: str, question_id: str) -> Path:
         return self._folder / f"{_stem(session_id, question_id)}{_OPEN}"

@@ -577,6 +577,26 @@ def test_question_of_a_killed_terminal_is_answered_on_disk_once(told: Path) -> N
     assert (more.code, more.stdout) == (0, "Yes.\n")
 
 
+def test_token_of_a_question_in_words_ends_with_its_program(told: Path) -> None:
+    """After a kill the session is open elsewhere: refused before anything is left to claim."""
+    with serve_in_thread(reply(QUESTION), reply("Thanks.")) as api:
+        with in_terminal(api) as terminal:
+            terminal.until_prompt()
+            terminal.send("go\r")
+            terminal.until("1 SQLite")
+            _, signed = options(told)
+            terminal.child.kill(signal.SIGKILL)
+            terminal.exit_code()
+        with in_terminal(api, "-c") as terminal:
+            terminal.until("1 SQLite")
+            box, answer = AnswerBox(answers_dir()), AnswerKey(answer_key_file())
+            posted = box.post(answer.read(signed["SQLite"]), "another")
+            run = agent_cli("answer", signed["SQLite"], api=api)
+            assert box.withdraw(posted), "nobody looks for it any more"
+
+    assert "the question does not wait for an answer any more" in refusal(run)
+
+
 def test_kill_between_the_answer_and_the_next_reply_runs_the_call_once(told: Path) -> None:
     """The decision is on the disk before the call runs: the token is used up."""
     gate = Gate()
