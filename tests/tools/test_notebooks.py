@@ -68,7 +68,7 @@ async def test_read_shows_cells_with_their_outputs_and_images(tools: Tools) -> N
         ">\tone\n>\ttwo\n>\t[image 1 below: image/png, 24 bytes]\n>\tE: 1\n"
         ">\tF: 2\n"
         "6\t[cell 3: code]\n7\t\n"
-        "[lines 1–7 of 7; 3 cells of a notebook, > marks outputs; edit changes sources as they"
+        "[3 cells of a notebook, > marks outputs; edit changes sources as they"
         " stand here]"
     )
     assert result.content[1:] == (image_block(PNG, "image/png"),)

@@ -31,7 +31,7 @@ async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
 
     result = await tools("read", path="a.txt")
 
-    assert result.text == "1\tone\n2\t\n3\tthree\n[lines 1–3 of 3]"
+    assert result.text == "1\tone\n2\t\n3\tthree"
     assert result.details == {"kind": "read", "path": "a.txt", "lines": 3, "total": 3}
 
 
@@ -44,7 +44,7 @@ async def test_read_numbers_and_counts_lines(tools: Tools) -> None:
         (-2, 9, "4\t4\n5\t5\n[lines 4–5 of 5]"),
         (-3, 1, "3\t3\n[lines 3–3 of 5; go on with offset=4]"),
         (-(10**30), 1, "1\t1\n[lines 1–1 of 5; go on with offset=2]"),
-        (-9, 9, "1\t1\n2\t2\n3\t3\n4\t4\n5\t5\n[lines 1–5 of 5]"),
+        (-9, 9, "1\t1\n2\t2\n3\t3\n4\t4\n5\t5"),
     ],
 )
 async def test_read_returns_a_part_counted_from_the_start_or_the_end(
@@ -65,11 +65,11 @@ async def test_read_beyond_the_end_names_the_number_of_lines(tools: Tools) -> No
     ("raw", "last_line"),
     [
         (b"", "[the file is empty]"),
-        (b"a", "[lines 1–1 of 1; no newline at the end]"),
-        (b"a\r\nb\r\n", "[lines 1–2 of 2; CRLF line endings]"),
-        (b"a\r\nb\n", "[lines 1–2 of 2; mixed line endings]"),
-        (b"\xef\xbb\xbfa\n", "[lines 1–1 of 1; UTF-8 with BOM]"),
-        (b"caf\xe9\n", "[lines 1–1 of 1; not UTF-8, shown as Latin-1]"),
+        (b"a", "[no newline at the end]"),
+        (b"a\r\nb\r\n", "[CRLF line endings]"),
+        (b"a\r\nb\n", "[mixed line endings]"),
+        (b"\xef\xbb\xbfa\n", "[UTF-8 with BOM]"),
+        (b"caf\xe9\n", "[not UTF-8, shown as Latin-1]"),
     ],
 )
 async def test_read_reports_unusual_encodings_and_line_endings(

@@ -185,24 +185,28 @@ def _text(
             f" so there is no line {offset}. Use a smaller offset, or a negative one for the end."
         )
     footer = _footer(part, len(numbered), outputs.fact if outputs else "")
+    lines = [*numbered, *([footer] if footer else [])]
     return ToolResult(
-        (text_block("\n".join([*numbered, footer])), *(outputs.images if outputs else ())),
+        (text_block("\n".join(lines)), *(outputs.images if outputs else ())),
         {"kind": "read", "path": shown, "lines": len(numbered), "total": part.total},
     )
 
 
 def _footer(part: "Excerpt", count: int, fact: str) -> str:
-    """Return the last line of the result: the part of the file shown, and its peculiarities."""
+    """Return the last line of the result: the part of the file shown, and its peculiarities.
+
+    "" for a whole file with none: the numbers say as much, and every later request repeats it.
+    """
     if not part.lines:
         return "[the file is empty]"
     last = part.first + count - 1
     facts: list[str] = []
     if part.first < 0:
         facts.append(f"lines {part.first} to {last}, counted from the end")
-    elif part.complete:
-        facts.append(f"lines {part.first}–{last} of {part.total:,}")
-    else:
+    elif not part.complete:
         facts.append(f"lines {part.first}–{last} of more than {part.total:,} (64 MB looked at)")
+    elif part.first > 1 or last < part.total:
+        facts.append(f"lines {part.first}–{last} of {part.total:,}")
     if count < len(part.lines) or (part.first > 0 and last < part.total):
         facts.append(f"go on with offset={last + 1}")
     if fact:
@@ -213,7 +217,7 @@ def _footer(part: "Excerpt", count: int, fact: str) -> str:
         facts.append("mixed line endings" if part.endings["\n"] else "CRLF line endings")
     if part.complete and last == part.total and part.endings[""]:
         facts.append("no newline at the end")
-    return f"[{'; '.join(facts)}]"
+    return f"[{'; '.join(facts)}]" if facts else ""
 
 
 def _directory(workspace: "Workspace", path: Path) -> ToolResult:
