@@ -205,7 +205,7 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 # pyright: ignore[reportUnsu
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - not on the program's way to its main()
+    from importlib import import_module  # not on the program's way to its main()
 
     return getattr(import_module(_HOMES[name]), name)
 

@@ -12,17 +12,17 @@ def main() -> None:
     # The first instruction: from here on a signal waits until it is decided what it does.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     # Imported here, because sys.path has to be safe before any of our modules is imported.
-    from agent_cli.system import stop_signals  # noqa: PLC0415
-    from agent_cli.terminal.first_prompt import FIRST_PROMPT  # noqa: PLC0415
+    from agent_cli.system import stop_signals
+    from agent_cli.terminal.first_prompt import FIRST_PROMPT
 
     try:
         stop_signals.raise_stopped()
         if _opens_a_screen(sys.argv[1:]):
             FIRST_PROMPT.show()
-        from agent_cli.system.importing import without_collections  # noqa: PLC0415
+        from agent_cli.system.importing import without_collections
 
         with without_collections():
-            from agent_cli.cli.main import run  # noqa: PLC0415
+            from agent_cli.cli.main import run
 
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports

@@ -95,6 +95,13 @@ CATCHERS_OF_EVERYTHING = {
 SAME_ROLE = {
     "Application": "the port of each front end to the program behind it",
 }
+# What a function may import: it is slow to import, optional, or of one platform.
+LATE = {
+    *("PIL", "azure", "botocore", "bs4", "google", "jwt", "markdownify", "pypdf"),  # optional, slow
+    *("cryptography", "httpx2", "structlog", "yaml", "tree_sitter", "tree_sitter_bash"),
+    *("asyncio", "difflib", "hashlib", "html", "importlib", "json", "textwrap", "unicodedata"),
+    *("urllib", "ctypes", "platformdirs", "sysconfig", "re", "select", "termios"),
+}
 STARTERS_OF_BARE_TASKS = {
     "core/event_stream/": "a task group around a yield cancels whoever iterates (PEP 789)",
     "library/session/": "as core/event_stream: its generator yields",
@@ -265,14 +272,15 @@ def test_no_two_public_classes_have_one_name() -> None:
 def test_no_module_exceeds_300_lines_of_code_or_400_in_all() -> None:
     """Docstrings and comments are free, so that nothing is cut short or split to fit a count.
 
-    Nor do they count for the median, which would forbid to merge two small files otherwise.
+    Nor do they count for the median, which would forbid to merge two small files otherwise. It
+    rises with each merge: 100 lines hold for 780 modules, 120 for 640.
     """
     code = {name: lines_of_code(path) for name, path in sources().items()}
     in_all = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
 
     assert {name: count for name, count in code.items() if count > 300} == {}
     assert {name: count for name, count in in_all.items() if count > 400} == {}
-    assert statistics.median(code.values()) <= 100
+    assert statistics.median(code.values()) <= 120
 
 
 def test_no_function_exceeds_60_lines() -> None:
@@ -351,9 +359,10 @@ def test_no_retired_model_is_named() -> None:
 
 
 def test_late_imports_put_off_something() -> None:
-    """A late import of a module that its own module loads anyway is a mark without a reason.
+    """An import in a function is for a module that its own module does not load anyway.
 
-    Packages whose names are lazy (`system.importing.lazy_names`) load a module with each name.
+    This check takes the place of a mark on each such line. Packages whose names are lazy
+    (`system.importing.lazy_names`) load a module with each name.
     """
     lazy = {name for name, path in _by_dotted_name().items() if "lazy_names(" in path.read_text()}
     useless = [
@@ -365,6 +374,27 @@ def test_late_imports_put_off_something() -> None:
     ]
 
     assert useless == []
+
+
+def test_foreign_modules_are_imported_late_only_as_listed() -> None:
+    """Each is slow, optional, or of one platform, and what is at the top anyway is not late."""
+    found = {
+        (name, target.partition(".")[0])
+        for name, path in _by_dotted_name().items()
+        for node in _late_imports(tree(path))
+        for target in imported(node)[:1]
+        if target.partition(".")[0] not in {"agent_cli", "agent_cli_tools"}
+    }
+
+    assert {target for _name, target in found} == LATE
+    assert [f"{name} imports {target}" for name, target in found if target in _foreign(name)] == []
+
+
+def _foreign(name: str) -> set[str]:
+    """Return the packages that *name*, and the modules of ours that it loads, import at the top."""
+    modules = {name, *_loaded_with(name)}
+    tops = (node for each in modules for node in tree(_by_dotted_name()[each]).body)
+    return {target.partition(".")[0] for node in tops for target in imported(node)}
 
 
 @cache

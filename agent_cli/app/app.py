@@ -244,7 +244,7 @@ class App:
     async def offered_models(self) -> Sequence["OfferedModel"]:
         """Return the models the server offers; none if it does not answer soon."""
         if not self._offered and is_listed(self._bench.model):
-            from agent_cli.providers.anthropic.model_list import offered_models  # noqa: PLC0415 - rare
+            from agent_cli.providers.anthropic.model_list import offered_models  # rare
 
             connection = parts.connection(self._startup)
             with suppress(AgentCliError, TimeoutError):
@@ -258,8 +258,8 @@ class App:
 
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
-        from agent_cli.app.overview import overview_lines  # noqa: PLC0415 - with a screen
-        from agent_cli.undo.rights import why_never_watched  # noqa: PLC0415 - as above
+        from agent_cli.app.overview import overview_lines  # with a screen
+        from agent_cli.undo.rights import why_never_watched
 
         is_off = self._startup.loaded.settings.undo.commands == "off"
         tools, servers = self._bench.own_tools(), self.servers.states()
@@ -325,7 +325,7 @@ class App:
 
     async def examine(self) -> "CheckReport":
         """Return the checks of `doctor` for this program; this sends the model a short request."""
-        from agent_cli.app.checks.doctor import diagnosis  # noqa: PLC0415 - rare
+        from agent_cli.app.checks.doctor import diagnosis  # rare
 
         return await diagnosis(
             self._startup, self._bench.model, self.servers.states(), self.agents.servers()

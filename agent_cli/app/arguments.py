@@ -165,7 +165,7 @@ def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
         name = "--config"
     elif (name if name.startswith("--") else name[:2]) in {*OPTIONS, *SHORT_OPTIONS}:
         return None
-    from agent_cli.contracts.foreign_names import foreign_words  # noqa: PLC0415 - seldom needed
+    from agent_cli.contracts.foreign_names import foreign_words  # seldom needed
 
     return foreign_words(name, value if is_glued else None, words)
 
@@ -213,7 +213,7 @@ def _is_option(name: str) -> bool:
     """Return whether *name* is an option of ours, or one of another agent."""
     if name in OPTIONS or name in SHORT_OPTIONS or not name.startswith("-"):
         return name in OPTIONS or name in SHORT_OPTIONS
-    from agent_cli.contracts.foreign_names import FOREIGN_OPTIONS  # noqa: PLC0415 - as above
+    from agent_cli.contracts.foreign_names import FOREIGN_OPTIONS
 
     return name in FOREIGN_OPTIONS
 
@@ -293,7 +293,7 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
 
 def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None:
     """Return the arguments that a command of another agent stands for; None if it is none."""
-    from agent_cli.contracts.foreign_names import FOREIGN_COMMANDS  # noqa: PLC0415 - as above
+    from agent_cli.contracts.foreign_names import FOREIGN_COMMANDS
 
     name, *rest = operands
     foreign = FOREIGN_COMMANDS.get(name)
@@ -324,7 +324,7 @@ def _one_prompt(words: Sequence[str]) -> str:
 
 def _mistyped(name: str, others: Sequence[str]) -> str:
     """Return the command of two words that *name* and *others* nearly are, or ""."""
-    import difflib  # noqa: PLC0415 - as below
+    import difflib  # as below
 
     fitting = [key for key in COMMANDS if others and key.partition(" ")[2] == others[0]]
     first_words = {key.partition(" ")[0]: key for key in fitting}
@@ -333,7 +333,7 @@ def _mistyped(name: str, others: Sequence[str]) -> str:
 
 
 def _nearest(wrong: str, known: Sequence[str] | dict[str, OptionEntry]) -> str:
-    import difflib  # noqa: PLC0415 - needed only when the user mistyped
+    import difflib  # needed only when the user mistyped
 
     close = difflib.get_close_matches(wrong, known, n=1)
     return f" (did you mean {close[0]}?)" if close else ""

@@ -52,7 +52,7 @@ class SessionGoal:
 
     @cached_property
     def _pursuit(self) -> "Pursuit":
-        from agent_cli.policies.goal_pursuit import Pursuit  # noqa: PLC0415 - most have no goal
+        from agent_cli.policies.goal_pursuit import Pursuit  # most have no goal
 
         return Pursuit(
             self._conversation,
@@ -112,7 +112,7 @@ class SessionGoal:
         Raises:
             AgentCliError: No command can run here.
         """
-        from agent_cli.contracts.goals import CheckRun  # noqa: PLC0415 - with a goal
+        from agent_cli.contracts.goals import CheckRun  # with a goal
 
         tool = next(
             (tool for tool in self._session_workspace.tools if tool.name == COMMAND_TOOL), None
@@ -151,7 +151,7 @@ class SessionReceipts:
         """Return *result*, with a receipt in its details if the call was a check."""
         if call.name != COMMAND_TOOL:
             return result
-        from agent_cli.policies.receipts import with_receipt  # noqa: PLC0415 - with a command
+        from agent_cli.policies.receipts import with_receipt  # with a command
 
         return await with_receipt(call, result, partial(_tree, self._session_workspace))
 
@@ -163,7 +163,7 @@ class SessionReceipts:
         prompts = self._conversation().prompts
         if not any(output.kind == "tool" for output in entries(prompts)):
             return ()
-        from agent_cli.policies.receipts import receipts  # noqa: PLC0415 - with a command
+        from agent_cli.policies.receipts import receipts  # with a command
 
         found = receipts(prompts, "")
         return receipts(prompts, await _tree(self._session_workspace)) if found else ()
@@ -173,7 +173,7 @@ class SessionReceipts:
         prompts = self._conversation().prompts
         if not any(output.kind == "tool" for output in prompts[-1].output):
             return ()
-        from agent_cli.policies.receipts import has_changed_files  # noqa: PLC0415 - as above
+        from agent_cli.policies.receipts import has_changed_files
 
         if has_changed_files(prompts[-1]) and (found := await self._last()):
             self._publish(Notice("info", "; ".join(receipt.line() for receipt in found)))

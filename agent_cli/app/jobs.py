@@ -160,9 +160,9 @@ class JobHost:
         Raises:
             ToolError: There are too many jobs already, or the disk is full.
         """
-        from agent_cli.app.agents.background import BackgroundAgent  # noqa: PLC0415 - with the first job
-        from agent_cli_tools.command_answers import started_agent  # noqa: PLC0415 - with the first job
-        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with the first job
+        from agent_cli.app.agents.background import BackgroundAgent  # with the first job
+        from agent_cli_tools.command_answers import started_agent  # with the first job
+        from agent_cli_tools.output import OutputBuffer  # with the first job
 
         output = OutputBuffer(self._workspace.shared.open_spill)
         with self._jobs.room(output):

@@ -98,7 +98,7 @@ class SessionJudge:
         """
         if tool.destroys or any(part.is_danger for part in self._permissions.explain(call)):
             return True
-        from agent_cli.policies.shell import reserved  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell import reserved
 
         if call.name == COMMAND_TOOL:
             return reserved.is_reserved(command_of(call), self._reach)
@@ -106,12 +106,12 @@ class SessionJudge:
 
     @cached_property
     def _judge(self) -> "Judge":
-        from agent_cli.policies.judge import Judge  # noqa: PLC0415 - in the mode auto only
+        from agent_cli.policies.judge import Judge  # in the mode auto only
 
         return Judge(self._ask, session=self._session)
 
     async def _ask(self, text: str) -> str:
-        from agent_cli.policies.judge import INSTRUCTIONS, OUTPUT_TOKENS_MAX  # noqa: PLC0415
+        from agent_cli.policies.judge import INSTRUCTIONS, OUTPUT_TOKENS_MAX
 
         model = self._models.named(_MODEL)
         return await self._models.answer(

@@ -121,7 +121,7 @@ def load(*, spare_rich: bool = False) -> None:
     handlers = logging.getLogger().handlers
     is_ours = any(isinstance(handler, _Stderr | _PrivateFile) for handler in handlers)
     with without("rich") if spare_rich and is_ours else nullcontext():
-        import structlog  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
+        import structlog  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
 
 def _set_levels(lowest: int) -> None:
@@ -164,7 +164,7 @@ class _Formatter(logging.Formatter):
 
     @cached_property
     def _structured(self) -> logging.Formatter:
-        import structlog  # noqa: PLC0415 - with the first record
+        import structlog  # with the first record
 
         json_line = structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False)
         return structlog.stdlib.ProcessorFormatter(

@@ -49,7 +49,7 @@ class LossDecider:
         """
         if command in self._always or self._permissions().allows_every_effect(command):
             return True
-        from agent_cli.undo.logs import GeneratedFolder  # noqa: PLC0415 - with a command
+        from agent_cli.undo.logs import GeneratedFolder  # with a command
 
         if isinstance(loss, GeneratedFolder):
             return await asyncio.to_thread(_can_be_built_again, loss)
@@ -113,7 +113,7 @@ class PeaceKeeper:
 
     def _at_stake(self, command: str) -> tuple[str, Sequence[str]]:
         """Return a session with files that *command* takes and git does not hold; blocks."""
-        from agent_cli.policies.shell.git import (  # noqa: PLC0415 - with a command
+        from agent_cli.policies.shell.git import (  # with a command
             staged_names,
             taking_all,
         )
@@ -175,8 +175,8 @@ def left_out(leave_out: Sequence[str], command: str) -> str:
     """
     if not leave_out:
         return ""
-    from agent_cli.policies.shell.readings import readings  # noqa: PLC0415 - with a command
-    from agent_cli.policies.shell.rules import command_rule, strongest  # noqa: PLC0415 - as above
+    from agent_cli.policies.shell.readings import readings  # with a command
+    from agent_cli.policies.shell.rules import command_rule, strongest
 
     rules = [command_rule(written) for written in leave_out]
     found = [strongest(rules, [reading]) for reading in readings(command)]
@@ -189,8 +189,8 @@ def why_unrecorded(commands: str, report: "Report | None") -> str:
 
     *commands* is the setting, *report* that of the sandbox, once it is known.
     """
-    from agent_cli.undo.rights import may_gain_rights  # noqa: PLC0415 - as above
-    from agent_cli.undo.trial import why_unstopped  # noqa: PLC0415 - with a command
+    from agent_cli.undo.rights import may_gain_rights
+    from agent_cli.undo.trial import why_unstopped  # with a command
 
     if why := why_unstopped():
         return why

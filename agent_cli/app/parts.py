@@ -85,7 +85,7 @@ def model(startup: StartupContext, name: str | None = None) -> Model:
         case "messages":
             return model_by_id(id)
         case "chat":
-            from agent_cli.providers.openai_chat.connection import API  # noqa: PLC0415 - rare
+            from agent_cli.providers.openai_chat.connection import API  # rare
 
             return Model(id, api=API, provider="openai")
 
@@ -220,7 +220,7 @@ def sandbox(
     scripts = frozenset(map(_real, (*hook_scripts(startup), *status_scripts(startup))))
 
     def policy() -> "Policy":
-        from agent_cli.sandbox import PathRules, Policy, never  # noqa: PLC0415 - with the probe
+        from agent_cli.sandbox import PathRules, Policy, never  # with the probe
 
         return Policy(
             (startup.workspace, *startup.arguments.add_dirs),
@@ -269,7 +269,7 @@ def permissions(
     rules, why = permission_rules(startup), why_kept_back(startup)
 
     def keep(allow: Sequence[str], workspace: Path | None = startup.workspace) -> None:
-        from agent_cli.settings.permissions_file import add_project_rules  # noqa: PLC0415 - rare
+        from agent_cli.settings.permissions_file import add_project_rules  # rare
 
         add_project_rules(permissions_file, workspace, allow)
 
@@ -306,7 +306,7 @@ def named_by_commands(
     bytes_max = round(startup.loaded.settings.undo.max_mb * 1_000_000)
 
     def named(command: str, why: str) -> "NamedFiles | None":
-        from agent_cli.app.named_files import named_files  # noqa: PLC0415 - rare
+        from agent_cli.app.named_files import named_files  # rare
 
         here, found = reach(startup), report()
         return named_files(
@@ -357,7 +357,7 @@ def permission_rules(startup: StartupContext) -> RuleSet:
 def _parsed(written: WrittenRule) -> Sequence[tuple[str, Rule]]:
     if not written.of_claude:
         return ((written.kind, parse_rule(written.text, written.origin)),)
-    from agent_cli.policies.claude_rules import claude_rules  # noqa: PLC0415 - few have such files
+    from agent_cli.policies.claude_rules import claude_rules  # few have such files
 
     return claude_rules(written.kind, written.text, origin=written.origin)
 

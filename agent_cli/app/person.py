@@ -30,12 +30,7 @@ from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.dialogs import (
-        CallDialogs,
-        Decision,
-        ModelDialogs,
-        PlanDecision,
-    )
+    from agent_cli.contracts.dialogs import CallDialogs, Decision, ModelDialogs, PlanDecision
 
 T = TypeVar("T")
 _SHOWN_PATHS_MAX: Final = 10

@@ -74,7 +74,7 @@ def _shipped_plugins(
     yield todo()
     yield recall(_matching(startup.workspace))
     if startup.loaded.settings.plugins.reminders and not one_shot:
-        from agent_cli.plugins.reminders import reminders  # noqa: PLC0415 - not with -p
+        from agent_cli.plugins.reminders import reminders  # not with -p
 
         yield reminders()
 
@@ -111,8 +111,8 @@ def agent_plugins(
 
 def _matching(workspace: Path) -> MatchLines:
     async def matching(regex: str, lines: Sequence[str]) -> Sequence[int]:
-        from agent_cli_tools.line_patterns import LinePattern  # noqa: PLC0415 - rare
-        from agent_cli_tools.searches import searcher  # noqa: PLC0415 - rare
+        from agent_cli_tools.line_patterns import LinePattern  # rare
+        from agent_cli_tools.searches import searcher  # rare
 
         return await LinePattern(regex, searcher(workspace)).numbers(lines)
 

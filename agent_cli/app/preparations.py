@@ -139,7 +139,7 @@ def tell_left_worktrees(workspace: Path, warn: Callable[[str], None]) -> None:
 
 
 def _taken(workspace: Path) -> list[Path]:
-    from agent_cli.system.worktrees import take_left_worktrees  # noqa: PLC0415 - in the thread
+    from agent_cli.system.worktrees import take_left_worktrees  # in the thread
 
     return take_left_worktrees(workspace)
 

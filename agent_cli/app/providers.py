@@ -83,7 +83,7 @@ def chat_connection(
     startup: StartupContext, on_sent: Callable[[], None] = lambda: None
 ) -> "ChatConnection":
     """Return the connection to a server of the Chat Completions API."""
-    from agent_cli.providers.openai_chat.connection import ChatConnection  # noqa: PLC0415 - rare
+    from agent_cli.providers.openai_chat.connection import ChatConnection  # rare
 
     settings, arguments = startup.loaded.settings.provider, startup.arguments
     variables = startup.environment.without_project()
@@ -115,7 +115,7 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequ
             block["type"] in ("image", "document") for each in contents for block in each
         ):
             return ()
-        from agent_cli.providers.anthropic.sent_images import (  # noqa: PLC0415 - with images
+        from agent_cli.providers.anthropic.sent_images import (  # with images
             unsent_images,
         )
 
@@ -133,12 +133,12 @@ def _provider(
     shared = _shared_pause(startup)
     match startup.loaded.settings.provider.wire_api:
         case "messages":
-            from agent_cli.providers.anthropic.messages import AnthropicMessages  # noqa: PLC0415
+            from agent_cli.providers.anthropic.messages import AnthropicMessages
 
             connection = parts.connection(startup, on_sent, on_refused_tool)
             return AnthropicMessages(connection, retry, shared=shared)
         case "chat":
-            from agent_cli.providers.openai_chat.provider import OpenAIChat  # noqa: PLC0415 - rare
+            from agent_cli.providers.openai_chat.provider import OpenAIChat  # rare
 
             return OpenAIChat(chat_connection(startup, on_sent), retry, shared=shared)
 

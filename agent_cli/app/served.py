@@ -56,7 +56,7 @@ class EditorProgram:
     @contextmanager
     def logging(self) -> Generator[None]:
         """Keep these settings' logs open; settings of a session's directory do not change them."""
-        from agent_cli.app import logs  # noqa: PLC0415 - not before the handshake is heard
+        from agent_cli.app import logs  # not before the handshake is heard
 
         settings = self._startup.loaded.settings.logging
         sinks = logs.configure(settings, self._secrets, verbose=self._arguments.verbose)
@@ -71,7 +71,7 @@ class EditorProgram:
 
     def warm_up(self) -> None:
         """Import the modules that the first session needs."""
-        import agent_cli.app.app  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
+        import agent_cli.app.app  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     def check_credentials(self) -> None:
         """Raise NoCredentials unless the environment or the user's files hold credentials."""
@@ -87,7 +87,7 @@ class EditorProgram:
         Raises:
             SessionError: It is open in another program, or cannot be removed.
         """
-        from agent_cli.session_store.upkeep import delete_sessions  # noqa: PLC0415 - rare
+        from agent_cli.session_store.upkeep import delete_sessions  # rare
 
         if _is_saved(id):
             with suppress(SessionNotFound):  # another program was faster
@@ -96,7 +96,7 @@ class EditorProgram:
     @cached_property
     def _store(self) -> "SessionStore":
         """The store, shared by all lists: it reads only changed sessions again."""
-        from agent_cli.session_store import SessionStore  # noqa: PLC0415
+        from agent_cli.session_store import SessionStore
 
         return SessionStore(paths.sessions_dir())
 
@@ -114,7 +114,7 @@ class EditorProgram:
             NoCredentials, SettingsError, SessionError: As for a start in the terminal there.
             UsageError: A directory does not exist.
         """
-        from agent_cli.app.app import App  # noqa: PLC0415
+        from agent_cli.app.app import App
 
         for folder in (opening.workspace, *opening.directories):
             if not paths.is_dir(folder):
@@ -162,7 +162,7 @@ class ServedProgram(EditorProgram):
     def transcript(self, id: str) -> str:
         """Return a session as Markdown, without secrets; raises SessionError."""
         self._require_ours(id)
-        from agent_cli.session_store.export import export  # noqa: PLC0415
+        from agent_cli.session_store.export import export
 
         redact = Redactor.of(self._startup.environment).text
         return export(self._store.read(id), "md", redact=redact)
@@ -234,7 +234,7 @@ def _is_saved(id: str) -> bool:
 
 def _server(given: McpServer, mcp: "McpSettings") -> "ServerConfig":
     """Return a server of the client, unchanged: variables in it are not expanded."""
-    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415
+    from agent_cli.mcp_client import ServerConfig
 
     named = given.env if isinstance(given, StdioServer) else given.headers
     values = {each.name: each.value for each in named}

@@ -107,7 +107,7 @@ class SessionWorkspace:
 
         It is not watched: it may gain rights, and what it leaves runs on, longer than a keeper.
         """
-        from agent_cli.policies.shell.git import only_adds  # noqa: PLC0415 - with a command
+        from agent_cli.policies.shell.git import only_adds  # with a command
 
         limits = self.startup.loaded.settings.undo
         is_left_out = limits.commands == "off" or left_out(limits.leave_out, command)
@@ -134,7 +134,7 @@ class SessionWorkspace:
     def _host_access(self) -> "HostAccess | None":
         if self.startup.loaded.settings.sandbox.network != "hosts":
             return None
-        from agent_cli.app.host_access import HostAccess  # noqa: PLC0415 - where it is chosen
+        from agent_cli.app.host_access import HostAccess  # where it is chosen
 
         return HostAccess(self.person, lambda: self.permissions)
 
@@ -162,11 +162,11 @@ def _snapshots(
     here, limits = parts.reach(startup), startup.loaded.settings.undo
 
     def only_reads(command: str) -> bool:  # reads what does not matter, but changes nothing
-        from agent_cli.policies.shell import (  # noqa: PLC0415 - with the first command
+        from agent_cli.policies.shell import (  # with the first command
             CommandRules,
             judge,
         )
-        from agent_cli.policies.shell.git import names_no_program  # noqa: PLC0415
+        from agent_cli.policies.shell.git import names_no_program
 
         is_safe = startup.trusted or names_no_program(here.root)
         reach = replace(here, secrets_are_masked=True, git_is_safe=is_safe)
@@ -175,7 +175,7 @@ def _snapshots(
     changes = paths.changes_dir()
 
     def watched(folder: Path, command: str, run_began_ns: int) -> Watched | None:
-        from agent_cli.undo.trial import why_unstopped  # noqa: PLC0415 - with a command
+        from agent_cli.undo.trial import why_unstopped  # with a command
 
         if left_out(limits.leave_out, command):
             return None

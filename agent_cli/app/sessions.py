@@ -105,7 +105,7 @@ class Sessions:
 
     async def keep(self) -> None:
         """Store this session although nothing was said yet: from now on its id can be resumed."""
-        from agent_cli.session_store.upkeep import remove_unused  # noqa: PLC0415 - rare
+        from agent_cli.session_store.upkeep import remove_unused  # rare
 
         if self._session:
             self._session.keep()
@@ -152,7 +152,7 @@ class Sessions:
 
     def list(self) -> Sequence["SessionInfo"]:
         """Return all sessions, newest first, including sessions of other agents."""
-        from agent_cli.app.other_sessions import listed_with  # noqa: PLC0415 - rare
+        from agent_cli.app.other_sessions import listed_with  # rare
 
         return listed_with(self._store.list())
 
@@ -162,8 +162,8 @@ class Sessions:
         Raises:
             SessionError: The search took too long.
         """
-        from agent_cli.app.other_sessions import search_others  # noqa: PLC0415
-        from agent_cli.session_store.search import search  # noqa: PLC0415 - rare
+        from agent_cli.app.other_sessions import search_others
+        from agent_cli.session_store.search import search  # rare
 
         redact = Redactor.of(self._startup.environment).text
         own = search(self._store, words, redact=redact)
@@ -186,8 +186,8 @@ class Sessions:
         try:
             self._store.find(id)
         except SessionNotFound:
-            from agent_cli.app.other_sessions import copy_of  # noqa: PLC0415 - rare
-            from agent_cli.foreign_sessions.files import find_foreign  # noqa: PLC0415
+            from agent_cli.app.other_sessions import copy_of  # rare
+            from agent_cli.foreign_sessions.files import find_foreign
 
             session = find_foreign(id)
             if session is None:
@@ -229,7 +229,7 @@ class Sessions:
         Raises:
             SessionError: Nothing is stored yet, or the file cannot be written.
         """
-        from agent_cli.session_store.export import export, write_new  # noqa: PLC0415 - rare
+        from agent_cli.session_store.export import export, write_new  # rare
 
         id = self._kept().id
         redact = Redactor.of(self._startup.environment).text
@@ -274,7 +274,7 @@ class Sessions:
             )
 
     def _remove_copy(self, copy: Session) -> None:
-        from agent_cli.session_store.upkeep import delete_unused  # noqa: PLC0415 - rare
+        from agent_cli.session_store.upkeep import delete_unused  # rare
 
         copy.close()
         in_background(lambda: delete_unused(self._store, copy.id))

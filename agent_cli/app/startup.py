@@ -164,7 +164,7 @@ def _with_plugins(startup: StartupContext) -> StartupContext:
     own_settings = startup.loaded.settings.plugins
     if not own_settings.enabled or not paths.plugins_file().is_file():
         return startup
-    from agent_cli.added_plugins.store import PluginStore  # noqa: PLC0415 - most have none
+    from agent_cli.added_plugins.store import PluginStore  # most have none
 
     found, problems = PluginStore().load()
     used = tuple(each for each in found if each.name not in own_settings.disabled)
@@ -227,7 +227,7 @@ def _first_start() -> tuple[str, ...]:
 
 def _host_of(url: str) -> str | None:
     """Return the host of *url*; None without one: the first request reports that."""
-    from urllib.parse import urlsplit  # noqa: PLC0415 - rare
+    from urllib.parse import urlsplit  # rare
 
     try:
         return urlsplit(url).hostname
@@ -329,10 +329,10 @@ def _ask(workspace: Path) -> bool | None:
         None if the user did not answer: then the next start asks again.
     """
     FIRST_PROMPT.take_away()
-    from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415 - few workspaces are asked about
+    from agent_cli.terminal.sanitize import reveal  # few workspaces are asked about
 
     print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
-    from agent_cli.trust.effects import listing  # noqa: PLC0415 - as above
+    from agent_cli.trust.effects import listing
 
     for line in listing(what_would_act(workspace), workspace):
         print(line, file=sys.stderr)

@@ -26,7 +26,7 @@ _UNTRUSTED: Final = (
 
 def status_line(startup: StartupContext) -> "StatusCommand | None":
     """Return the runner of the command in the settings, or None without a command."""
-    from agent_cli.core.application import StatusCommand  # noqa: PLC0415 - most set none
+    from agent_cli.core.application import StatusCommand  # most set none
 
     command = startup.loaded.settings.status_line.command
     if command is None:
@@ -45,7 +45,7 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
     command = startup.loaded.settings.status_line.command
     if command is None:
         return ()
-    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - most set none
+    from agent_cli.settings.hook_files import scripts_of  # most set none
 
     group = {"hooks": [{"command": command}]}
     return scripts_of([WrittenHooks("StatusLine", group, "settings")], startup.workspace)
@@ -53,7 +53,7 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
 
 async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json]) -> str:
     """Return the first line of the command's output, or a sentence about its failure."""
-    from agent_cli.system.asked_program import TooMuchOutput, ask_program  # noqa: PLC0415
+    from agent_cli.system.asked_program import TooMuchOutput, ask_program
 
     settings = startup.loaded.settings.status_line
     environment = environment_of_hooks(startup)

@@ -44,17 +44,17 @@ class SessionTelemetry:
                 warn(f"telemetry is off: {' '.join(str(error).split())}")
 
     def _build(self, startup: StartupContext, warn: Callable[[str], None]) -> None:
-        from agent_cli.telemetry.target import is_disabled, target  # noqa: PLC0415 - off for most
+        from agent_cli.telemetry.target import is_disabled, target  # off for most
 
         settings = startup.loaded.settings.telemetry
         variables = startup.environment.without_project()
         if is_disabled(variables):
             return
         where = target(settings.endpoint, variables)
-        from agent_cli.telemetry.agent_telemetry import AgentTelemetry  # noqa: PLC0415 - as above
-        from agent_cli.telemetry.content import Content  # noqa: PLC0415
-        from agent_cli.telemetry.otlp import OtlpExport  # noqa: PLC0415
-        from agent_cli.telemetry.runs import context_of  # noqa: PLC0415
+        from agent_cli.telemetry.agent_telemetry import AgentTelemetry
+        from agent_cli.telemetry.content import Content
+        from agent_cli.telemetry.otlp import OtlpExport
+        from agent_cli.telemetry.runs import context_of
 
         process = {name.lower(): text for name, text in variables.items()}
         mask = Redactor.of(startup.environment)
@@ -87,7 +87,7 @@ class SessionTelemetry:
         """Make runs started in the body part of the trace in the W3C *headers*, if any."""
         if self._telemetry is None:
             return nullcontext()
-        from agent_cli.telemetry.runs import part_of_trace  # noqa: PLC0415 - as above
+        from agent_cli.telemetry.runs import part_of_trace
 
         return part_of_trace(headers)
 
@@ -95,7 +95,7 @@ class SessionTelemetry:
         """Return the environment variables that make a command part of the current trace."""
         if self._telemetry is None:
             return {}
-        from agent_cli.telemetry.runs import current_variables  # noqa: PLC0415 - as above
+        from agent_cli.telemetry.runs import current_variables
 
         return current_variables()
 
@@ -110,12 +110,12 @@ class SessionTelemetry:
 
 def telemetry_checks(startup: StartupContext) -> Iterator["Check"]:
     """Yield each telemetry destination and whether it can be reached, if telemetry is enabled."""
-    from agent_cli.app.checks.report import Check  # noqa: PLC0415 - with doctor
+    from agent_cli.app.checks.report import Check  # with doctor
 
     settings = startup.loaded.settings.telemetry
     if not settings.enabled:
         return
-    from agent_cli.telemetry.target import is_disabled, target  # noqa: PLC0415 - as above
+    from agent_cli.telemetry.target import is_disabled, target
 
     variables = startup.environment.without_project()
     if is_disabled(variables):

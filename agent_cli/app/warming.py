@@ -24,7 +24,7 @@ async def kept_warm(
     if when == "off" or one_shot or not settings.provider.is_whole:
         yield
         return
-    from agent_cli.policies.cache_warming import CacheWarming  # noqa: PLC0415 - off by default
+    from agent_cli.policies.cache_warming import CacheWarming  # off by default
 
     def session_id() -> str:
         return bench.agent.options.session_id or bench.agent.conversation.id

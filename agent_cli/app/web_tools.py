@@ -37,7 +37,7 @@ def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
     found: list[Tool] = []
 
     def has_rule(host: str) -> bool:
-        from agent_cli.policies.network_rules import guards_page  # noqa: PLC0415 - rare
+        from agent_cli.policies.network_rules import guards_page  # rare
 
         return guards_page(rules(startup), host)
 
@@ -48,7 +48,7 @@ def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
         ours = found.pop() if found else web_fetch_tool(has_rule=has_rule)
         found.append(replace(ours, hosted=pages.hosted))
     if (search := hosted.get(WEB_SEARCH_TOOL)) and search.hosted:
-        from agent_cli.web.search_tool import web_search_tool  # noqa: PLC0415 - few have it
+        from agent_cli.web.search_tool import web_search_tool  # few have it
 
         found.append(web_search_tool(search.hosted))
     return [tool for tool in found if tool.name not in own]
@@ -68,7 +68,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
     names = [name for name, is_wanted in wanted.items() if is_wanted and is_there(startup, name)]
     if not names:
         return {}
-    from agent_cli.policies.network_rules import hosted_outlook  # noqa: PLC0415 - few have them
+    from agent_cli.policies.network_rules import hosted_outlook  # few have them
 
     active = rules(startup)
     return {

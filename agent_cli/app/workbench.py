@@ -285,7 +285,7 @@ class Workbench:
         return SessionHooks(self._startup, self.session.permissions, host, one_shot=one_shot)
 
     def _hook_services(self) -> "HookServices":
-        from agent_cli.app.hooks.services import SessionHookServices  # noqa: PLC0415 - with hooks
+        from agent_cli.app.hooks.services import SessionHookServices  # with hooks
 
         return SessionHookServices(
             self.calls,

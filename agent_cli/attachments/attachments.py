@@ -114,7 +114,7 @@ class Attachments:
         return self._refusal(path) or ("" if is_allowed else self._outside(path))
 
     def _image_at(self, path: str, refusal: Callable[[Path], str]) -> str | None:
-        from agent_cli.attachments.images import is_image, read_image  # noqa: PLC0415 - with an image
+        from agent_cli.attachments.images import is_image, read_image  # with an image
 
         found = resolve_mention(path, self._folder)
         if not is_image(found):
@@ -257,6 +257,6 @@ async def with_attachments(
 
 
 def _fitted_block(image: "Image") -> Block:
-    from agent_cli.attachments.images import fitted  # noqa: PLC0415 - with an image
+    from agent_cli.attachments.images import fitted  # with an image
 
     return fitted(image).block

@@ -97,7 +97,7 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
 
 async def pdf_attached(file: NamedFile, data: bytes, *, documents: bool) -> Attached:
     """Return the PDF *data* as a document, or its text if the API takes no *documents*."""
-    from agent_cli.attachments.pdfs import pdf_content  # noqa: PLC0415 - with a PDF
+    from agent_cli.attachments.pdfs import pdf_content  # with a PDF
 
     name = one_line(reveal(file.name), _NAME_CHARS_MAX)
     try:

@@ -109,8 +109,8 @@ def fitted(image: Image) -> Image:
             f"the image has {image.width}×{image.height} pixels, too many to be unpacked:"
             " attach a smaller copy"
         )
-    from PIL import Image as Pillow  # noqa: PLC0415 - optional, and only large images need it
-    from PIL import ImageOps  # noqa: PLC0415
+    from PIL import Image as Pillow  # optional, and only large images need it
+    from PIL import ImageOps
 
     try:
         with Pillow.open(io.BytesIO(image.data)) as opened:

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> dict[str, Any]:  # Any: an object of JSON
     logging.disable()
     task, first, last, limit = arguments[0], *map(int, arguments[1:])
     try:
-        from pypdf import PdfReader  # noqa: PLC0415 - under the limits
+        from pypdf import PdfReader  # under the limits
 
         reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
         was_encrypted = reader.is_encrypted
@@ -72,7 +72,7 @@ def _texts(reader: "PdfReader", shown: range, chars_max: int) -> dict[str, Any]:
 
 
 def _copy(reader: "PdfReader", shown: range, pages_max: int) -> dict[str, Any]:
-    from pypdf import PdfWriter  # noqa: PLC0415 - rare
+    from pypdf import PdfWriter  # rare
 
     writer = PdfWriter()
     for number in shown[:pages_max]:

@@ -88,7 +88,7 @@ def api_engine(startup: StartupContext, journal: Path) -> ApiEngine:
     async def connect() -> Batches:
         module = "agent_cli.providers.anthropic.message_batches"
         await asyncio.to_thread(load, module)  # the SDK takes over a second
-        from agent_cli.providers.anthropic.message_batches import MessageBatches  # noqa: PLC0415
+        from agent_cli.providers.anthropic.message_batches import MessageBatches
 
         return MessageBatches(connection)
 

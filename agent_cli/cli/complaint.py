@@ -10,7 +10,7 @@ def print_complaint(text: str) -> None:
 
     It may hold the name of a file, or words of a server, with control sequences for the terminal.
     """
-    from agent_cli.terminal.sanitize import reveal  # noqa: PLC0415 - as below
+    from agent_cli.terminal.sanitize import reveal  # as below
 
     sys.stderr.write(f"{_fitted(reveal(f'agent-cli: {text}'))}\n")
 
@@ -18,7 +18,7 @@ def print_complaint(text: str) -> None:
 def _fitted(text: str) -> str:
     if not sys.stderr.isatty():
         return text  # a file gets unbroken lines, for tools that search it
-    import textwrap  # noqa: PLC0415 - a start that succeeds complains of nothing
+    import textwrap  # a start that succeeds complains of nothing
 
     columns = 0
     with suppress(OSError):

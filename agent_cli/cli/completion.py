@@ -196,14 +196,14 @@ def _fish_choices(values: str) -> str:
 
 
 def _session_ids(_arguments: Arguments) -> str:
-    from agent_cli.session_store import SessionStore  # noqa: PLC0415 - each pays for itself
-    from agent_cli.system import paths  # noqa: PLC0415
+    from agent_cli.session_store import SessionStore  # each pays for itself
+    from agent_cli.system import paths
 
     return _listed(path.stem for path in SessionStore(paths.sessions_dir()).files())
 
 
 def _model_names(arguments: Arguments) -> str:
-    from agent_cli.app.startup import start  # noqa: PLC0415 - each pays for itself
+    from agent_cli.app.startup import start  # each pays for itself
 
     models = start(arguments, may_ask=False).loaded.settings.models
     return _listed([*models, *models.values()])

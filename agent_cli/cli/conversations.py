@@ -35,8 +35,8 @@ def open_repl(arguments: Arguments) -> int:
 
 
 def _run_repl(folder: SessionFolder) -> int:
-    from agent_cli.repl import repl  # noqa: PLC0415
-    from agent_cli.repl.look import Look  # noqa: PLC0415
+    from agent_cli.repl import repl
+    from agent_cli.repl.look import Look
 
     arguments = folder.arguments
     is_script = arguments.prompts_from is not None
@@ -76,8 +76,8 @@ def print_answer(arguments: Arguments, *, piped: bool = False) -> int:
 def _run_once(folder: SessionFolder, *, piped: bool) -> int:
     arguments = folder.arguments
     with without_collections():
-        from agent_cli.cli.one_run import failure_kept, prompt_of, run_options  # noqa: PLC0415
-        from agent_cli.headless import run as headless  # noqa: PLC0415
+        from agent_cli.cli.one_run import failure_kept, prompt_of, run_options
+        from agent_cli.headless import run as headless
 
     options = run_options(arguments)
     with failure_kept(options.output_dir):
@@ -97,7 +97,7 @@ def _run_once(folder: SessionFolder, *, piped: bool) -> int:
 
 def decide(arguments: Arguments) -> int:
     """Approve or reject a waiting call, and continue its session."""
-    from agent_cli.cli.sessions import CallDecision, require_workspace  # noqa: PLC0415
+    from agent_cli.cli.sessions import CallDecision, require_workspace
 
     session_id, *rest = arguments.operands
     verdict: Literal["approve", "reject"]
@@ -113,7 +113,7 @@ def _going_on(arguments: Arguments, session_id: str) -> Arguments:
 
 
 def _continued(decision: "CallDecision", startup: StartupContext) -> int:
-    from agent_cli.headless import run as headless  # noqa: PLC0415
+    from agent_cli.headless import run as headless
 
     running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
     return run_loop(running)
@@ -125,8 +125,8 @@ def answer(arguments: Arguments) -> int:
     Raises:
         UsageError: The token is not valid, or what it answers does not wait any more.
     """
-    from agent_cli.cli.remote_answer import RemoteAnswer  # noqa: PLC0415 - rare
-    from agent_cli.cli.sessions import CallDecision  # noqa: PLC0415
+    from agent_cli.cli.remote_answer import RemoteAnswer  # rare
+    from agent_cli.cli.sessions import CallDecision
 
     given = RemoteAnswer.of(arguments.operands[0])
     if given.is_taken():
@@ -147,7 +147,7 @@ def answer(arguments: Arguments) -> int:
 
 def play_demo(_arguments: Arguments) -> int:
     """Play the scripted session."""
-    from agent_cli.cli.demo import run_demo  # noqa: PLC0415
+    from agent_cli.cli.demo import run_demo
 
     return run_loop(run_demo())
 
@@ -160,14 +160,14 @@ def _in_folder(arguments: Arguments) -> AbstractContextManager[SessionFolder]:
     """
     if arguments.worktree is None:
         return nullcontext(SessionFolder(arguments))
-    from agent_cli.cli.worktree import inside_worktree  # noqa: PLC0415 - most sessions need none
+    from agent_cli.cli.worktree import inside_worktree  # most sessions need none
 
     return inside_worktree(arguments)
 
 
 def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
     """Read the settings, and check that there are credentials."""
-    from agent_cli.app.checks.access import check_access, check_guards  # noqa: PLC0415
+    from agent_cli.app.checks.access import check_access, check_guards
 
     startup = start(arguments, may_ask=may_ask, copy_of=copy_of)
     if not may_ask:
@@ -180,7 +180,7 @@ def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -
 def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":
     def build() -> "App":
         with without_collections():
-            from agent_cli.app.app import App  # noqa: PLC0415 - in a thread, behind the prompt
+            from agent_cli.app.app import App  # in a thread, behind the prompt
 
             return App(startup, one_shot=one_shot)
 

@@ -12,22 +12,22 @@ from agent_cli.system.event_loop import run_loop
 
 
 def _doctor(arguments: Arguments) -> int:
-    from agent_cli.app.checks.doctor import examine  # noqa: PLC0415
+    from agent_cli.app.checks.doctor import examine
 
     return run_loop(examine(start(arguments, may_ask=False)))
 
 
 def _config_show(arguments: Arguments) -> int:
-    from agent_cli.settings.show import show_settings  # noqa: PLC0415
+    from agent_cli.settings.show import show_settings
 
     startup = start(arguments, may_ask=False)
     if arguments.json:
-        from agent_cli.settings.show import settings_as_json  # noqa: PLC0415
+        from agent_cli.settings.show import settings_as_json
 
         print(settings_as_json(startup.loaded, startup.environment))
     else:
-        from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-        from agent_cli.terminal.views.syntax import SourceText  # noqa: PLC0415
+        from agent_cli.terminal.views.console import show  # rich
+        from agent_cli.terminal.views.syntax import SourceText
 
         shown = show_settings(startup.loaded, startup.environment, with_origin=arguments.origin)
         show(SourceText(shown, "toml"), sys.stdout)
@@ -37,77 +37,77 @@ def _config_show(arguments: Arguments) -> int:
 
 
 def _config_example(_arguments: Arguments) -> int:
-    from agent_cli.settings.show import example_text  # noqa: PLC0415
-    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.syntax import SourceText  # noqa: PLC0415
+    from agent_cli.settings.show import example_text
+    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views.syntax import SourceText
 
     show(SourceText(example_text(), "toml"), sys.stdout)
     return 0
 
 
 def _trust(arguments: Arguments) -> int:
-    from agent_cli.cli.permissions import trust  # noqa: PLC0415
+    from agent_cli.cli.permissions import trust
 
     return trust(arguments)
 
 
 def _models(arguments: Arguments) -> int:
-    from agent_cli.cli.models import list_models  # noqa: PLC0415
+    from agent_cli.cli.models import list_models
 
     return list_models(arguments)
 
 
 def _sessions(arguments: Arguments) -> int:
-    from agent_cli.cli import sessions  # noqa: PLC0415
+    from agent_cli.cli import sessions
 
     return sessions.COMMANDS[arguments.command](arguments)
 
 
 def _batch(arguments: Arguments) -> int:
-    from agent_cli.cli.batch import run_batch  # noqa: PLC0415
+    from agent_cli.cli.batch import run_batch
 
     return run_batch(arguments)
 
 
 def _hooks(arguments: Arguments) -> int:
-    from agent_cli.cli.hooks import run  # noqa: PLC0415
+    from agent_cli.cli.hooks import run
 
     return run(arguments.operands, start(arguments, may_ask=False))
 
 
 def _import(arguments: Arguments) -> int:
-    from agent_cli.cli.imports import import_setup  # noqa: PLC0415
+    from agent_cli.cli.imports import import_setup
 
     return import_setup(arguments)
 
 
 def _plugins(arguments: Arguments) -> int:
-    from agent_cli.cli.plugins import plugins  # noqa: PLC0415
+    from agent_cli.cli.plugins import plugins
 
     return plugins(arguments)
 
 
 def _undo(arguments: Arguments) -> int:
-    from agent_cli.cli.undo import undo  # noqa: PLC0415
+    from agent_cli.cli.undo import undo
 
     return undo(arguments)
 
 
 def _complete(arguments: Arguments) -> int:
-    from agent_cli.cli.completion import complete  # noqa: PLC0415
+    from agent_cli.cli.completion import complete
 
     return complete(arguments)
 
 
 def _explain(arguments: Arguments) -> int:
-    from agent_cli.cli.permissions import explain  # noqa: PLC0415
+    from agent_cli.cli.permissions import explain
 
     tool, given = arguments.operands
     explanation = explain(start(arguments, may_ask=False), tool, given)
     if arguments.json:
         print(explanation.as_json())
         return 0
-    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.console import show  # rich
 
     show(explanation, sys.stdout)
     return 0
@@ -115,8 +115,8 @@ def _explain(arguments: Arguments) -> int:
 
 def serve_editor(arguments: Arguments) -> int:
     """Serve an editor over stdin and stdout."""
-    from agent_cli.acp.process import serve_process  # noqa: PLC0415
-    from agent_cli.app.served import EditorProgram  # noqa: PLC0415
+    from agent_cli.acp.process import serve_process
+    from agent_cli.app.served import EditorProgram
 
     if arguments.continue_session or arguments.resume is not None or arguments.fork is not None:
         raise UsageError("the editor chooses the session: remove --continue, --resume or --fork")
@@ -130,18 +130,14 @@ def serve_editor(arguments: Arguments) -> int:
 def mcp(arguments: Arguments) -> int:
     """Run a command about MCP servers, or serve as one."""
     if arguments.operands[0] == "serve":
-        from agent_cli.cli.mcp.serving import serve  # noqa: PLC0415
+        from agent_cli.cli.mcp.serving import serve
 
         return serve(arguments.operands[1:], arguments)
-    from agent_cli.app import logs  # noqa: PLC0415
-    from agent_cli.app.mcp.config import (  # noqa: PLC0415
-        configured_servers,
-        inherited_environment,
-        is_strangers,
-    )
-    from agent_cli.cli.mcp import command_line  # noqa: PLC0415
-    from agent_cli.cli.mcp.context import CommandContext  # noqa: PLC0415
-    from agent_cli.system.redaction import Redactor  # noqa: PLC0415
+    from agent_cli.app import logs
+    from agent_cli.app.mcp.config import configured_servers, inherited_environment, is_strangers
+    from agent_cli.cli.mcp import command_line
+    from agent_cli.cli.mcp.context import CommandContext
+    from agent_cli.system.redaction import Redactor
 
     startup = start(arguments, may_ask=False)
     for notice in startup.notices:

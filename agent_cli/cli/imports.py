@@ -49,8 +49,8 @@ def import_setup(arguments: Arguments) -> int:
 
 
 def _show(found: list[Findings]) -> None:
-    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views.table import Column, Table
 
     rows = [(each.program, row) for each in found for row in each.rows]
     cells = [

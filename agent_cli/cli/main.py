@@ -90,7 +90,7 @@ def _ended(
 ) -> int:
     """Return *exit_code*; the JSON formats print a result first, because readers wait for it."""
     if asks_for_json(argv):
-        from agent_cli.headless.report import RunReport, to_line  # noqa: PLC0415 - rare
+        from agent_cli.headless.report import RunReport, to_line  # rare
 
         report = RunReport.of_failure(error) if error else RunReport()
         report.stop_reason, report.exit_code = stop_reason, exit_code
@@ -100,7 +100,7 @@ def _ended(
 
 def _unwritten(error: OSError) -> int:
     """Return the exit code when stdout could not be written."""
-    from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, silence  # noqa: PLC0415 - rare
+    from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, silence  # rare
 
     silence(sys.stdout)  # otherwise Python reports it again at exit
     if error.errno == errno.EPIPE:
@@ -129,11 +129,11 @@ def _run(arguments: Arguments) -> int:
         case _:
             if _opens_a_screen(arguments):
                 FIRST_PROMPT.show()
-            from agent_cli.system.importing import without_collections  # noqa: PLC0415
+            from agent_cli.system.importing import without_collections
 
             with without_collections():  # half of the start-up time
-                from agent_cli.cli.dispatch import COMMANDS  # noqa: PLC0415
-            from agent_cli.system.programs import shield_path  # noqa: PLC0415
+                from agent_cli.cli.dispatch import COMMANDS
+            from agent_cli.system.programs import shield_path
 
             with suppress(OSError):  # The folder is gone, which is reported later.
                 shield_path(Path.cwd())
@@ -148,7 +148,7 @@ def _opens_a_screen(arguments: Arguments) -> bool:
 
 def _complain(error: AgentCliError) -> int:
     """Print *error* on stderr and return its exit code."""
-    from agent_cli.cli.complaint import print_complaint  # noqa: PLC0415 - rare
+    from agent_cli.cli.complaint import print_complaint  # rare
 
     FIRST_PROMPT.take_away()
     print_complaint(str(error))

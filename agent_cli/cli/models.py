@@ -35,8 +35,8 @@ def list_models(arguments: Arguments) -> int:
         found = [{**asdict(each), "aliases": _of(each, aliases)} for each in offered]
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return 0
-    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views.table import Column, Table
 
     columns = [
         Column("id", whole=True),

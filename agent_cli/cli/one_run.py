@@ -25,12 +25,12 @@ def run_options(arguments: Arguments) -> RunOptions:
     """
     directory = schema = None
     if arguments.output_dir:
-        from agent_cli.headless.output_dir import OutputDir  # noqa: PLC0415 - rare
+        from agent_cli.headless.output_dir import OutputDir  # rare
 
         directory = OutputDir.prepare(arguments.output_dir, _redactor().text)
     with failure_kept(directory):
         if arguments.json_schema:
-            from agent_cli.headless.structured import OutputSchema  # noqa: PLC0415 - rare
+            from agent_cli.headless.structured import OutputSchema  # rare
 
             schema = OutputSchema.read(arguments.json_schema)
     limits = RunLimits(arguments.time_limit_s, arguments.tokens_max)
@@ -40,8 +40,8 @@ def run_options(arguments: Arguments) -> RunOptions:
 
 def _redactor() -> "Redactor":
     """Return a redactor of the secrets in the process's environment and the user's `.env`."""
-    from agent_cli.settings.environment import load_environment  # noqa: PLC0415 - rare
-    from agent_cli.system.redaction import Redactor  # noqa: PLC0415 - rare
+    from agent_cli.settings.environment import load_environment  # rare
+    from agent_cli.system.redaction import Redactor  # rare
 
     return Redactor.of(load_environment(os.environ, workspace=Path(), trusted=False))
 

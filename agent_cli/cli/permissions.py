@@ -54,7 +54,7 @@ class Explanation:
         return json.dumps({**found, "command": commands}, ensure_ascii=False, indent=2)
 
     def _view(self) -> "Facts":
-        from agent_cli.terminal.views.table import Fact, Facts  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.table import Fact, Facts  # rich
 
         return Facts(
             [
@@ -193,7 +193,7 @@ def _list(files: Sequence[ActingFile], workspace: Path, *, whole: bool) -> None:
     if not files:
         print(f"{name} holds no files that change what agent-cli does")
         return
-    from agent_cli.trust.effects import listing  # noqa: PLC0415 - most workspaces have no files
+    from agent_cli.trust.effects import listing  # most workspaces have no files
 
     print(f"{name} holds files that change what agent-cli does:")
     for line in listing(files, workspace, whole=whole):

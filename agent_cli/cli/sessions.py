@@ -43,14 +43,14 @@ def list_sessions(arguments: Arguments) -> int:
     """Print the sessions, newest first: a table on a terminal, else one line each."""
     infos = _store().list()
     if arguments.all:
-        from agent_cli.app.other_sessions import listed_with  # noqa: PLC0415 - rare
+        from agent_cli.app.other_sessions import listed_with  # rare
 
         infos = listed_with(infos)
     if arguments.json:
         print(json.dumps([as_json(info) for info in infos], ensure_ascii=False, indent=2))
         return 0
-    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views.table import Column, Table
 
     columns = [Column(title, right=title in _NUMBERS, whole=title == "id") for title in COLUMNS]
     table = Table(columns, [row(info) for info in infos], empty="no sessions yet")
@@ -63,14 +63,14 @@ def search_sessions(arguments: Arguments) -> int:
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     found = list(search(_store(), arguments.operands, redact=redact))
     if arguments.all:
-        from agent_cli.app.other_sessions import search_others  # noqa: PLC0415 - rare
+        from agent_cli.app.other_sessions import search_others  # rare
 
         found += search_others(arguments.operands, redact=redact)
     if arguments.json:
         print(json.dumps([_found_as_json(each, redact) for each in found], indent=2))
         return 0
-    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views.table import Column, Table
 
     rows = [
         (
@@ -111,7 +111,7 @@ def show(arguments: Arguments) -> int:
     try:
         history = store.read(arguments.operands[0])
     except SessionNotFound:
-        from agent_cli.foreign_sessions.files import find_foreign  # noqa: PLC0415 - rare
+        from agent_cli.foreign_sessions.files import find_foreign  # rare
 
         if (other := find_foreign(arguments.operands[0])) is None:
             raise
@@ -119,8 +119,8 @@ def show(arguments: Arguments) -> int:
         return 0
     if arguments.entries:
         return _show_entries(history)
-    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.markdown import MarkdownPage  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views.markdown import MarkdownPage
 
     page = MarkdownPage(export(history, "md", redact=str), plain=transcript(history.prompts))
     show_view(page, sys.stdout)
@@ -133,8 +133,8 @@ def show(arguments: Arguments) -> int:
 
 
 def _show_entries(history: History) -> int:
-    from agent_cli.terminal.views.console import show as show_view  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views.table import Column, Table
 
     rows = [(point.id, describe_branch_point(point)) for point in branch_points(history.prompts)]
     columns = [Column("entry", whole=True), Column("content")]
@@ -170,7 +170,7 @@ def _is_recording(path: Path) -> bool:
 
 def export_session(arguments: Arguments) -> int:
     """Print a session as Markdown, HTML, JSON or ATIF, without secrets."""
-    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.progress import working  # rich
 
     id, *formats = arguments.operands
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
@@ -199,7 +199,7 @@ def verify_sessions(arguments: Arguments) -> int:
     store = _store()
     named = [store.find(id) for id in arguments.operands] or store.files()
     found = [path for each in named for path in store.tree(each)]
-    from agent_cli.terminal.views.progress import tracked  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.progress import tracked  # rich
 
     checked = {
         path: verify(path)
@@ -293,7 +293,7 @@ def delete_sessions(arguments: Arguments) -> int:
         SessionError: One is open in a program, or something cannot be removed.
         UsageError: Nobody can be asked, and --yes was not given.
     """
-    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.progress import working  # rich
 
     store = SessionStore(paths.sessions_dir())
     found = list(dict.fromkeys(store.find(id) for id in arguments.operands))
@@ -310,8 +310,8 @@ def _agreed(infos: Sequence[SessionInfo], arguments: Arguments) -> bool:
     """Show the sessions on stderr and return whether the user wants them deleted."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("there is no terminal to ask on: --yes deletes sessions without asking")
-    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views.table import Column, Table
 
     redact = Redactor.of(start(arguments, may_ask=False).environment).text
     rows = [(info.id, last_used(info), redact(info.title)) for info in infos]

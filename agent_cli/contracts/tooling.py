@@ -339,10 +339,7 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.par
     given = deepcopy(given)  # a plain copy: the record is frozen, and a tool may change its input
     if isinstance(tool.parameters, dict):
         # jsonschema costs 40 ms, and a tool with pydantic parameters needs none of it.
-        from agent_cli.contracts.schema_check import (  # noqa: PLC0415
-            UncheckableSchema,
-            schema_faults,
-        )
+        from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 
         try:
             faults = schema_faults(tool.parameters, given)

@@ -47,7 +47,7 @@ def without_fence(text: str, tag: str) -> str:
 
     So a text that a stranger wrote cannot end its own fence, nor open one for another source.
     """
-    import re  # noqa: PLC0415 - not on the way to the prompt
+    import re  # not on the way to the prompt
 
     return re.sub(rf"<(?=[\s/\\]*{tag}\b)", "&lt;", text, flags=re.IGNORECASE)
 

@@ -85,7 +85,7 @@ def _shows(text: str) -> bool:
     """Return whether *text* holds a character that a reader sees."""
     if any(c.isprintable() and c not in _BLANK_LETTERS for c in text):
         return True
-    from unicodedata import category  # noqa: PLC0415  # hardly ever needed
+    from unicodedata import category  # hardly ever needed
 
     return any(category(c) in _UNKNOWN_OR_PRIVATE for c in text)
 

@@ -96,7 +96,7 @@ class RunOptions:
         """Return the check of the answer; None without a schema."""
         if self.schema is None:
             return None
-        from agent_cli.headless.structured import AnswerCheck  # noqa: PLC0415 - rare
+        from agent_cli.headless.structured import AnswerCheck  # rare
 
         return AnswerCheck(self.schema)
 
@@ -137,6 +137,6 @@ def preparing(text: str) -> AbstractContextManager[None]:
     """Return a spinner on stderr, shown while attached images are shrunk."""
     if "@" not in text or not sys.stderr.isatty():
         return nullcontext()
-    from agent_cli.terminal.views.progress import working  # noqa: PLC0415 - rich, often not needed
+    from agent_cli.terminal.views.progress import working  # rich, often not needed
 
     return working("preparing attachments", sys.stderr)

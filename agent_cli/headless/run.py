@@ -166,7 +166,7 @@ class _HeadlessRun:
         schema = self._options.schema
         instructions = [text_block(schema.instruction)] if schema else []  # typed text is last
         if check := self._options.require_check:
-            from agent_cli.contracts.goals import Goal  # noqa: PLC0415 - rare
+            from agent_cli.contracts.goals import Goal  # rare
 
             instructions.append(text_block(app.goals.begin(Goal(text=text, check=check))))
         return replace(message, content=(*instructions, *message.content)), model

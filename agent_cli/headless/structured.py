@@ -61,7 +61,7 @@ class OutputSchema:
         Raises:
             InvalidAnswer: It is not JSON, or does not fit the schema.
         """
-        from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - 50 ms, and rare
+        from agent_cli.contracts.schema_check import (  # 50 ms, and rare
             UncheckableSchema,
             schema_faults,
         )
@@ -130,7 +130,7 @@ def _correction(fault: InvalidAnswer) -> str:
 
 
 def _require_valid(schema: Mapping[str, Json], path: Path) -> None:
-    from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - 50 ms, and rare
+    from agent_cli.contracts.schema_check import (  # 50 ms, and rare
         UncheckableSchema,
         require_valid_schema,
     )

@@ -249,7 +249,7 @@ def _program(hook: Hook, around: HookEnvironment) -> str:
 async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     """Post *sent* to the hook's URL; follow no redirects, since their targets are not approved."""
     await in_background(lambda: load("httpx2"))  # slow, and few hooks are URLs
-    import httpx2  # noqa: PLC0415
+    import httpx2
 
     url = _with_values(hook.url, hook)
     if fault := await _why_not_asked(hook, url):
@@ -283,7 +283,7 @@ async def _why_not_asked(hook: Hook, url: str) -> str:
     The author of that file must not direct the session's data to a service in the user's internal
     network. Servers on this machine are allowed, as the usual target of such hooks.
     """
-    import httpx2  # noqa: PLC0415 - loaded by the caller
+    import httpx2  # loaded by the caller
 
     try:
         # As it is sent: Python encodes some international names differently.

@@ -42,7 +42,7 @@ def _hand_out(path: str, port: int) -> None:
 
 def _carry(port: int, target: str) -> str | int:
     """Connect standard input and output to *target*; return why that is not possible, or 0."""
-    import select  # noqa: PLC0415 - only for ssh
+    import select  # only for ssh
 
     proxy = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     proxy.connect(("127.0.0.1", port))

@@ -131,7 +131,7 @@ def build(options: SessionOptions) -> "App":
     )
     check_guards(startup)
     check_access(startup)
-    from agent_cli.app.app import App  # noqa: PLC0415 - slow, and the caller's import waits for it
+    from agent_cli.app.app import App  # slow, and the caller's import waits for it
 
     # The logs are the host's: they are not configured here.
     return App(
@@ -140,7 +140,7 @@ def build(options: SessionOptions) -> "App":
 
 
 def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupContext:
-    from agent_cli.app.mcp.config import servers_of_program  # noqa: PLC0415 - as above
+    from agent_cli.app.mcp.config import servers_of_program
 
     return startup._replace(
         servers=tuple(servers_of_program(startup, options.mcp_servers)),

@@ -99,7 +99,7 @@ async def query(prompt: str | UserMessage, options: SessionOptions | None = None
 
 def list_sessions() -> Sequence["SessionInfo"]:
     """Return the saved sessions, the most recently used first; it reads files."""
-    from agent_cli.session_store import SessionStore  # noqa: PLC0415 - rare
+    from agent_cli.session_store import SessionStore  # rare
 
     return SessionStore(paths.sessions_dir()).list()
 

@@ -82,7 +82,7 @@ def request_browser() -> Visit:
     """Return a function that requests the page and takes the redirect as the answer; for tests."""
 
     async def visit(url: str) -> str | None:
-        import httpx2  # noqa: PLC0415 - slow to load, and loaded already when this runs
+        import httpx2  # slow to load, and loaded already when this runs
 
         async with httpx2.AsyncClient(timeout=_LIMIT_S, follow_redirects=False) as web:
             response = await web.get(url)

@@ -364,7 +364,7 @@ class Pins:
 
 def difference(tool: str, approved: str, now: str) -> str:
     """Return the change as a unified diff."""
-    import difflib  # noqa: PLC0415 - where a tool changed
+    import difflib  # where a tool changed
 
     lines = difflib.unified_diff(
         approved.splitlines(), now.splitlines(), f"{tool} (approved)", f"{tool} (now)", lineterm=""

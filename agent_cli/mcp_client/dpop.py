@@ -81,9 +81,9 @@ class BoundTokens(httpx2.Auth):
 
     def _proof(self, request: httpx2.Request, token: str = "") -> str:
         # Imported late: slow to load, and few servers bind their tokens.
-        import jwt  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-        from jwt.algorithms import ECAlgorithm  # noqa: PLC0415
+        import jwt
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from jwt.algorithms import ECAlgorithm
 
         key = ECAlgorithm(ECAlgorithm.SHA256).prepare_key(self._key())
         if not isinstance(key, ec.EllipticCurvePrivateKey):
@@ -106,8 +106,8 @@ class BoundTokens(httpx2.Auth):
 
     def _key(self) -> str:
         if not self._keys.proof_key:
-            from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
-            from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+            from cryptography.hazmat.primitives import serialization
+            from cryptography.hazmat.primitives.asymmetric import ec
 
             made = ec.generate_private_key(ec.SECP256R1()).private_bytes(
                 serialization.Encoding.PEM,

@@ -36,7 +36,7 @@ def with_defaults(schema: Mapping[str, Json], content: Mapping[str, Json]) -> di
 
 def form_fault(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str:
     """Return the fault of an answer, "" if it is valid."""
-    from agent_cli.contracts.schema_check import (  # noqa: PLC0415 - jsonschema costs 40 ms
+    from agent_cli.contracts.schema_check import (  # jsonschema costs 40 ms
         UncheckableSchema,
         schema_faults,
     )

@@ -289,8 +289,8 @@ def _machine_flow(config: ServerConfig, storage: Storage) -> ConcurrentFlow:
 def _algorithm(key: str) -> str:
     """Return the signature algorithm for a key; an invalid key is reported when it is used."""
     # Imported late: slow to load, and sign-ins with a key are rare.
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
         loaded = load_pem_private_key(key.encode(), None)

@@ -93,7 +93,7 @@ class McpServers:
         The first of each name wins, also over several calls. Problems are listed behind the
         servers that can be used, unless one of these has their name.
         """
-        from agent_cli.mcp_client.config import ServerConfig  # noqa: PLC0415 - with the first server
+        from agent_cli.mcp_client.config import ServerConfig  # with the first server
 
         starting: list[ServerConfig] = []
         problems: list[ServerProblem] = []
@@ -407,6 +407,6 @@ def _load_sdk() -> "type[ServerConnection]":
     """
     kill_abandoned()
     load("agent_cli.mcp_client.connection")
-    from agent_cli.mcp_client.connection import ServerConnection  # noqa: PLC0415
+    from agent_cli.mcp_client.connection import ServerConnection
 
     return ServerConnection

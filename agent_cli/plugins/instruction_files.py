@@ -210,7 +210,7 @@ def patterns_of(file: InstructionFile, text: str) -> Sequence[str]:
     """Return the paths that a rule is about; none for a file that is about all."""
     if not file.is_rule:
         return ()
-    from agent_cli.prompt_files.front_matter import field_block  # noqa: PLC0415 - rare
+    from agent_cli.prompt_files.front_matter import field_block  # rare
 
     return _patterns(field_block(text, "paths").partition(":")[2])
 
@@ -229,7 +229,7 @@ def _files_of(folder: Path) -> list[Path]:
 def _rules_in(folder: Path) -> list[Path]:
     if not paths.is_dir(folder):
         return []
-    from agent_cli.prompt_files.front_matter import nested_markdown_files  # noqa: PLC0415 - rare
+    from agent_cli.prompt_files.front_matter import nested_markdown_files  # rare
 
     return [*nested_markdown_files(folder)][:_RULES_MAX]
 
@@ -260,7 +260,7 @@ def _unbraced(pattern: str) -> Sequence[str]:
 
 
 def _matches(patterns: Sequence[str], path: PurePath) -> bool:
-    from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - rare
+    from agent_cli.system.path_patterns import path_patterns  # rare
 
     for each in patterns:
         try:

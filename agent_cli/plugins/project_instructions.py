@@ -99,7 +99,7 @@ def workspace_root(directory: Path) -> Path:
 
 def files_in(text: str) -> dict[str, int]:
     """Return the characters of each instruction file that the context *text* shows."""
-    import html  # noqa: PLC0415 - where a project has instructions
+    import html  # where a project has instructions
 
     return {html.unescape(found["file"]): len(found[0]) for found in _SHOWN.finditer(text)}
 
@@ -253,7 +253,7 @@ def _notes(ctx: PluginContext) -> Iterator[str]:
 
 
 def _fenced(path: Path, source: str, text: str) -> str:
-    import html  # noqa: PLC0415 - where a project has instructions
+    import html  # where a project has instructions
 
     inside = without_fence(text.strip(), "instructions")
     return (

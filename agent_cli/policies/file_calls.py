@@ -154,7 +154,7 @@ class FileCalls:
 
     def _runs(self, path: Path) -> str | None:
         """Return what *path* is if this program or the user's programs are run from it, or None."""
-        from agent_cli.system.executed import (  # noqa: PLC0415 - with a change
+        from agent_cli.system.executed import (  # with a change
             executed_inside,
             linked_from_home,
         )
@@ -197,7 +197,7 @@ class FileCalls:
 
 
 def _covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
-    from agent_cli.policies.network_rules import covers_page  # noqa: PLC0415 - few have such rules
+    from agent_cli.policies.network_rules import covers_page  # few have such rules
 
     return covers_page(rule, kind, tool, subject)
 
@@ -209,7 +209,7 @@ def _is_plain(text: str) -> bool:
 
 def _git_starts(path: Path) -> str | None:
     """Return what *path* is if the configuration of its repository names it, or None."""
-    from agent_cli.sandbox.git_folders import git_folders  # noqa: PLC0415 - with the first change
+    from agent_cli.sandbox.git_folders import git_folders  # with the first change
 
     for named in git_folders(path.parent).named:
         if path.is_relative_to(named):

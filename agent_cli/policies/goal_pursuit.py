@@ -15,6 +15,8 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final, NoReturn
 
+from pydantic import TypeAdapter, ValidationError
+
 from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
@@ -39,8 +41,6 @@ def recorded(conversation: Conversation) -> GoalProgress | None:
             found = output.data
     if found is None:
         return None
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - with a goal
-
     try:
         return TypeAdapter(GoalProgress).validate_python(found)
     except ValidationError:  # of a later version

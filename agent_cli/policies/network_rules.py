@@ -21,7 +21,7 @@ from agent_cli.host_proxy.requests import (
     BadRequestError,
     parse_authority,
 )
-from agent_cli.policies.permission_rules import RuleSet
+from agent_cli.policies.permission_rules import RuleSet, touches_subject
 from agent_cli.system.records import dataclass
 
 GROUP: Final = "registries"
@@ -68,7 +68,7 @@ def check_pattern(text: str) -> None:
         ) from error
 
 
-def rule_about_host(rules: "RuleSet", host: str, port: int) -> tuple[RuleKind, Rule] | None:
+def rule_about_host(rules: RuleSet, host: str, port: int) -> tuple[RuleKind, Rule] | None:
     """Return the strongest rule about *host* at *port*, with its kind; None without one."""
     for kind in _KINDS:
         for rule in rules.of(kind):
@@ -98,10 +98,8 @@ def covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
     return is_page and covers_host(rule, kind, host, HTTPS_PORT)
 
 
-def guards_page(rules: "RuleSet", host: str) -> bool:
+def guards_page(rules: RuleSet, host: str) -> bool:
     """Return whether one of *rules* denies pages of *host*, or asks about them."""
-    from agent_cli.policies.permission_rules import touches_subject  # noqa: PLC0415 - reads us
-
     subject = f"domain:{host}"
     return any(
         covers_page(rule, kind, WEB_FETCH_TOOL, subject)

@@ -134,7 +134,7 @@ class RuleSet:
 
     def for_commands(self) -> "CommandRules":
         """Return the rules about shell commands."""
-        from agent_cli.policies.shell import CommandRules  # noqa: PLC0415 - with the first command
+        from agent_cli.policies.shell import CommandRules  # with the first command
 
         allow, ask, deny = (
             [_command_rule(rule) for rule in self.of(kind) if rule.names(COMMAND_TOOL)]
@@ -271,7 +271,7 @@ def _matches(text: str, path: str, root: Path, *, fold: bool = False) -> bool:
 
 @lru_cache
 def _spec(pattern: str) -> "GitIgnoreSpec":
-    from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - where a rule names paths
+    from agent_cli.system.path_patterns import path_patterns  # where a rule names paths
 
     return path_patterns([pattern])
 
@@ -286,13 +286,13 @@ def _anchored(text: str, root: Path) -> tuple[Path, str]:
 
 
 def _command_rule(rule: Rule) -> "CommandRule":
-    from agent_cli.policies.shell import command_rule  # noqa: PLC0415 - where a rule names one
+    from agent_cli.policies.shell import command_rule  # where a rule names one
 
     return command_rule(rule.text)
 
 
 def _check_host(text: str, origin: str) -> None:
-    from agent_cli.policies.network_rules import check_pattern  # noqa: PLC0415 - few have such rules
+    from agent_cli.policies.network_rules import check_pattern  # few have such rules
 
     try:
         check_pattern(text)

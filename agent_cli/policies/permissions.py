@@ -184,7 +184,7 @@ class Permissions:
         """Return what each part of a command does; nothing for a call that is no command."""
         if call.name != COMMAND_TOOL:
             return ()
-        from agent_cli.policies.shell.explain import explained  # noqa: PLC0415 - on request
+        from agent_cli.policies.shell.explain import explained  # on request
 
         return explained(command_of(call), self._reach.root)
 
@@ -228,7 +228,7 @@ class Permissions:
 
     def about_host(self, host: str, port: int) -> tuple[RuleKind, Rule] | None:
         """Return the strongest rule about *host* at *port*, with its kind; None without one."""
-        from agent_cli.policies.network_rules import rule_about_host  # noqa: PLC0415 - with a host
+        from agent_cli.policies.network_rules import rule_about_host  # with a host
 
         return rule_about_host(self._rules, host, port)
 
@@ -268,7 +268,7 @@ class Permissions:
 
     def allows_every_effect(self, command: str) -> bool:
         """Return whether a rule, or the mode yolo, allows *command* whatever it changes."""
-        from agent_cli.policies.shell import judge  # noqa: PLC0415 - rare
+        from agent_cli.policies.shell import judge  # rare
 
         if self.mode == "yolo" or self._rule_for_every_command():
             return True
@@ -291,7 +291,7 @@ class Permissions:
             self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
 
     def _about_command(self, call: ToolCall, report: Report | None, mode: Mode) -> Decision:
-        from agent_cli.policies.shell import judge  # noqa: PLC0415 - with the first command
+        from agent_cli.policies.shell import judge  # with the first command
 
         unsandboxed = leaves_sandbox(call)
         if unsandboxed:
@@ -321,9 +321,7 @@ class Permissions:
 
     def _reach_in(self, report: Report | None) -> Reach:
         """Return the reach of a command in the sandbox of *report*."""
-        from agent_cli.policies.shell.git import (  # noqa: PLC0415 - as above
-            names_no_program,
-        )
+        from agent_cli.policies.shell.git import names_no_program
 
         hides = report is not None and report.hides_secrets
         is_safe = hides and (self._trusted or names_no_program(self._reach.root))
@@ -345,14 +343,14 @@ class Permissions:
             for folder in map(str, folders):
                 reach.check_tree(folder, folder)
         except Objection:
-            from agent_cli.policies.shell.writes import reads_no_secret  # noqa: PLC0415 - rare
+            from agent_cli.policies.shell.writes import reads_no_secret  # rare
 
             return reads_no_secret(command_of(call), reach)
         return True
 
     def _may_attempt(self, call: ToolCall, report: Report | None, mode: Mode) -> bool:
         """Return whether to try first if the command does without any lasting effect."""
-        from agent_cli.policies.shell.effects import may_only_read  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell.effects import may_only_read
 
         if (
             report is None
@@ -387,7 +385,7 @@ class Permissions:
         """Return the rule that forbids reading a file the command names, if no sandbox hides it."""
         if reach.secrets_are_masked or not self._rules.denies_paths("read"):
             return None
-        from agent_cli.policies.shell.named_paths import named_paths  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell.named_paths import named_paths
 
         paths = named_paths(command_of(call), reach)
         found = (self._rules.rule_hiding(path, reach.root) for path in paths)

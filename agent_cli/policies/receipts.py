@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json, Prompt, Success, ToolOutput
 from agent_cli.contracts.tooling import ToolResult
@@ -182,8 +184,6 @@ def _recorded(call: ToolOutput) -> Receipt | None:
     data = _details(call).get(RECEIPT)
     if data is None:
         return None
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - with a check
-
     try:
         return TypeAdapter(Receipt).validate_python(data)
     except ValidationError:  # of a later version

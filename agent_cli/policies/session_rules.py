@@ -47,7 +47,7 @@ def session_rules(call: ToolCall, reach: Reach) -> tuple[str, ...]:
         return tuple(_rules_for_folder(call, reach))
     if call.name != COMMAND_TOOL:
         return (f"{call.name}(*)" if "path" in call.arguments else call.name,)
-    from agent_cli.policies.shell import session_prefixes  # noqa: PLC0415 - with the first command
+    from agent_cli.policies.shell import session_prefixes  # with the first command
 
     prefixes = session_prefixes(command_of(call), reach)
     return tuple(f"{COMMAND_TOOL}({prefix})" for prefix in prefixes)
@@ -78,7 +78,7 @@ def facts_about(
     if rule:
         facts.append(f"rule: {rule}  ({rule.origin})" if rule.origin else f"rule: {rule}")
     if call.name == COMMAND_TOOL:
-        from agent_cli.policies.shell.readings import programs  # noqa: PLC0415 - as above
+        from agent_cli.policies.shell.readings import programs
 
         started = programs(command_of(call), reach.search_path)
         if len(started) > 1:

@@ -174,7 +174,7 @@ async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]
 
 def shipped_prompt(name: str, wish: str) -> str:
     """Return the prompt *name* that the program comes with, and what the user adds to it."""
-    from importlib.resources import files  # noqa: PLC0415 - rare, and it imports a dozen modules
+    from importlib.resources import files  # rare, and it imports a dozen modules
 
     text = (files("agent_cli.prompts") / f"{name}.md").read_text("utf-8")
     return f"{text}\n{wish}".strip()

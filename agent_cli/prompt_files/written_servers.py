@@ -43,7 +43,7 @@ def written_servers(text: str) -> WrittenServers | None:
 
 
 def _loaded(block: str) -> object:
-    import yaml  # noqa: PLC0415 - few definitions have the field
+    import yaml  # few definitions have the field
 
     # Its time grows with the square of their number and more: minutes for a file of 64 KB.
     if block.count("[") + block.count("{") > _BRACKETS_MAX:

@@ -124,11 +124,11 @@ def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClien
 def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTransport | None:
     """Return our transport, or None for the HTTP library's default, which supports proxies."""
     if connection.replay is not None:
-        from agent_cli.providers.recording import ReplayTransport  # noqa: PLC0415 - rare
+        from agent_cli.providers.recording import ReplayTransport  # rare
 
         return ReplayTransport(connection.replay, pace=connection.replay_pace)
     if connection.record is not None:
-        from agent_cli.providers.recording import RecordTransport  # noqa: PLC0415 - rare
+        from agent_cli.providers.recording import RecordTransport  # rare
 
         # A custom transport bypasses proxies from the environment, so recordings use none.
         return RecordTransport(httpx2.AsyncHTTPTransport(), connection.record, connection.redact)

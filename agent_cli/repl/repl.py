@@ -93,13 +93,8 @@ def has_screen() -> bool:
 
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
     with without_collections():  # a tenth of the time to the first frame
-        from agent_cli.repl.live.standard_error import lines_above  # noqa: PLC0415
-        from agent_cli.repl.live.start import (  # noqa: PLC0415
-            LiveRepl,
-            LiveShells,
-            StartupQueue,
-            open_screen,
-        )
+        from agent_cli.repl.live.standard_error import lines_above
+        from agent_cli.repl.live.start import LiveRepl, LiveShells, StartupQueue, open_screen
 
         waiting = StartupQueue(options.first_lines)
         screen = open_screen(options.history, waiting, look=options.look, typed=typed)
@@ -118,11 +113,7 @@ async def _run_live(options: ReplOptions, build: "Callable[[], Application]", ty
 async def _run_plain(
     options: ReplOptions, build: "Callable[[], Application]", typed: Sequence[str]
 ) -> int:
-    from agent_cli.repl.plain.session import (  # noqa: PLC0415
-        PlainRepl,
-        PlainShells,
-        plain_prompt,
-    )
+    from agent_cli.repl.plain.session import PlainRepl, PlainShells, plain_prompt
 
     color = options.look.color and not options.look.screen_reader
     writer = Writer(sys.stdout, sys.stderr, color=color)

@@ -88,7 +88,7 @@ class Sandbox:
 
     @cached_property
     def _undecided(self) -> "Undecided":
-        from agent_cli.sandbox.undecided import Undecided  # noqa: PLC0415 - with the first command
+        from agent_cli.sandbox.undecided import Undecided  # with the first command
 
         return Undecided(self._state_dir / _MOVED, self._person, self._warn)
 
@@ -174,7 +174,7 @@ class Sandbox:
         """
         if self._backend is None:
             return None
-        from agent_cli.sandbox import denials  # noqa: PLC0415 - where a command failed
+        from agent_cli.sandbox import denials  # where a command failed
 
         blocked = denials.denial(
             output,
@@ -219,11 +219,11 @@ class Sandbox:
         Otherwise any user of the machine could switch the sandbox off by exhausting resources.
         """
         # Imported here, since this runs later, in a thread, and must not delay the first request.
-        from agent_cli.sandbox.backends import backends  # noqa: PLC0415
-        from agent_cli.sandbox.bundled import PROGRAMS  # noqa: PLC0415
-        from agent_cli.sandbox.confinement import Candidate  # noqa: PLC0415
-        from agent_cli.sandbox.probe import CannotTryError, Memory  # noqa: PLC0415
-        from agent_cli.system.aside import forget_old  # noqa: PLC0415
+        from agent_cli.sandbox.backends import backends
+        from agent_cli.sandbox.bundled import PROGRAMS
+        from agent_cli.sandbox.confinement import Candidate
+        from agent_cli.sandbox.probe import CannotTryError, Memory
+        from agent_cli.system.aside import forget_old
 
         for name in (_MOVED, PROGRAMS):
             forget_old(self._state_dir / name)
@@ -268,7 +268,7 @@ class Sandbox:
         return replace(report, exposed=next(iter(self._policy.installed), None))
 
     def _fault(self, backend: "Backend") -> str:
-        from agent_cli.sandbox.probe import CannotTryError, fault  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.probe import CannotTryError, fault
 
         bash = shutil.which("bash", path=os.defpath)
         if bash is None:
@@ -287,7 +287,7 @@ class Sandbox:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
 
     def _confine_read_only(self, backend: "Backend", cwd: Path) -> "Confinement | None":
-        from agent_cli.sandbox import landlock  # noqa: PLC0415 - with the first such command
+        from agent_cli.sandbox import landlock  # with the first such command
 
         if backend.state == "landlock" and not landlock.keeps_signals():
             return None
@@ -310,7 +310,7 @@ class Sandbox:
         return replace(confinement, hidden=rules.hidden, release=release)
 
     def _made_places(self) -> "Places":
-        from agent_cli.sandbox.places import Places  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.places import Places
 
         # Parallel commands are prepared in threads.
         with self._lock:
@@ -326,10 +326,10 @@ class Sandbox:
         return replace(confinement, hidden=rules.hidden), rules, before
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
-        from agent_cli.sandbox.aftermath import Appeared, appeared, unsearched  # noqa: PLC0415
-        from agent_cli.sandbox.git_config import same_but_harmless  # noqa: PLC0415 - as above
-        from agent_cli.sandbox.protected import NAMES  # noqa: PLC0415 - as above
-        from agent_cli.sandbox.tripwire import Tripwire  # noqa: PLC0415 - as above
+        from agent_cli.sandbox.aftermath import Appeared, appeared, unsearched
+        from agent_cli.sandbox.git_config import same_but_harmless
+        from agent_cli.sandbox.protected import NAMES
+        from agent_cli.sandbox.tripwire import Tripwire
 
         confinement, rules, before = self._confined(backend, cwd)
         guarded = set(() if backend.guards_protected else rules.read_only)
@@ -373,8 +373,8 @@ class Sandbox:
 @contextmanager
 def _canaries(state_dir: Path, policy: "Policy") -> "Generator[Canaries]":
     """Create a secret in the state folder, and choose a path that must not be writable."""
-    from agent_cli.sandbox.bwrap import REPLACED  # noqa: PLC0415 - as above
-    from agent_cli.sandbox.probe import Canaries  # noqa: PLC0415 - as above
+    from agent_cli.sandbox.bwrap import REPLACED
+    from agent_cli.sandbox.probe import Canaries
 
     # It stays: a program that ends while the probe runs would leave one for each start.
     secret = state_dir / "sandbox-probe"

@@ -133,7 +133,7 @@ class SessionStore:
         Raises:
             SessionNotFound: There is no such session, or nothing in it has the id *at*.
         """
-        from agent_cli.core.branching import up_to  # noqa: PLC0415 - only a fork needs it
+        from agent_cli.core.branching import up_to  # only a fork needs it
 
         history = self.read(id)
         header = history.header or Header(id, "", now_ms())
@@ -230,7 +230,7 @@ class SessionStore:
 
     def describe(self, path: Path) -> "SessionInfo":
         """Return the list entry of the session in the file *path*."""
-        from agent_cli.session_store.listing import describe  # noqa: PLC0415 - only lists need it
+        from agent_cli.session_store.listing import describe  # only lists need it
 
         stamp, known = paths.stamp(path), self._known.get(path)
         if known is None or known[0] != stamp:

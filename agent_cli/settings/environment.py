@@ -104,7 +104,7 @@ def load_environment(
     if used is not None:
         project = {name: value for name, value in project.items() if name in used}
     if is_read and not trusted:
-        from agent_cli.settings.guards import is_guard_variable  # noqa: PLC0415 - rare
+        from agent_cli.settings.guards import is_guard_variable  # rare
 
         project = {name: text for name, text in project.items() if is_guard_variable(name)}
         notices = []
@@ -173,7 +173,7 @@ def _read(path: Path, *, from_project: bool) -> tuple[dict[str, str], list[str]]
     """Return the variables of a `.env` and notices about it; nothing if there is no such file."""
     if not paths.is_file(path):
         return {}, []
-    from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - most starts have none
+    from agent_cli.settings.env_file import read_env_file  # most starts have none
 
     return read_env_file(path, from_project=from_project)
 

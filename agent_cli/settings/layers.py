@@ -163,7 +163,7 @@ def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object
     try:
         return rule.parse(rule.read(value) if entry.is_text and isinstance(value, str) else value)
     except ValueError:
-        from agent_cli.settings.complaints import found_text  # noqa: PLC0415 - rarely needed
+        from agent_cli.settings.complaints import found_text  # rarely needed
 
         # Without the cause, whose text would quote the value, which may be a secret.
         raise SettingsError(
@@ -172,7 +172,7 @@ def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object
 
 
 def _nearest(written: str, known: Mapping[str, str]) -> str:
-    from agent_cli.settings.complaints import nearest_hint  # noqa: PLC0415 - rarely needed
+    from agent_cli.settings.complaints import nearest_hint  # rarely needed
 
     return nearest_hint(written, known)
 

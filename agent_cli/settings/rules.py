@@ -270,7 +270,7 @@ def _list(text: str) -> object:
 
 
 def _json(text: str) -> object:
-    import json  # noqa: PLC0415 - only lists and tables in variables need it; the prompt waits
+    import json  # only lists and tables in variables need it; the prompt waits
 
     parsed: object = json.loads(text)
     return parsed

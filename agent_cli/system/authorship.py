@@ -9,6 +9,7 @@ starts nothing.
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -140,8 +141,6 @@ def is_home_setting(name: str) -> bool:
 
 def installation_folders() -> tuple[Path, ...]:
     """Return our Python environment, and the folder of our package, without repetition."""
-    import sys  # noqa: PLC0415 - so that a test can replace its prefix
-
     package = Path(__file__).parents[1]
     return tuple(dict.fromkeys(map(real_path, (Path(sys.prefix), package))))
 

@@ -213,14 +213,14 @@ class KeeperLink:
 
     def answer(self, *, goes_on: bool) -> None:
         """Answer the question of the keeper."""
-        from agent_cli.system.keeper import GO_ON, REFUSE  # noqa: PLC0415 - with the launcher
+        from agent_cli.system.keeper import GO_ON, REFUSE  # with the launcher
 
         with contextlib.suppress(OSError):
             self.socket.send(GO_ON if goes_on else REFUSE)
 
     def spare(self) -> None:
         """Close the link of a command that has ended, and let what it left run on."""
-        from agent_cli.system.keeper import SPARE  # noqa: PLC0415 - with the launcher
+        from agent_cli.system.keeper import SPARE  # with the launcher
 
         with contextlib.suppress(OSError):
             self.socket.send(SPARE)
@@ -295,7 +295,7 @@ class Launcher:
             self._forget()
 
     def _send(self, text: bytes, descriptors: list[int]) -> None:
-        from agent_cli.system.launcher import HEADER_BYTES  # noqa: PLC0415 - with the launcher
+        from agent_cli.system.launcher import HEADER_BYTES  # with the launcher
 
         header = len(text).to_bytes(HEADER_BYTES, "little")
         with self._lock:

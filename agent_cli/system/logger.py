@@ -31,7 +31,7 @@ def logger(name: str) -> "BoundLogger":
 
 def shared_processors() -> "list[Processor]":
     """Return the processors of all records, ours and libraries': context, level, name, time."""
-    import structlog  # noqa: PLC0415 - with the first record
+    import structlog  # with the first record
 
     return [
         structlog.contextvars.merge_contextvars,
@@ -63,7 +63,7 @@ class _Lazy:
 
     @cached_property
     def _bound(self) -> "BoundLogger":
-        import structlog  # noqa: PLC0415 - with the first record
+        import structlog  # with the first record
 
         bound: BoundLogger = structlog.wrap_logger(
             logging.getLogger(self._name),

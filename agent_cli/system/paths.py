@@ -29,7 +29,7 @@ def config_dir() -> Path:
     """Return the folder of the user's settings, .env and permissions."""
     if (base := _base_dir("XDG_CONFIG_HOME", ".config")) is not None:
         return base / _APP
-    from platformdirs import PlatformDirs  # noqa: PLC0415 - on other systems
+    from platformdirs import PlatformDirs  # on other systems
 
     return PlatformDirs(_APP, appauthor=False).user_config_path
 
@@ -38,7 +38,7 @@ def state_dir() -> Path:
     """Return the folder of the program's state: sessions, logs, history, trust."""
     if (base := _base_dir("XDG_STATE_HOME", ".local/state")) is not None:
         return base / _APP
-    from platformdirs import PlatformDirs  # noqa: PLC0415 - on other systems
+    from platformdirs import PlatformDirs  # on other systems
 
     return PlatformDirs(_APP, appauthor=False).user_state_path
 

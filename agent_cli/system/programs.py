@@ -19,7 +19,7 @@ def find_program(name: str, *, outside: Path) -> Path | None:
     what they were when this process first looked. Programs in the system's folders are never
     skipped, even if the workspace is "/".
     """
-    import sysconfig  # noqa: PLC0415 - rarely needed before the first prompt
+    import sysconfig  # rarely needed before the first prompt
 
     ours = Path(sysconfig.get_path("scripts"))
     foreign = (outside, Path.cwd())
@@ -58,7 +58,7 @@ def note_installed_programs() -> None:
     Called before the first command of a session: a command may replace one. The time of change of
     a file (ctime) cannot be set back, so it tells a file that was written to.
     """
-    import sysconfig  # noqa: PLC0415 - as above
+    import sysconfig
 
     if _INSTALLED.programs is None:
         with os.scandir(sysconfig.get_path("scripts")) as entries:
@@ -145,6 +145,6 @@ def _leads_through(folder: Path, outside: Path) -> bool:
     real = real_path(folder)
     if real.is_relative_to(outside) or real == folder:
         return real.is_relative_to(outside)
-    from agent_cli.system.authorship import Author, SessionFolders, author_of  # noqa: PLC0415 - rare
+    from agent_cli.system.authorship import Author, SessionFolders, author_of  # rare
 
     return author_of(folder, SessionFolders.of(outside)).author is Author.WORKSPACE

@@ -67,7 +67,7 @@ def taken(
     The event loop cannot react while a write to a full pipe blocks it, and stopping may take long.
     So a signal that arrives a second after the first one, or later, ends the process at once.
     """
-    import asyncio  # noqa: PLC0415 - not for `--version`, which uses the rest
+    import asyncio  # not for `--version`, which uses the rest
 
     loop = asyncio.get_running_loop()
     first_at_s: list[float] = []

@@ -232,7 +232,7 @@ def _prctl(option: int, value: int) -> None:
     if sys.platform != "linux":
         return
     # Imported here, so that importing this module does not load libffi.
-    import ctypes  # noqa: PLC0415
+    import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -39,7 +39,7 @@ class FirstPrompt:
         """
         if not self.hand_over():
             return ()
-        import termios  # noqa: PLC0415 - keeps the start-up short
+        import termios  # keeps the start-up short
 
         lines: list[str] = []
         with suppress(termios.error, OSError):  # the terminal is gone
@@ -62,7 +62,7 @@ def _is_quiet_terminal() -> bool:
 
 
 def _is_typed() -> bool:
-    from select import select  # noqa: PLC0415 - `--version` does not need it
+    from select import select  # `--version` does not need it
 
     return bool(select([0], [], [], 0)[0])
 

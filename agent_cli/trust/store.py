@@ -100,8 +100,8 @@ def _hook_files(workspace: Path) -> tuple[Path, ...]:
     own = (paths.user_settings_file(), paths.claude_dir() / "settings.json")
     if not any(map(paths.is_file, files)) and not any(map(_names_hooks, own)):
         return ()
-    from agent_cli.settings.claude_files import is_acting  # noqa: PLC0415 - as below
-    from agent_cli.settings.hook_files import (  # noqa: PLC0415 - most workspaces have no hooks
+    from agent_cli.settings.claude_files import is_acting  # as below
+    from agent_cli.settings.hook_files import (  # most workspaces have no hooks
         all_scripts_of,
         hooks_in_files,
     )
@@ -124,7 +124,7 @@ def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     is_agent = [workspace / folder in path.parents for path in named for folder in AGENT_FOLDERS]
     if not any(is_agent) and not any(workspace / name in named for name in names):
         return ()
-    from agent_cli.trust.parts import server_files  # noqa: PLC0415 - most have no servers
+    from agent_cli.trust.parts import server_files  # most have no servers
 
     return server_files(named, workspace)
 
@@ -134,7 +134,7 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
     found = acting_files(workspace)
     if not found:
         return ()
-    from agent_cli.trust.effects import effects_of  # noqa: PLC0415 - most workspaces have no files
+    from agent_cli.trust.effects import effects_of  # most workspaces have no files
 
     return tuple(ActingFile(path, effects_of(path, workspace)) for path in found)
 
@@ -153,7 +153,7 @@ def fingerprint(workspace: Path) -> "Fingerprint":
     files = {shown_name(path, workspace): path for path in acting_files(workspace)}
     if not files:
         return ()
-    from agent_cli.trust.parts import parts_of  # noqa: PLC0415 - most workspaces have no files
+    from agent_cli.trust.parts import parts_of  # most workspaces have no files
 
     return parts_of(files, workspace)
 
@@ -229,7 +229,7 @@ class TrustStore:
         stored = self._read()
         name = _name(workspace)
         if name not in stored:
-            from agent_cli.system.worktrees import counterpart_of  # noqa: PLC0415 - rare
+            from agent_cli.system.worktrees import counterpart_of  # rare
 
             original = copy_of or counterpart_of(Path(name))
             name = _name(original) if original else name
@@ -285,7 +285,7 @@ class TrustStore:
             self._write(stored)
 
     def _read(self) -> "dict[str, _Trusted | None]":
-        import json  # noqa: PLC0415 - start-up needs no JSON unless a workspace was trusted
+        import json  # start-up needs no JSON unless a workspace was trusted
 
         try:
             stored = json.loads(self._path.read_bytes())
@@ -300,9 +300,9 @@ class TrustStore:
         return {str(name): _parts(parts) for name, parts in stored.items()}
 
     def _write(self, trusted: "Mapping[str, _Trusted | None]") -> None:
-        import json  # noqa: PLC0415 - as in _read
+        import json  # as in _read
 
-        from agent_cli.system.private_files import write_private  # noqa: PLC0415 - written rarely
+        from agent_cli.system.private_files import write_private  # written rarely
 
         try:
             write_private(self._path, json.dumps(trusted, indent=2, sort_keys=True).encode())
@@ -352,7 +352,7 @@ def _trusted_elsewhere(
         guards = {key for key, record in (trusted or {}).items() if _guards(record)}
         if not trusted or not guards:
             continue
-        from agent_cli.system.worktrees import is_clone_of  # noqa: PLC0415 - rare
+        from agent_cli.system.worktrees import is_clone_of  # rare
 
         is_same = all(key in now and _record(now[key]) == trusted[key] for key in guards)
         if is_same or is_clone_of(workspace, Path(name)):

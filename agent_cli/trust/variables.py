@@ -35,7 +35,7 @@ def acting_variables(workspace: Path, files: Iterable[Path]) -> Mapping[str, str
     # The parser is imported only where a name occurs at all: this runs at each start.
     if not any(name in text for name in (ENVIRONMENT_PREFIX, *names)):
         return {}
-    from agent_cli.settings.env_file import read_env_file  # noqa: PLC0415 - as above
+    from agent_cli.settings.env_file import read_env_file
 
     found, _ = read_env_file(path, from_project=True)
     return {

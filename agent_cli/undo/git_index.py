@@ -160,7 +160,7 @@ def _git_folder(top: str) -> str:
 
 def content_id(path: str, found: os.stat_result) -> bytes:
     """Return the id that git gives the content of a file; b"" if it is large or cannot be read."""
-    from hashlib import sha1  # noqa: PLC0415 - few commands need it
+    from hashlib import sha1  # few commands need it
 
     if not stat.S_ISREG(found.st_mode) or found.st_size > _HASHED_BYTES_MAX:
         return b""

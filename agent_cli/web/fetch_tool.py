@@ -58,8 +58,8 @@ def web_fetch_tool(
     async def execute(
         _call_id: str, params: WebFetchParameters, cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
-        from agent_cli.web.addresses import page_address  # noqa: PLC0415 - with the first page
-        from agent_cli.web.pages import text_of_page  # noqa: PLC0415 - as above
+        from agent_cli.web.addresses import page_address  # with the first page
+        from agent_cli.web.pages import text_of_page
 
         address = page_address(params.url)
         async with cancel.scope():
@@ -111,7 +111,7 @@ class _Pages:
     @property
     def requests(self) -> "PageRequests":
         """The requests of the session."""
-        from agent_cli.web.requests import PageRequests  # noqa: PLC0415 - with the first page
+        from agent_cli.web.requests import PageRequests  # with the first page
 
         self._requests = self._requests or PageRequests(has_rule=self._has_rule)
         return self._requests
@@ -121,7 +121,7 @@ async def _foresee(
     params: WebFetchParameters, _context: ToolContext, _contents: FileContents
 ) -> None:
     """Raise ToolError for an address of no page, before a person is asked."""
-    from agent_cli.web.addresses import page_address  # noqa: PLC0415 - as above
+    from agent_cli.web.addresses import page_address
 
     page_address(params.url)
 
@@ -132,7 +132,7 @@ def _doubt(params: WebFetchParameters) -> str:
 
 def _subject(params: WebFetchParameters) -> str:
     """Return the server of a call as rules name it; "" for an address that is none."""
-    from agent_cli.web.addresses import page_address  # noqa: PLC0415 - as above
+    from agent_cli.web.addresses import page_address
 
     try:
         return f"domain:{page_address(params.url).host}"

@@ -47,8 +47,8 @@ def _decoded(response: Response) -> str:
 
 
 def _markdown(html: str, url: str) -> str:
-    from bs4 import BeautifulSoup  # noqa: PLC0415 - with the first page
-    from markdownify import MarkdownConverter  # noqa: PLC0415
+    from bs4 import BeautifulSoup  # with the first page
+    from markdownify import MarkdownConverter
 
     soup = BeautifulSoup(html, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""

@@ -66,7 +66,7 @@ def _sandbox(workspace: Workspace) -> Sandbox:
     """Return a mandatory sandbox, which is closed with the workspace."""
 
     def policy() -> "Policy":
-        from agent_cli.sandbox import Policy  # noqa: PLC0415 - the program passes its own sandbox
+        from agent_cli.sandbox import Policy  # the program passes its own sandbox
 
         return Policy(
             [Path(directory) for directory in workspace.dirs],

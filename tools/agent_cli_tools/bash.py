@@ -51,7 +51,7 @@ def bash_tool(
     """Return the tool `bash`; without a sandbox, commands have all of the user's rights."""
 
     def new_output() -> "OutputBuffer":
-        from agent_cli_tools.output import OutputBuffer  # noqa: PLC0415 - with a command
+        from agent_cli_tools.output import OutputBuffer  # with a command
 
         spill = workspace.shared.open_spill
         return OutputBuffer(spill, result_chars_max=result_chars_max, folds=folds)
@@ -59,7 +59,7 @@ def bash_tool(
     async def execute(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        from agent_cli_tools.command_run import CommandRequest, CommandRun  # noqa: PLC0415 - with a command
+        from agent_cli_tools.command_run import CommandRequest, CommandRun  # with a command
 
         request = CommandRequest(
             params.command, params.timeout, params.notify, in_background=params.background
@@ -70,14 +70,14 @@ def bash_tool(
             result = await run.result()
             if watched is None:
                 return result
-            from agent_cli_tools.command_answers import with_changes  # noqa: PLC0415 - as above
+            from agent_cli_tools.command_answers import with_changes
 
             return await to_thread(with_changes, result, Path(watched.folder), workspace.seen)
 
     async def attempt(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult | None:
-        from agent_cli_tools.read_only_run import read_only_result  # noqa: PLC0415 - as above
+        from agent_cli_tools.read_only_run import read_only_result
 
         if sandbox is None or params.unsandboxed or params.background:
             return None

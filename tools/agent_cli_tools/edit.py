@@ -81,8 +81,8 @@ class _Change:
 def _edit(
     workspace: "Workspace", params: EditParameters, context: ToolContext, claim: Claim
 ) -> ToolResult:
-    from agent_cli_tools.diffs import diff  # noqa: PLC0415 - with the first change
-    from agent_cli_tools.misfits import slips  # noqa: PLC0415 - as above
+    from agent_cli_tools.diffs import diff  # with the first change
+    from agent_cli_tools.misfits import slips
 
     path = workspace.resolve(params.path, to_write=True)
     context.require_decided(str(path))
@@ -127,7 +127,7 @@ def _change(
     Raises:
         ToolError: They do not fit.
     """
-    from agent_cli_tools.matching.edits import apply_edits  # noqa: PLC0415 - with the first edit
+    from agent_cli_tools.matching.edits import apply_edits  # with the first edit
 
     requested = _requested(params.edits)
     before, encoding = decode(raw)
@@ -173,7 +173,7 @@ def _read(workspace: "Workspace", path: Path) -> bytes:
 
 def _requested(edits: Sequence[OneEdit]) -> "list[Edit]":
     """Return the edits whose texts differ."""
-    from agent_cli_tools.matching.edits import Edit  # noqa: PLC0415 - as above
+    from agent_cli_tools.matching.edits import Edit
 
     if sum(len(edit.old) + len(edit.new) for edit in edits) > STRINGS_CHARS_MAX:
         raise ToolError(

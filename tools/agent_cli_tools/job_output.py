@@ -32,7 +32,7 @@ def job_output_tool(workspace: "Workspace") -> Tool:
     async def execute(
         _call_id: str, params: JobOutputParameters, cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
-        from agent_cli_tools.job_reading import JobRequest, read_job  # noqa: PLC0415 - with a job
+        from agent_cli_tools.job_reading import JobRequest, read_job  # with a job
 
         request = JobRequest(params.id, params.since, params.filter, params.wait)
         return await read_job(workspace, request, cancel)

@@ -118,7 +118,7 @@ class Jobs:
         *reply* returns the answer of an agent, once it has ended; a command may be *is_confined*,
         in a sandbox.
         """
-        from agent_cli_tools.job import Job  # noqa: PLC0415 - with the first job
+        from agent_cli_tools.job import Job  # with the first job
 
         assert output.spill_path
         job = Job(

@@ -113,8 +113,8 @@ class OutputBuffer:
             return shown
         if (whole := self._whole()) is None:
             return shown
-        from agent_cli_tools.folding import folded  # noqa: PLC0415 - with the first long output
-        from agent_cli_tools.folding.screen import settled  # noqa: PLC0415 - as above
+        from agent_cli_tools.folding import folded  # with the first long output
+        from agent_cli_tools.folding.screen import settled
 
         text = whole.decode("utf-8", "replace")
         plain, last = without_escapes(text), without_escapes(settled(text))

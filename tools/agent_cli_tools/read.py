@@ -81,7 +81,7 @@ def _read(
     workspace: "Workspace", params: ReadParameters, context: ToolContext
 ) -> ToolResult | bytes:
     """Return the result; of a PDF its bytes."""
-    from agent_cli_tools.excerpts import excerpt  # noqa: PLC0415 - with the first file
+    from agent_cli_tools.excerpts import excerpt  # with the first file
 
     path = workspace.resolve(params.path)
     context.require_decided(str(path))
@@ -149,7 +149,7 @@ class _Outputs:
     """The outputs of the cells of *book*, below the last line of each cell."""
 
     def __init__(self, book: Notebook) -> None:
-        from agent_cli_tools.notebook_outputs import (  # noqa: PLC0415 - with a notebook
+        from agent_cli_tools.notebook_outputs import (  # with a notebook
             ShownOutputs,
         )
 
@@ -239,7 +239,7 @@ def _directory(workspace: "Workspace", path: Path) -> ToolResult:
 
 
 def _image(workspace: "Workspace", path: Path, raw: bytes) -> ToolResult:
-    from agent_cli.attachments.images import fitted, image_of  # noqa: PLC0415 - with an image
+    from agent_cli.attachments.images import fitted, image_of  # with an image
 
     shown = workspace.shown(path)
     if len(raw) > IMAGE_BYTES_MAX:
@@ -258,7 +258,7 @@ def _image(workspace: "Workspace", path: Path, raw: bytes) -> ToolResult:
 
 
 async def _pdf(data: bytes, shown: str, params: ReadParameters, documents: bool) -> ToolResult:
-    from agent_cli.attachments.pdfs import pdf_content  # noqa: PLC0415 - with a PDF
+    from agent_cli.attachments.pdfs import pdf_content  # with a PDF
 
     try:
         found = await pdf_content(

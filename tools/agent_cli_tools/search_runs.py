@@ -67,7 +67,7 @@ def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]
 
 
 def _spec(pattern: str) -> "GitIgnoreSpec":
-    from agent_cli.system.path_patterns import path_patterns  # noqa: PLC0415 - with the first call
+    from agent_cli.system.path_patterns import path_patterns  # with the first call
 
     # These are .gitignore rules, in which "!" and "#" at the start have another meaning.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern

@@ -76,7 +76,7 @@ def glob_tool(workspace: "Workspace") -> Tool:
 
 
 async def _glob(workspace: "Workspace", params: GlobParameters, context: ToolContext) -> ToolResult:
-    from agent_cli_tools.search_runs import glob  # noqa: PLC0415 - with the first search
+    from agent_cli_tools.search_runs import glob  # with the first search
 
     return await glob(workspace, params, context)
 
@@ -90,6 +90,6 @@ def grep_tool(workspace: "Workspace") -> Tool:
 
 
 async def _grep(workspace: "Workspace", params: GrepParameters, context: ToolContext) -> ToolResult:
-    from agent_cli_tools.search_runs import grep  # noqa: PLC0415 - with the first search
+    from agent_cli_tools.search_runs import grep  # with the first search
 
     return await grep(workspace, params, context)

@@ -180,7 +180,7 @@ class Workspace:
 
     def missing(self, path: Path) -> ToolError:
         """Return the error for a missing *path*, with similar names."""
-        from difflib import get_close_matches  # noqa: PLC0415 - with a wrong path
+        from difflib import get_close_matches  # with a wrong path
 
         try:
             siblings = [entry.name for entry in os.scandir(path.parent)]
@@ -193,7 +193,7 @@ class Workspace:
 
     def write(self, path: Path, data: bytes, *, before: bytes | None, claim: Claim) -> None:
         """Write *data* to the real path *path*; see `write_atomic`."""
-        from agent_cli_tools.atomic_write import write_atomic  # noqa: PLC0415 - with the first change
+        from agent_cli_tools.atomic_write import write_atomic  # with the first change
 
         with self._keeper.writing(path, before, data) if self._keeper else nullcontext():
             if not self.open_files.write(path, data, before, claim):

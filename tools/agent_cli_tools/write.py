@@ -54,7 +54,7 @@ def write_tool(workspace: "Workspace") -> Tool:
 def _write(
     workspace: "Workspace", params: WriteParameters, context: ToolContext, claim: Claim
 ) -> ToolResult:
-    from agent_cli_tools.diffs import diff, lines_of  # noqa: PLC0415 - with the first change
+    from agent_cli_tools.diffs import diff, lines_of  # with the first change
 
     _refuse_huge(params.content)
     path = workspace.resolve(params.path, to_write=True)

@@ -121,14 +121,14 @@ class AgentTree:
         return (agent_tool(children, ask_beyond=ask_beyond, can_ask=lambda: person.can_decide),)
 
     def _place_of_session(self) -> "AgentWorkspace":
-        from agent_cli.app.agents.workspaces import AgentWorkspace  # noqa: PLC0415 - with the first agent
+        from agent_cli.app.agents.workspaces import AgentWorkspace  # with the first agent
 
         return AgentWorkspace.of_session(self._bench.session)
 
     @asynccontextmanager
     async def _built(self, assignment: Assignment, parent: _Rank) -> AsyncGenerator[Worker]:
         """Build the agent for *assignment*; close its session afterwards."""
-        from agent_cli.app.agents.worker import AgentWorker  # noqa: PLC0415 - with the first agent
+        from agent_cli.app.agents.worker import AgentWorker  # with the first agent
 
         definition, bench = assignment.definition, self._bench
         self.list.note(assignment, "starting")
@@ -183,7 +183,7 @@ class AgentTree:
         return [each for each in self._catalogue.all() if each.own_servers]
 
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> "AgentServers":
-        from agent_cli.app.agents.servers import AgentServers  # noqa: PLC0415 - with the first agent
+        from agent_cli.app.agents.servers import AgentServers  # with the first agent
 
         directories, root = self._bench.session.directories, rank.where().workspace.root
         return AgentServers(

@@ -48,7 +48,7 @@ def _check_platform(startup: StartupContext) -> None:
     if name == "anthropic":
         check_credentials(startup.environment)
         return
-    from agent_cli.providers.anthropic import platforms  # noqa: PLC0415 - only for another cloud
+    from agent_cli.providers.anthropic import platforms  # only for another cloud
 
     platforms.check_access(platforms.PLATFORMS[name], startup.environment.without_project())
 

@@ -61,8 +61,8 @@ _WAYS_OUT = {
 
 async def examine(startup: StartupContext) -> int:
     """Print all checks, as a table or on a pipe as lines; return 1 if a check failed."""
-    from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
-    from agent_cli.terminal.views.progress import working  # noqa: PLC0415
+    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views.progress import working
 
     sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))
     try:
@@ -257,7 +257,7 @@ async def _cloud_credentials(startup: StartupContext) -> list[Check]:
     speaks_messages = startup.loaded.settings.provider.speaks_messages
     if connection.platform.name == "anthropic" or not speaks_messages:
         return []
-    from agent_cli.providers.anthropic.sign_in import credentials_of  # noqa: PLC0415 - rare
+    from agent_cli.providers.anthropic.sign_in import credentials_of  # rare
 
     try:
         source = await credentials_of(connection)

@@ -43,7 +43,7 @@ def _lost_guards(startup: StartupContext) -> Iterator[str]:
     """Yield a sentence for each guard in Claude Code's files that cannot hold here as written."""
     for written in startup.loaded.rules:
         if written.of_claude:
-            from agent_cli.policies.claude_rules import translated  # noqa: PLC0415 - as in parts
+            from agent_cli.policies.claude_rules import translated  # as in parts
 
             found = translated(written.kind, written.text)
             if found.is_lost:

@@ -36,7 +36,7 @@ class CheckReport:
 
     def drawn(self) -> "Drawn":
         """Return a table for a terminal, failures in red."""
-        from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.table import Column, Table  # rich
 
         columns = [Column("", whole=True), Column(f"agent-cli {__version__}"), Column("result")]
         return Table(columns, self._rows(), styles=[_STYLES[e.ok] for e in self.checks]).drawn()

@@ -78,7 +78,7 @@ class HookConfinement:
             if self._shown:
                 confinement = confinement.showing(self._shown())
             if hook.root:
-                from agent_cli.added_plugins.plugin import DATA  # noqa: PLC0415 - rare
+                from agent_cli.added_plugins.plugin import DATA  # rare
 
                 data = dict(hook.variables).get(DATA, "")
                 confinement = confinement.showing(Path(hook.root)).keeping(data)
@@ -108,8 +108,8 @@ def runs_outside(hook: Hook, startup: StartupContext) -> bool:
     One of the user's does that names no file of the workspace, and where it is certain that its
     programs run none either; or where its definition says so.
     """
-    from agent_cli.policies.shell.hook_programs import runs_own_files_only  # noqa: PLC0415
-    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - with the first hook
+    from agent_cli.policies.shell.hook_programs import runs_own_files_only
+    from agent_cli.settings.hook_files import scripts_of  # with the first hook
 
     if hook.is_foreign:
         return False

@@ -94,12 +94,12 @@ class SessionHooks:
             self._build()
 
     def _build(self) -> None:
-        from agent_cli.app.hooks.confinement import HookConfinement, HookTranscripts  # noqa: PLC0415
-        from agent_cli.hooks.event_hooks import EventHooks  # noqa: PLC0415
-        from agent_cli.hooks.lifecycle import Lifecycle  # noqa: PLC0415
-        from agent_cli.hooks.payloads import Payloads  # noqa: PLC0415
-        from agent_cli.hooks.run import HookEnvironment  # noqa: PLC0415
-        from agent_cli.hooks.runs import HookRuns  # noqa: PLC0415
+        from agent_cli.app.hooks.confinement import HookConfinement, HookTranscripts
+        from agent_cli.hooks.event_hooks import EventHooks
+        from agent_cli.hooks.lifecycle import Lifecycle
+        from agent_cli.hooks.payloads import Payloads
+        from agent_cli.hooks.run import HookEnvironment
+        from agent_cli.hooks.runs import HookRuns
 
         startup, host = self._startup, self._host
         hooks, self._problems = defined_hooks(startup)
@@ -133,7 +133,7 @@ class SessionHooks:
         )
         self._asking.late.wake = self._host.wake
         if any(hook.answers for hook in hooks):
-            from agent_cli.app.hooks.remote_answers import RemoteAnswers  # noqa: PLC0415 - rare
+            from agent_cli.app.hooks.remote_answers import RemoteAnswers  # rare
 
             self.answers = RemoteAnswers(
                 startup, self._payloads.session_id, self._permissions, self._asking
@@ -160,7 +160,7 @@ class SessionHooks:
         """Return *config* with hooks wrapped around its actions; unchanged without hooks."""
         if self._lifecycle is None or self._asking is None:
             return config
-        from agent_cli.app.hooks.tasks import around_tasks  # noqa: PLC0415 - as above
+        from agent_cli.app.hooks.tasks import around_tasks
 
         config = self.around_calls(config, reach)
         return replace(
@@ -176,8 +176,8 @@ class SessionHooks:
         """Return *config* with hooks around its tool calls only, for the subagent *agent*."""
         if self._asking is None or self._runs is None or config.finish_result is None:
             return config
-        from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415 - as above
-        from agent_cli.hooks.tool_calls import CallHooks  # noqa: PLC0415
+        from agent_cli.hooks.payloads import about_agent
+        from agent_cli.hooks.tool_calls import CallHooks
 
         asking = self._asking
         # In this program it is a coroutine function.
@@ -209,8 +209,8 @@ class SessionHooks:
         """Return the hooks around compactions by the session or a subagent; None without any."""
         if self._asking is None:
             return None
-        from agent_cli.hooks.event_hooks import CompactionHooks  # noqa: PLC0415 - as above
-        from agent_cli.hooks.payloads import about_agent  # noqa: PLC0415
+        from agent_cli.hooks.event_hooks import CompactionHooks
+        from agent_cli.hooks.payloads import about_agent
 
         return CompactionHooks(self._asking, lambda: about_agent(agent()) if agent else {})
 
@@ -242,11 +242,7 @@ class SessionHooks:
             await self._lifecycle.prompt_expands(command, argument, source, text)
 
     async def question_is_asked(self, question: str) -> None:
-        """Ask UserPromptSubmit hooks about a question beside the conversation.
-
-        Raises:
-            UsageError: One of them blocks it.
-        """
+        """Ask UserPromptSubmit hooks, likewise, about a question beside the conversation."""
         if self._lifecycle:
             await self._lifecycle.question_is_asked(question)
 
@@ -270,7 +266,7 @@ class SessionHooks:
         """Return the hooks around the questions of MCP servers; None without any hooks."""
         if self._asking is None:
             return None
-        from agent_cli.hooks.event_hooks import ServerQuestionHooks  # noqa: PLC0415 - rare
+        from agent_cli.hooks.event_hooks import ServerQuestionHooks  # rare
 
         return ServerQuestionHooks(self._asking)
 
@@ -322,7 +318,7 @@ def _effort_of(agent: Agent) -> str:
 
 def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
     """Return the hooks of workspace, user and Python program, and a sentence for each problem."""
-    from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - as above
+    from agent_cli.hooks.definition import HookGroup, parse_hooks
 
     written = startup.loaded.hooks
     groups = [
@@ -336,7 +332,7 @@ def defined_hooks(startup: StartupContext) -> "tuple[list[Hook], list[str]]":
 
 def _lost(file: str) -> "Hook":
     """Return a guard that blocks, to replace a trusted guard that changed."""
-    from agent_cli.hooks.definition import Hook  # noqa: PLC0415 - as above
+    from agent_cli.hooks.definition import Hook
 
     return Hook(event="PreToolUse", origin=file, is_project=True, fault=_LOST.format(file))
 
@@ -347,7 +343,7 @@ def _objection(hook: "Hook", startup: StartupContext) -> str:
 
 def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
     """Yield each hook with the reason it cannot run, as far as it is known, or ""."""
-    from agent_cli.hooks.run import HookEnvironment, problem_of  # noqa: PLC0415 - as above
+    from agent_cli.hooks.run import HookEnvironment, problem_of
 
     around = HookEnvironment(startup.workspace, environment_of_hooks(startup))
     for hook in defined_hooks(startup)[0]:
@@ -356,7 +352,7 @@ def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
 
 def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
     """Return *hook*, marked as faulty if it would run a file of an untrusted workspace."""
-    from agent_cli.settings.hook_files import scripts_of  # noqa: PLC0415 - as above
+    from agent_cli.settings.hook_files import scripts_of
 
     is_held = startup.guarded and hook.is_project
     if startup.trusted or is_held or hook.fault or not hook.command:
@@ -371,7 +367,7 @@ def hook_scripts(startup: StartupContext) -> tuple[Path, ...]:
     """Return the workspace files that hooks run: changing one may disable a guard."""
     if not startup.loaded.hooks:
         return ()
-    from agent_cli.settings.hook_files import all_scripts_of  # noqa: PLC0415 - as above
+    from agent_cli.settings.hook_files import all_scripts_of
 
     return all_scripts_of(startup.loaded.hooks, startup.workspace)
 
@@ -393,7 +389,7 @@ def covers(call: ToolCall, written: str, reach: Reach) -> bool:
             return touches(rule, call.name, called_paths(call, (), reach.root), reach.root)
         if not rule.names(COMMAND_TOOL):
             return False
-        from agent_cli.policies import shell  # noqa: PLC0415 - with the first command
+        from agent_cli.policies import shell  # with the first command
 
         rules = shell.CommandRules(ask=[shell.command_rule(rule.text)])
         judged = shell.judge(command_of(call), rules, reach)

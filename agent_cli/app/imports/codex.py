@@ -114,7 +114,7 @@ def _mode(findings: Findings, path: Path, approval: object, sandbox: object) -> 
 def _hooks(findings: Findings, path: Path, events: object) -> None:
     """Translate hooks, which have the format of our settings; both files of Codex may hold them."""
     for event, groups in events.items() if is_object(events) else ():
-        from agent_cli.hooks.definition import HookGroup, parse_hooks  # noqa: PLC0415 - few have any
+        from agent_cli.hooks.definition import HookGroup, parse_hooks  # few have any
 
         listed = groups if is_array(groups) else [groups]
         hooks, problems = parse_hooks([HookGroup(event, each, str(path)) for each in listed])

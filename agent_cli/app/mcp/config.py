@@ -36,7 +36,7 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
     """
     switched = switches().of(startup.workspace)
     for server in _found(startup):
-        from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+        from agent_cli.mcp_client import ServerConfig  # with the first server
 
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
@@ -47,12 +47,12 @@ def _reachable(
     server: "ServerConfig | ServerProblem", startup: StartupContext
 ) -> "ServerConfig | ServerProblem":
     """Return *server* with the rules about hosts, or a problem if one denies its own host."""
-    from agent_cli.mcp_client import ServerConfig, ServerProblem  # noqa: PLC0415 - as above
+    from agent_cli.mcp_client import ServerConfig, ServerProblem
 
     if not isinstance(server, ServerConfig) or not server.url:
         return server
-    from agent_cli.app.parts import permission_rules  # noqa: PLC0415 - for servers of the web
-    from agent_cli.policies.network_rules import rule_about_host  # noqa: PLC0415 - as above
+    from agent_cli.app.parts import permission_rules  # for servers of the web
+    from agent_cli.policies.network_rules import rule_about_host
 
     rules = permission_rules(startup)
 
@@ -75,7 +75,7 @@ def _reachable(
 
 def _placed(server: "ServerConfig | ServerProblem", folder: Path) -> "ServerConfig | ServerProblem":
     """Return *server* with its working directory, relative to *folder*."""
-    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+    from agent_cli.mcp_client import ServerConfig  # with the first server
 
     if isinstance(server, ServerConfig) and server.transport == "stdio":
         return replace(server, cwd=str(folder / paths.expanded(server.cwd)))
@@ -90,7 +90,7 @@ def _of_file(
     One of the user's does not run in the workspace: a relative path could be a program there. One
     of the project's starts, again and again, only while what was trusted is unchanged.
     """
-    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+    from agent_cli.mcp_client import ServerConfig  # with the first server
 
     if not isinstance(server, ServerConfig):
         return server
@@ -104,7 +104,7 @@ def _of_file(
 
 def _switched(server: "ServerConfig", *, on: bool) -> "ServerConfig | ServerProblem":
     if on and server.problem:
-        from agent_cli.mcp_client import ServerProblem  # noqa: PLC0415 - with the first server
+        from agent_cli.mcp_client import ServerProblem  # with the first server
 
         return ServerProblem(server.name, server.problem, server.required)
     return replace(server, enabled=on)
@@ -149,7 +149,7 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         "call_timeout_s": mcp.call_timeout_s,
     }
     for server in mcp.servers:
-        from agent_cli.mcp_client import server_config  # noqa: PLC0415 - slow, and often none
+        from agent_cli.mcp_client import server_config  # slow, and often none
 
         entry = server._asdict() | {"oauth": dict(server.oauth)}
         origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
@@ -167,7 +167,7 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     for path, is_allowed in files.items():
         if not _is_there(path):
             continue
-        from agent_cli.mcp_client import ServerProblem, read_config_file  # noqa: PLC0415 - as above
+        from agent_cli.mcp_client import ServerProblem, read_config_file
 
         if not is_allowed:
             yield ServerProblem(path.name, f"{path} {_NOT_READ}")
@@ -192,7 +192,7 @@ def _of_plugins(
 ) -> Iterator["ServerConfig | ServerProblem"]:
     for plugin in startup.plugins:
         for name, entry in plugin.used_servers():
-            from agent_cli.mcp_client import server_config  # noqa: PLC0415 - as above
+            from agent_cli.mcp_client import server_config
 
             environment = {**startup.environment.without_project(), **plugin.variables}
             called = f"plugin_{plugin.name}_{name}"
@@ -254,7 +254,7 @@ def servers_of_agent(
         entries: The servers, in the format of `.mcp.json`.
         folder: The directory that the subagent works in.
     """
-    from agent_cli.mcp_client import server_config  # noqa: PLC0415 - few definitions bring any
+    from agent_cli.mcp_client import server_config  # few definitions bring any
 
     mcp = startup.loaded.settings.mcp
     for name, entry in entries.items():
@@ -277,7 +277,7 @@ def servers_of_program(
     Raises:
         SettingsError: An entry cannot be used.
     """
-    from agent_cli.mcp_client import ServerConfig  # noqa: PLC0415 - with the first server
+    from agent_cli.mcp_client import ServerConfig  # with the first server
 
     for server in servers_of_agent(startup, entries, Path("mcp_servers"), startup.workspace):
         if not isinstance(server, ServerConfig):

@@ -126,7 +126,7 @@ class ServerHost:
         """Return whether the values of *filled* fit the form; if not, warn."""
         if filled.action != "accept" or question.url:
             return True
-        from agent_cli.mcp_client.forms import form_fault, with_defaults  # noqa: PLC0415 - rare
+        from agent_cli.mcp_client.forms import form_fault, with_defaults  # rare
 
         given = with_defaults(question.schema, filled.values)
         given = {name: value for name, value in given.items() if value is not None}
@@ -169,7 +169,7 @@ class ServerHost:
 
 
 def _form(question: Elicitation) -> Form:
-    from agent_cli.mcp_client.forms import form_fault, form_fields  # noqa: PLC0415 - rare
+    from agent_cli.mcp_client.forms import form_fault, form_fields  # rare
 
     # Fields are checked one at a time, so another missing field is not a fault.
     schema = {**question.schema, "required": []}

@@ -120,7 +120,7 @@ class Servers:
         self._started_at = asyncio.get_running_loop().time()
         if not servers:
             return
-        from agent_cli.mcp_client import ServerProblem  # noqa: PLC0415 - with the first server
+        from agent_cli.mcp_client import ServerProblem  # with the first server
 
         for server in servers:
             problem = server.reason if isinstance(server, ServerProblem) else ""
@@ -376,7 +376,7 @@ def marked_instructions(instructions: Mapping[str, str]) -> str:
     """Return instructions as text for the model, marked with the server they come from."""
     if not instructions:
         return ""
-    import html  # noqa: PLC0415 - with the first server
+    import html  # with the first server
 
     parts = [
         # A server must not be able to close its own tag and continue as another server.

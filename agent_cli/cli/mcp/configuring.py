@@ -310,7 +310,7 @@ def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
 
 
 async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple[ServerState, ...]:
-    from agent_cli.terminal.views.progress import counting  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.progress import counting  # rich
 
     with counting("connecting", total=len(configs), stream=context.err) as show:
         async with connected(context.environment, configs, show) as servers:

@@ -69,7 +69,7 @@ class CommandContext:
 
     def show(self, view: "View") -> None:
         """Draw a view on a terminal; elsewhere print one line per record."""
-        from agent_cli.terminal.views.console import show  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.console import show  # rich
 
         show(view, self.out)
 

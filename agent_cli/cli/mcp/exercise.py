@@ -69,7 +69,7 @@ class ExerciseReport:
     @contextmanager
     def calling(self, count: int) -> Generator[Callable[[], None]]:
         """Show a progress bar on a terminal for *count* calls; yield a function that counts one."""
-        from agent_cli.terminal.views.progress import counting  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.progress import counting  # rich
 
         before = len(self._calls)
         with counting("calling tools", total=count, stream=self.context.err) as show:
@@ -132,7 +132,7 @@ class ExerciseReport:
         }
 
     def _show(self) -> None:
-        from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+        from agent_cli.terminal.views.table import Column, Table  # rich
 
         if self._calls:
             columns = [Column("tool"), Column("arguments"), Column("outcome"), Column("answer")]
@@ -143,7 +143,7 @@ class ExerciseReport:
             styles = ["red" if each.is_error else "" for each in self._calls]
             self.context.show(Table(columns, rows, styles=styles))
         if self._state:
-            from agent_cli.cli.mcp.reports import tested_view  # noqa: PLC0415 - rich
+            from agent_cli.cli.mcp.reports import tested_view  # rich
 
             self.context.show(tested_view([self._state]))
         for note in self._notes:

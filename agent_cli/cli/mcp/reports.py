@@ -17,7 +17,7 @@ GOOD_PHASES = (ServerPhase.READY, ServerPhase.DISABLED)
 
 def configured_view(servers: Sequence[ServerConfig | ServerProblem], redactor: Redactor) -> "View":
     """Return a view of the configured servers: address or command, and origin."""
-    from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import (  # rich
         Column,
         RemarkedTable,
         Table,
@@ -57,7 +57,7 @@ def configured_rows(each: ServerConfig | ServerProblem, redactor: Redactor) -> I
 
 def tested_view(states: Sequence[ServerState]) -> "View":
     """Return a view of a test: each server's offer, or why it cannot be used."""
-    from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import (  # rich
         Column,
         RemarkedTable,
         Table,

@@ -56,8 +56,8 @@ def _parser() -> CommandParser:
 
 
 def _over_stdio(arguments: Arguments) -> int:
-    from agent_cli.mcp_server.server import make_server  # noqa: PLC0415 - slow, and --help is quick
-    from agent_cli.mcp_server.stdio import serve_stdio  # noqa: PLC0415 - as above
+    from agent_cli.mcp_server.server import make_server  # slow, and --help is quick
+    from agent_cli.mcp_server.stdio import serve_stdio
 
     program = ServedProgram(arguments)
     with program.logging():
@@ -66,8 +66,8 @@ def _over_stdio(arguments: Arguments) -> int:
 
 def _over_http(arguments: Arguments, port: int, token: str) -> int:
     """Serve on *port*; without a *token* print a new one."""
-    from agent_cli.mcp_server.http import address_of, listen, serve_http  # noqa: PLC0415
-    from agent_cli.mcp_server.server import make_server  # noqa: PLC0415
+    from agent_cli.mcp_server.http import address_of, listen, serve_http
+    from agent_cli.mcp_server.server import make_server
 
     program = ServedProgram(arguments)
     with listen(port) as listener:

@@ -61,8 +61,8 @@ def descendants(node: "Node", *, leaves: Collection[str] = frozenset()) -> Itera
 @cache
 def _parser() -> "Parser":
     # Loaded with the first command, so that other sessions do not load the grammar.
-    import tree_sitter_bash  # noqa: PLC0415
-    from tree_sitter import Language, Parser  # noqa: PLC0415
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))
 

@@ -180,24 +180,24 @@ class LoopClients:
             self._start_recording(connection.record)
         if connection.platform is not ANTHROPIC and connection.replay is None:
             load("agent_cli.providers.anthropic.clouds.client")
-            from agent_cli.providers.anthropic.clouds.client import CloudClient  # noqa: PLC0415 - as below
+            from agent_cli.providers.anthropic.clouds.client import CloudClient  # as below
 
             return CloudClient(connection)
         credential = known_credential(connection)
         if credential is not None:
             load("agent_cli.providers.anthropic.wire_client")
-            from agent_cli.providers.anthropic.wire_client import WireClient  # noqa: PLC0415 - the thread's
+            from agent_cli.providers.anthropic.wire_client import WireClient  # the thread's
 
             return WireClient(connection, credential)
         load("agent_cli.providers.anthropic.sdk_client")
-        from agent_cli.providers.anthropic.sdk_client import SdkClient  # noqa: PLC0415 - the thread's work
+        from agent_cli.providers.anthropic.sdk_client import SdkClient  # the thread's work
 
         return SdkClient(connection)
 
     def _start_recording(self, path: Path) -> None:
         """Empty the file once: the clients of all loops add to one recording."""
         load("agent_cli.providers.recording")
-        from agent_cli.providers.recording import start_recording  # noqa: PLC0415 - rare
+        from agent_cli.providers.recording import start_recording  # rare
 
         with self._lock:
             if not self._is_recording:

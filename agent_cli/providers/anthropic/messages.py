@@ -170,7 +170,7 @@ async def _call(
             connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type, address, _API)
-        from agent_cli.providers.anthropic.reply_builder import ReplyBuilder  # noqa: PLC0415 - request is sent
+        from agent_cli.providers.anthropic.reply_builder import ReplyBuilder  # request is sent
 
         builder = ReplyBuilder(request.model.id, opened.request_id, connection.price)
         try:
@@ -205,7 +205,7 @@ async def _payloads(
     opened: "OpenReply", limit: ProgressLimit
 ) -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the JSON of each event; an `error` event ends the call."""
-    from agent_cli.providers.events import events  # noqa: PLC0415 - request is sent
+    from agent_cli.providers.events import events  # request is sent
 
     async with aclosing(events(opened, limit)) as received:
         async for event in received:

@@ -99,7 +99,7 @@ async def _all(connection: Connection, where: str) -> list[_Entry]:
 async def _of_sdk(connection: Connection) -> list[_Entry]:
     """Return the list with credentials that only the SDK can find."""
     await asyncio.to_thread(load, "agent_cli.providers.anthropic.sdk_client")
-    from agent_cli.providers.anthropic.sdk_client import SdkClient  # noqa: PLC0415 - slow, and rarely needed
+    from agent_cli.providers.anthropic.sdk_client import SdkClient  # slow, and rarely needed
 
     client = SdkClient(connection)
     try:

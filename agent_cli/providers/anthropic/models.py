@@ -171,7 +171,7 @@ def price_list(of_user: Mapping[str, str]) -> Price:
 
 def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
     """Return a sentence about a model that is not in models.toml; "" for a known model."""
-    from difflib import get_close_matches  # noqa: PLC0415 - with an unknown id
+    from difflib import get_close_matches  # with an unknown id
 
     if _facts(model_id):
         return ""

@@ -13,8 +13,8 @@ async def credentials_of(connection: Connection) -> str:
         ModelError: There are none; the message says how to sign in.
     """
     await asyncio.to_thread(_load)
-    from agent_cli.providers.anthropic.clouds.account import signed_in  # noqa: PLC0415 - loaded just now
-    from agent_cli.providers.anthropic.clouds.client import account_of  # noqa: PLC0415
+    from agent_cli.providers.anthropic.clouds.account import signed_in  # loaded just now
+    from agent_cli.providers.anthropic.clouds.client import account_of
 
     try:
         return (await signed_in(account_of(connection), connection.platform)).source
@@ -24,4 +24,4 @@ async def credentials_of(connection: Connection) -> str:
 
 def _load() -> None:
     """Import the SDK, which costs over a second."""
-    import agent_cli.providers.anthropic.clouds.client  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
+    import agent_cli.providers.anthropic.clouds.client  # noqa: F401 # pyright: ignore[reportUnusedImport]

@@ -101,7 +101,7 @@ class OpenAIChat:
         for other in [each for each in tuple(self._pools) if each.is_closed()]:
             self._pools.pop(other, None)
         if loop not in self._pools:
-            from agent_cli.providers.transport import http_client  # noqa: PLC0415 - as below
+            from agent_cli.providers.transport import http_client  # as below
 
             http = http_client(self._connection, self._connection.endpoint)
             self._pools[loop] = _Pool(http, await closed_with_loop(http))
@@ -157,7 +157,7 @@ class _Pool:
 async def _posted(
     http: "httpx2.AsyncClient", request: ModelRequest, where: ChatConnection, shown: str
 ) -> AsyncGenerator["OpenReply"]:
-    from agent_cli.providers.transport import (  # noqa: PLC0415 - loads the HTTP library
+    from agent_cli.providers.transport import (  # loads the HTTP library
         Address,
         open_reply,
     )
@@ -190,7 +190,7 @@ async def _chunks(
     opened: "OpenReply", limit: ProgressLimit
 ) -> AsyncGenerator[Mapping[str, Json], None]:
     """Yield the chunks of a reply; an error among them ends the call."""
-    from agent_cli.providers.events import events  # noqa: PLC0415 - request is sent
+    from agent_cli.providers.events import events  # request is sent
 
     async with aclosing(events(opened, limit)) as received:
         async for event in received:

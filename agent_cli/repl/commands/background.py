@@ -59,7 +59,7 @@ async def _run_agents_command(context: Context, argument: str) -> None:
 
 
 def _list_agents(context: Context) -> None:
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # rich
 
     rows = [
         (str(agent.number), reveal(agent.title), reveal(agent.state))
@@ -185,7 +185,7 @@ async def _run_jobs_command(context: Context, argument: str) -> None:
 
 
 def _list_jobs(context: Context) -> None:
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # rich
 
     rows = [
         (

@@ -30,7 +30,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def _tools(context: Context, _argument: str) -> None:
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # rich
 
     rows = [(tool.name, _first_sentence(tool.description)) for tool in context.app.tools]
     show(context, Table([Column("tool"), Column("purpose")], rows, empty="no tools"))
@@ -88,7 +88,7 @@ class UsageView:
 
     def drawn(self) -> "Drawn":
         """Return a table with a row for each model."""
-        from agent_cli.terminal.views.table import Column, Note, Stack, Table  # noqa: PLC0415 - rich  # noqa: PLC0415
+        from agent_cli.terminal.views.table import Column, Note, Stack, Table  # rich
 
         several: Mapping[str, Usage] = self.models if len(self.models) > 1 else {}
         numbers = ("input", "cache read", "cached", "cache write", "output", "cost")
@@ -143,7 +143,7 @@ def _context(context: Context, _argument: str) -> None:
     model = context.app.agent.state.model
     parts = context.app.context_parts()
     bars = window_bars(parts, window=model.context_window if model else 0)
-    from agent_cli.terminal.views.table import Note, Stack  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Note, Stack  # rich
 
     show(context, Stack([bars, *map(Note, context.app.context_notes())]))
 
@@ -155,7 +155,7 @@ def window_bars(parts: Mapping[str, int], *, window: int) -> "Bars":
         parts: Estimated tokens by kind of content.
         window: The model's context window in tokens; 0 if unknown.
     """
-    from agent_cli.terminal.views.table import Bars  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Bars  # rich
 
     used = sum(parts.values())
     shown = {**parts, "free": max(window - used, 0)} if window else parts

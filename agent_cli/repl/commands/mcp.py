@@ -55,7 +55,7 @@ def _mcp(context: Context, argument: str) -> Awaitable[None] | None:
 
 
 def _table(context: Context) -> None:
-    from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import (  # rich
         Column,
         RemarkedTable,
         Table,
@@ -116,7 +116,7 @@ def _is_about_change(note: str, state: ServerState) -> bool:
 def _resources(context: Context, name: str) -> None:
     if name:
         _state_of(context, name)
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # rich
 
     found = [each for each in context.app.servers.resources() if name in ("", each.server)]
     rows = [(reference(each), _described(each)) for each in found]
@@ -136,7 +136,7 @@ def _described(resource: ServerResource) -> str:
 
 def _doctor(context: Context, name: str) -> None:
     """Show the faults of each server and the commands that fix them."""
-    from agent_cli.terminal.views.table import Note, Stack  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Note, Stack  # rich
 
     states = [_state_of(context, name)] if name else context.app.servers.states()
     tried = reveal(name or "NAME")
@@ -145,7 +145,7 @@ def _doctor(context: Context, name: str) -> None:
 
 
 def _diagnosis(state: ServerState) -> "Tree":
-    from agent_cli.terminal.views.table import Tree  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Tree  # rich
 
     fine = state.phase == _READY and not state.changed
     found = [*_remarks(state)]

@@ -90,7 +90,7 @@ def _meant(name: str) -> str:
     Raises:
         UsageError: Nothing here does the same.
     """
-    from agent_cli.contracts.foreign_names import FOREIGN_SLASH_COMMANDS  # noqa: PLC0415 - seldom
+    from agent_cli.contracts.foreign_names import FOREIGN_SLASH_COMMANDS  # seldom
 
     foreign = FOREIGN_SLASH_COMMANDS.get(name)
     if foreign and not foreign.ours:
@@ -263,7 +263,7 @@ _KEYS: Final = (
 
 def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> "View":
     """Return a view of all commands by group, the keys, and the commands with faults."""
-    from agent_cli.terminal.views.table import (  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import (  # rich
         Fact,
         Facts,
         Stack,
@@ -282,7 +282,7 @@ def overview(groups: Mapping[str, Sequence[Command]], faults: Sequence[str]) -> 
 
 def every_line(commands: Sequence[Command]) -> "View":
     """Return a row for each command."""
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # rich
 
     columns = [Column("command"), Column("purpose")]
     return Table(columns, [(each.usage, one_line(each.help)) for each in commands])
@@ -290,7 +290,7 @@ def every_line(commands: Sequence[Command]) -> "View":
 
 def about(command: Command, choices: Collection[str]) -> "View":
     """Return the full help of one command; *choices* are its possible arguments."""
-    from agent_cli.terminal.views.table import Tree  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Tree  # rich
 
     details = [command.help, *command.more.splitlines()]
     if 0 < len(choices) <= _CHOICES_MAX:

@@ -143,7 +143,7 @@ def _output_style(context: Context, name: str) -> Awaitable[None] | None:
 
 def _permissions(context: Context, _argument: str) -> None:
     permissions = context.app.permissions
-    from agent_cli.terminal.views.table import Column, Table  # noqa: PLC0415 - rich
+    from agent_cli.terminal.views.table import Column, Table  # rich
 
     context.writer.aside(f"mode: {permissions.mode}, {MODE_DESCRIPTIONS[permissions.mode]}")
     columns = [Column("verdict"), Column("rule"), Column("set in", style="dim")]

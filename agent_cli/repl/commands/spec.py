@@ -188,7 +188,7 @@ def show(context: Context, view: "View") -> None:
 
     Pipes and screen readers have no `controls`: they get one record per line, undrawn.
     """
-    from agent_cli.terminal.views.console import drawn_text  # noqa: PLC0415 - rich, when it is used
+    from agent_cli.terminal.views.console import drawn_text  # rich, when it is used
 
     drawn = context.controls is not None
     width = shutil.get_terminal_size().columns if drawn else None

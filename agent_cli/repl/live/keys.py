@@ -282,7 +282,7 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
 
 async def _edit(screen: LiveScreen) -> None:
     """Open the draft in the user's editor."""
-    from agent_cli.repl.live.input.editing import edit_text  # noqa: PLC0415 - no prompt waits for it
+    from agent_cli.repl.live.input.editing import edit_text  # no prompt waits for it
 
     before = screen.draft.text
     try:

@@ -138,7 +138,7 @@ class Paint:
     def token(self, kind: "TokenKind", ground: Role | None = None) -> str:
         """Return the sequence for a *kind* of code, on the *ground* of a changed line, or ""."""
         if ground is None:
-            from agent_cli.repl.markdown.theme import THEMES  # noqa: PLC0415 - with the first code
+            from agent_cli.repl.markdown.theme import THEMES  # with the first code
 
             parameters = THEMES[self.theme].tokens.get(kind, "")
         else:

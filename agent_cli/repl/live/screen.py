@@ -144,7 +144,7 @@ class LiveScreen:
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""
-        from agent_cli.repl.live.sentences import sentence_rows  # noqa: PLC0415 - not at the start
+        from agent_cli.repl.live.sentences import sentence_rows  # not at the start
 
         self.print(sentence_rows(text, self.columns, self.paint.begin(style)))
         if style in ("warning", "error"):
@@ -152,7 +152,7 @@ class LiveScreen:
 
     def show_answer(self, text: str) -> None:
         """Print the open question with its answer; further rows are indented."""
-        from agent_cli.repl.live.sentences import sentence_rows  # noqa: PLC0415 - not at the start
+        from agent_cli.repl.live.sentences import sentence_rows  # not at the start
 
         first, *rest = sentence_rows(f"{self.question}{text}", self.columns - len(_INDENT))
         self.print([first, *(f"{_INDENT}{row}" for row in rest)])

@@ -167,12 +167,12 @@ class LiveShells:
 
     def load(self) -> None:
         """Import the shell, and with it the agent and the Markdown renderer."""
-        from agent_cli.repl.live import controller  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
+        from agent_cli.repl.live import controller  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     @asynccontextmanager
     async def open(self, app: "Application") -> "AsyncGenerator[LiveShell]":
         """Yield a shell that has greeted and shows events; stop it in the end."""
-        from agent_cli.repl.live.controller import LiveShell  # noqa: PLC0415
+        from agent_cli.repl.live.controller import LiveShell
 
         self._screen.on_mode_requested = partial(cycle_mode, app.permissions)
         for _ in range(self._screen.requested_modes):

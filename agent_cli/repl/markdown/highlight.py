@@ -99,6 +99,6 @@ def highlighter(info: str, theme: Theme) -> Highlighter | None:
 @lru_cache(maxsize=32)
 def _lexer_of(name: str) -> Callable[[], LineLexer] | None:
     # Imported with the first code block, because it takes tens of milliseconds.
-    from agent_cli.repl.markdown.lexing import line_lexer_of  # noqa: PLC0415
+    from agent_cli.repl.markdown.lexing import line_lexer_of
 
     return line_lexer_of(name)

@@ -196,12 +196,12 @@ class PlainShells:
 
     def load(self) -> None:
         """Import the shell, and with it the agent."""
-        from agent_cli.repl.plain import shell  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport]
+        from agent_cli.repl.plain import shell  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     @asynccontextmanager
     async def open(self, app: "Application") -> "AsyncGenerator[Shell]":
         """Yield a shell that has greeted."""
-        from agent_cli.repl.plain.shell import Shell  # noqa: PLC0415
+        from agent_cli.repl.plain.shell import Shell
 
         shell = Shell(
             app,

@@ -282,6 +282,6 @@ class Renderer:
 
 
 def _spoken_answer() -> "SpokenAnswer":
-    from agent_cli.repl.plain.spoken import SpokenAnswer  # noqa: PLC0415 - markdown, for few only
+    from agent_cli.repl.plain.spoken import SpokenAnswer  # markdown, for few only
 
     return SpokenAnswer()

@@ -182,13 +182,13 @@ class Watch:
     @property
     def is_recorded(self) -> bool:
         """Whether the command's keeper records all that it changes."""
-        from agent_cli.undo.logs import is_watched  # noqa: PLC0415 - with a command
+        from agent_cli.undo.logs import is_watched  # with a command
 
         return self.log is not None and is_watched(self.log)
 
     def unrecorded(self) -> Sequence[Path] | None:
         """Return the known files about which the keeper said nothing; None if it recorded all."""
-        from agent_cli.undo.logs import is_of_names, read_log  # noqa: PLC0415 - with a command
+        from agent_cli.undo.logs import is_of_names, read_log  # with a command
 
         if self.log is None or not self.is_recorded:
             return tuple(self.seen)

@@ -121,7 +121,7 @@ class Snapshots:
 
         Its old content is stored first. The path is real, and writes to one path are serialised.
         """
-        from agent_cli_tools.snapshots.journal import Change  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots.journal import Change  # with a change
 
         seen = Seen(None if before is None else digest(before), mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
@@ -171,13 +171,13 @@ class Snapshots:
 
     def others_at_work(self) -> Mapping[str, Sequence[Path]]:
         """Return the other open sessions of this machine and the files they changed; blocks."""
-        from agent_cli_tools.snapshots.kept_versions import at_work  # noqa: PLC0415 - rare
+        from agent_cli_tools.snapshots.kept_versions import at_work  # rare
 
         return at_work(self._folder, but=self._session_id or "")
 
     def changed_by(self, path: Path) -> str:
         """Return which session or command changed *path* last, or "" if none did; blocks."""
-        from agent_cli_tools.snapshots.kept_versions import changed_by  # noqa: PLC0415 - rare
+        from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
 
         with suppress(OSError):
             name, id = str(path), self._session_id or ""
@@ -199,7 +199,7 @@ class Snapshots:
 
     def planned_undo(self, *, but_own: bool = False) -> "PlannedUndo":
         """Return what `take_back` would do, or raise its refusal; blocks."""
-        from agent_cli_tools.snapshots.taking_back import planned_undo  # noqa: PLC0415 - with /undo
+        from agent_cli_tools.snapshots.taking_back import planned_undo  # with /undo
 
         with self._lock:
             return planned_undo(self._read(), self._folder, but_own=but_own)
@@ -212,7 +212,7 @@ class Snapshots:
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
         """
-        from agent_cli_tools.snapshots.taking_back import take_back  # noqa: PLC0415 - with /undo
+        from agent_cli_tools.snapshots.taking_back import take_back  # with /undo
 
         with self._lock:
             return take_back(self._read(), self._folder, but_own=but_own)
@@ -233,7 +233,7 @@ class Snapshots:
         Raises:
             AgentCliError: The record of changes cannot be read.
         """
-        from agent_cli_tools.snapshots.differences import differences  # noqa: PLC0415 - with /diff
+        from agent_cli_tools.snapshots.differences import differences  # with /diff
 
         with self._lock:
             journal = self._read()
@@ -255,7 +255,7 @@ class Snapshots:
 
     def copy(self, from_session: str, to_session: str) -> None:
         """Copy the journal for a copy of the session, so that it can undo changes too; blocks."""
-        from agent_cli_tools.snapshots.journal import copy_journal  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots.journal import copy_journal  # with a change
 
         self.save()
         with noted("changes not copied", from_session), self._lock:
@@ -266,7 +266,7 @@ class Snapshots:
         with self._lock, noted("model not told", self._run_id):
             if self._journal is None and not self._is_recorded():
                 return
-            from agent_cli_tools.snapshots.taking_back import told  # noqa: PLC0415 - with /undo
+            from agent_cli_tools.snapshots.taking_back import told  # with /undo
 
             journal = self._open()
             for run in [run for run in journal.runs if run.taken_back and not run.told]:
@@ -288,7 +288,7 @@ class Snapshots:
                 new = [] if known is None else [undone[id] for id in undone if id not in known]
                 known = {*undone}
                 if new:
-                    from agent_cli_tools.snapshots.taking_back import told  # noqa: PLC0415 - rare
+                    from agent_cli_tools.snapshots.taking_back import told  # rare
 
                     for run in new:
                         turn.tell_model(told(self._open(), run))
@@ -307,7 +307,7 @@ class Snapshots:
         """Finish an undo that stopped, or was interrupted by a crash."""
         with self._lock, noted("undo not finished", self._session_id):
             if self._is_recorded():
-                from agent_cli_tools.snapshots.taking_back import finish  # noqa: PLC0415 - rare
+                from agent_cli_tools.snapshots.taking_back import finish  # rare
 
                 finish(self._open())
 
@@ -318,7 +318,7 @@ class Snapshots:
 
     def _catch_up(self, path: Path, before: Seen, now: Seen) -> None:
         """Record the changes of running commands to *path*."""
-        from agent_cli_tools.snapshots.journal import Change  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots.journal import Change  # with a change
 
         if before.digest != now.digest:
             at_ns = time.time_ns()  # among the changes that commands' keepers record
@@ -357,7 +357,7 @@ class Snapshots:
         """Remove old records of other sessions, and kept files beyond the limit, once a program."""
         if not self._session_id or self._has_bounded:
             return
-        from agent_cli_tools.snapshots import kept_versions  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots import kept_versions  # with a change
 
         self._has_bounded = True
         kept_versions.bound_store(
@@ -378,7 +378,7 @@ class Snapshots:
             ) from error
 
     def _open(self) -> "Journal":
-        from agent_cli_tools.snapshots.journal import Journal  # noqa: PLC0415 - with a change
+        from agent_cli_tools.snapshots.journal import Journal  # with a change
 
         if self._journal is None:
             self._journal = Journal(self._place())

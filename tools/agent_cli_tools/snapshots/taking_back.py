@@ -237,7 +237,7 @@ def _ran(runs: Sequence[RunChanges]) -> str:
 
 def _changed_too(paths: Sequence[str], journal: Journal, store: Path) -> AgentCliError:
     """Return the error for files that others changed, with the session that did if it is known."""
-    from agent_cli_tools.snapshots.kept_versions import changed_by  # noqa: PLC0415 - rare
+    from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
 
     who = dict[str, str]()
     with contextlib.suppress(OSError):

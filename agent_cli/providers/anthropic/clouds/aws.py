@@ -85,8 +85,8 @@ class AwsAccount:
         return region
 
     def _opened(self) -> Any:  # Any: as above
-        import botocore.session  # noqa: PLC0415 - the extra, and a key needs none
-        from botocore.exceptions import BotoCoreError  # noqa: PLC0415
+        import botocore.session  # the extra, and a key needs none
+        from botocore.exceptions import BotoCoreError
 
         if self._session is None:
             profile = self._variables.get("AWS_PROFILE") or None
@@ -99,7 +99,7 @@ class AwsAccount:
         return self._session
 
     def _of_chain(self) -> CloudCredentials:
-        import botocore.exceptions  # noqa: PLC0415 - the extra
+        import botocore.exceptions  # the extra
 
         session = self._opened()
         try:
@@ -125,7 +125,7 @@ class AwsAccount:
 
     def _failure(self, error: Exception) -> ModelError:
         """Return an error of botocore as a sentence with the remedy."""
-        from botocore.exceptions import (  # noqa: PLC0415 - the extra
+        from botocore.exceptions import (  # the extra
             LoginError,
             NoAuthTokenError,
             ProfileNotFound,

@@ -28,11 +28,8 @@ class AzureAccount:
         for name in self._platform.keys:
             if key := self._variables.get(name):
                 return CloudCredentials(key=key, source=name)
-        from azure.core.exceptions import AzureError  # noqa: PLC0415 - the extra
-        from azure.identity import (  # noqa: PLC0415
-            DefaultAzureCredential,
-            get_bearer_token_provider,
-        )
+        from azure.core.exceptions import AzureError  # the extra
+        from azure.identity import DefaultAzureCredential, get_bearer_token_provider
 
         try:
             with self._lock:

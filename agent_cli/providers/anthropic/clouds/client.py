@@ -53,14 +53,14 @@ def account_of(connection: Connection) -> CloudAccount:
     platform, variables = connection.platform, connection.variables
     match platform.name:
         case "vertex":
-            from agent_cli.providers.anthropic.clouds.google import GoogleAccount  # noqa: PLC0415
+            from agent_cli.providers.anthropic.clouds.google import GoogleAccount
 
             return GoogleAccount(platform, variables)
         case "foundry":
-            from agent_cli.providers.anthropic.clouds.azure import AzureAccount  # noqa: PLC0415
+            from agent_cli.providers.anthropic.clouds.azure import AzureAccount
 
             return AzureAccount(platform, variables)
         case _:
-            from agent_cli.providers.anthropic.clouds.aws import AwsAccount  # noqa: PLC0415
+            from agent_cli.providers.anthropic.clouds.aws import AwsAccount
 
             return AwsAccount(platform, variables)

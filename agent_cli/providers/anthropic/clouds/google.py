@@ -29,7 +29,7 @@ class GoogleAccount:
 
     def credentials(self) -> CloudCredentials:
         """Return a token that is still valid; see `CloudAccount`."""
-        from google.auth.exceptions import (  # noqa: PLC0415 - the extra
+        from google.auth.exceptions import (  # the extra
             DefaultCredentialsError,
             GoogleAuthError,
             RefreshError,
@@ -61,8 +61,8 @@ class GoogleAccount:
         )
 
     def _renewed(self) -> CloudCredentials:
-        import google.auth  # noqa: PLC0415 - the extra
-        from google.auth.transport.requests import Request  # noqa: PLC0415
+        import google.auth  # the extra
+        from google.auth.transport.requests import Request
 
         auth = cast("Any", google.auth)  # as above
         if self._found is None:
