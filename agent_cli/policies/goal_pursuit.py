@@ -211,6 +211,7 @@ class Pursuit:
             self._give_up(progress, "stopped", f"{what}, after {counted(most, 'round')}")
         self._hold_limits(progress)
         record(self._conversation(), progress)
+        self._publish(Notice("info", f"{what} · round {progress.rounds} of {most}"))
         text = f"[agent-cli: {what} (round {progress.rounds} of {most})]"
         return [UserMessage.of(f"{text}\n{_shortened(output)}" if output else text)]
 

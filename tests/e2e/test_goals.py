@@ -191,7 +191,7 @@ def test_escape_stops_the_check_and_the_goal_waits_for_the_next_message() -> Non
 
 
 def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
-    script = "/goal --rounds many x\n/goal --sometimes x\n/goal --check 'make'\n/goal\n"
+    script = "/goal --rounds many x\n/goal --sometimes x\n/goal --check 'make'\n/goal\n/goal stop\n"
     with serve_in_thread() as api:
         run = agent_cli(api=api, script=script)
         empty = agent_cli("-p", "x", "--require-check", " ", api=api)
@@ -202,7 +202,7 @@ def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
         "--rounds cannot be many",
         "/goal has no option --sometimes",
         "/goal needs what is to be reached",
-        "no goal",
+        *("no goal", "no goal"),
     ]
     assert (empty.code, batch.code) == (2, 2)
 

@@ -105,6 +105,11 @@ async def test_model_reads_each_failure_and_goes_on_until_the_check_passes() -> 
         "[agent-cli: `make` failed with exit 1 (round 1 of 10)]\n1 failed"
     )
     assert world.said[1].startswith("[agent-cli: `make` did not end (round 2 of 10)]")
+    assert world.notices == [
+        *("checking the goal: make", "`make` failed with exit 1 · round 1 of 10"),
+        *("checking the goal: make", "`make` did not end · round 2 of 10"),
+        *("checking the goal: make", "goal reached: `make` exits with 0 · 3 rounds"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def _goal(context: Context, argument: str) -> None:
     if not argument:
         context.writer.aside(_goal_status(context))
         return
-    if argument == _OFF:
+    if argument in (_OFF, "stop", "clear"):  # what people type, and no goal
         context.app.goals.drop()
         context.writer.aside(_goal_status(context))
         return

@@ -133,6 +133,8 @@ class ActivityLine:
                 self._take(piece)
             case events.MessageEnd(message=AssistantMessage()):
                 self._do("reading the reply")
+            case events.TurnEnd():
+                self._do("finishing the turn")  # hooks and the check of a goal may take long
             case events.UsageChanged(reply=used):
                 self._tokens += used.output_tokens
                 self._chars = 0

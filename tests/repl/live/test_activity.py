@@ -59,6 +59,7 @@ def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> No
         run(events.ToolExecutionEnd("t1", "edit", ToolResult.of("x"), is_error=False)),
         run(events.ToolExecutionEnd("t2", "bash", ToolResult.of("x"), is_error=False)),
         run(events.TurnStart()),
+        run(events.TurnEnd(None, ())),
         run(events.AgentEnd((), "end_turn")),
     ]
 
@@ -77,6 +78,7 @@ def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> No
         "running a command · 1 min 5 s · 30 tokens",
         "checking the calls · 1 min 5 s · 30 tokens",
         "preparing the request · 1 min 5 s · 30 tokens",
+        "finishing the turn · 1 min 5 s · 30 tokens",
         "",
     ]
 
