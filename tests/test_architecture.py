@@ -98,7 +98,7 @@ SAME_ROLE = {
 # What a function may import: it is slow to import, optional, or of one platform.
 LATE = {
     *("PIL", "azure", "botocore", "bs4", "google", "jwt", "markdownify", "pypdf"),  # optional, slow
-    *("cryptography", "httpx2", "structlog", "yaml", "tree_sitter", "tree_sitter_bash"),
+    *("cryptography", "httpx2", "pydantic", "structlog", "yaml", "tree_sitter", "tree_sitter_bash"),
     *("asyncio", "difflib", "hashlib", "html", "importlib", "json", "textwrap", "unicodedata"),
     *("urllib", "ctypes", "platformdirs", "sysconfig", "re", "select", "termios"),
 }

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Literal
-
-from pydantic import ConfigDict
-from pydantic.config import JsonDict
+from typing import TYPE_CHECKING, Final, Literal
 
 from agent_cli.agents.children import Children
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.late_models import ConfigDict
 from agent_cli.contracts.tooling import (
     Approval,
     Parameters,
@@ -21,6 +19,9 @@ from agent_cli.contracts.tooling import (
 )
 from agent_cli.contracts.wording import one_line
 
+if TYPE_CHECKING:
+    from pydantic.config import JsonDict
+
 TOOL: Final = "agent"
 _TITLE_CHARS_MAX: Final = 80
 _TOO_MANY: Final = (
@@ -29,7 +30,7 @@ _TOO_MANY: Final = (
 _SHOWN: Final = ("description", "prompt", "subagent_type")
 
 
-def _shortened(schema: JsonDict) -> None:
+def _shortened(schema: "JsonDict") -> None:
     """Remove docstring, titles, defaults and rare fields, which cost tokens in every request."""
     without_docstring(schema)
     schema["properties"] = {

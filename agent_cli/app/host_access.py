@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import Field
-
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.permissions import RuleScope
 from agent_cli.contracts.wording import one_line
 from agent_cli.host_proxy.door import Door, Doors, shown

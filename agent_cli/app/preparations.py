@@ -7,16 +7,19 @@ is imported only by the call that needs it makes that call wait. For one call of
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from agent_cli.app import logs
 from agent_cli.app.logs import EventLog
 from agent_cli.app.session_workspace import SessionWorkspace
+from agent_cli.contracts.late_models import building
 from agent_cli.sandbox.own_folder import remove_left_folders
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.importing import without_collections
@@ -42,6 +45,7 @@ TOOL_MODULES: Final = (
     "agent_cli.sandbox.undecided",
     "agent_cli_tools.command_run",
     "agent_cli_tools.search_runs",
+    "agent_cli_tools.job_reading",
     "agent_cli_tools.matching.edits",
     "agent_cli_tools.diffs",
     "agent_cli_tools.misfits",
@@ -71,6 +75,8 @@ class Preparations:
         self._one_shot = one_shot
         self._imports = EarlyImports()
         self._while_waiting: asyncio.TimerHandle | None = None
+        if not one_shot:  # behind the prompt, in the thread that makes the program
+            deque(building(), maxlen=0)
 
     def started(self) -> None:
         """Begin the work, unless the program is one-shot."""
@@ -97,7 +103,7 @@ class Preparations:
     def _use_the_wait(self) -> None:
         if self._one_shot:
             self._begin()
-        self._imports.begin(TOOL_MODULES)
+        self._imports.begin(TOOL_MODULES, first=building())
 
     def _begin(self) -> None:
         self._sandbox.start()
@@ -154,19 +160,21 @@ class EarlyImports:
     def __init__(self) -> None:
         self._is_stopped = False
 
-    def begin(self, modules: Sequence[str]) -> None:
-        """Begin to import *modules*."""
-        self._import_next(iter(modules))
+    def begin(self, modules: Sequence[str], first: Iterable[object] = ()) -> None:
+        """Begin to import *modules*, after each step of *first*."""
+        self._take_next(chain(first, map(import_module, modules)))
 
     def stop(self) -> None:
         """Import nothing more."""
         self._is_stopped = True
 
-    def _import_next(self, modules: Iterator[str]) -> None:
-        if not self._is_stopped and (module := next(modules, None)):
-            try:
-                with without_collections():
-                    import_module(module)
-            except OSError:  # too many open files; where it is needed, the user is told
-                return
-            asyncio.get_running_loop().call_soon(self._import_next, modules)
+    def _take_next(self, steps: Iterator[object]) -> None:
+        if self._is_stopped:
+            return
+        try:
+            with without_collections():
+                is_over = next(steps, None) is None
+        except OSError:  # too many open files; where it is needed, the user is told
+            return
+        if not is_over:
+            asyncio.get_running_loop().call_soon(self._take_next, steps)

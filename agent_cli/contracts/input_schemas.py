@@ -3,11 +3,13 @@
 import contextlib
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel
-
+from agent_cli.contracts.late_models import kept_schema
 from agent_cli.contracts.timeline import Json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 # Text that is too long is refused; no model counts characters in advance.
 _SAYS_NOTHING: Final = frozenset({"title", "minLength", "maxLength"})
@@ -21,13 +23,16 @@ _OF_USERS: Final = "agent_cli.library"
 _USUAL: Final = ("", False)
 
 
-def input_schema(parameters: type[BaseModel] | dict[str, Json]) -> dict[str, Json]:
+def input_schema(parameters: "type[BaseModel] | dict[str, Json]") -> dict[str, Json]:
     """Return the schema of *parameters* without keywords that only cost tokens."""
-    return parameters if isinstance(parameters, dict) else _schema_of(parameters)
+    if isinstance(parameters, dict):
+        return parameters
+    return kept_schema(parameters) or schema_of(parameters)
 
 
 @lru_cache
-def _schema_of(parameters: type[BaseModel]) -> dict[str, Json]:
+def schema_of(parameters: "type[BaseModel]") -> dict[str, Json]:
+    """Return the schema of *parameters*, made by pydantic."""
     # Cached: rebuilding it for six tools takes a third of a turn's CPU time.
     schema = parameters.model_json_schema()
     with contextlib.suppress(_RefersToItself):

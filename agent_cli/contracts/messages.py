@@ -3,14 +3,15 @@
 import secrets
 import time
 from collections.abc import Sequence
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
 from agent_cli.system.records import dataclass, field
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 WITHDRAWN = "withdrawn"
 """Kind of the note that removes the user's message {"entry": id} from the context; never sent."""
@@ -29,7 +30,7 @@ LIMIT = "limit"
 INCOMPLETE = frozenset({"aborted", "error", "refusal", "context_window"})
 """Stop reasons of replies that are shown and recorded but are not part of the history."""
 
-DataT = TypeVar("DataT", bound=BaseModel)
+DataT = TypeVar("DataT", bound="BaseModel")
 
 _CUT_OFF = frozenset({"max_tokens", "model_context_window_exceeded"})
 

@@ -20,17 +20,18 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any, Final, TypeAlias
-
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.config import JsonDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.input_schemas import input_schema
+from agent_cli.contracts.late_models import BaseModel, ConfigDict
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
 from agent_cli.system.records import dataclass, field
+
+if TYPE_CHECKING:
+    from pydantic.config import JsonDict
 
 CALL_AGAIN: Final = " Correct it and call again."
 INVALID_JSON: Final = "INVALID_JSON"
@@ -348,6 +349,8 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.par
                 f"{tool.name} cannot be called: {error}. Go on without it, and tell the user."
             ) from error
     else:
+        from pydantic import ValidationError
+
         try:
             return tool.parameters.model_validate(given)
         except ValidationError as error:
@@ -385,7 +388,7 @@ COMMAND_LIMIT_MAX_S: Final = 600
 """The longest time that a call may give a command."""
 
 
-def without_docstring(schema: JsonDict) -> None:
+def without_docstring(schema: "JsonDict") -> None:
     """Remove the class docstring from a schema: it is for readers of the code and costs tokens."""
     schema.pop("description", None)
 

@@ -15,10 +15,9 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final
 
-from pydantic import BaseModel, Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import definition_in, reference_to
+from agent_cli.contracts.late_models import BaseModel, Field
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.mcp_client.names import tool_tokens

@@ -3,10 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pydantic import BaseModel, Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.late_models import BaseModel, Field
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNVOUCHED

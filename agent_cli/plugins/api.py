@@ -15,9 +15,7 @@ the entry-point group `agent_cli.plugins`; tools alone go under `agent_cli.tools
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from agent_cli.contracts.errors import PluginError
 from agent_cli.contracts.timeline import Json
@@ -28,7 +26,10 @@ from agent_cli.core.hook_values import Maybe
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 
-S = TypeVar("S", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+S = TypeVar("S", bound="BaseModel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class PluginState(Generic[S]):
         Raises:
             PluginError: *value* does not fit the model; names the plugin and the field.
         """
+        from pydantic import ValidationError
+
         try:
             return self.model.model_validate(value)
         except ValidationError as error:

@@ -6,9 +6,8 @@ The program decides how to ask and what an approval changes; see `Person`.
 from collections.abc import Sequence
 from typing import Annotated, Final, Protocol
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
-
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.late_models import AliasChoices, BaseModel, ConfigDict, Field
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.plugins.api import Plugin
 

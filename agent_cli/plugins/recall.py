@@ -7,10 +7,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.late_models import BaseModel, ConfigDict, Field
 from agent_cli.contracts.options import RECALL_TOOL
 from agent_cli.contracts.timeline import (
     CustomOutput,

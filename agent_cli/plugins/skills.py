@@ -7,10 +7,9 @@ skill's text is then part of the conversation; if a compaction removes it, it is
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.late_models import BaseModel, ConfigDict, Field
 from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
@@ -84,8 +83,7 @@ class _Shelf:
         self._show_forgotten(ctx)
 
     def _show_forgotten(self, ctx: PluginContext) -> None:
-        active = ACTIVE.read(ctx.state).active
-        if not active:
+        if ACTIVE.plugin not in ctx.state or not (active := ACTIVE.read(ctx.state).active):
             return
         open_ids = {call.tool_call_id for call in ctx.conversation.open_calls()}
         for message in ctx.conversation.context():

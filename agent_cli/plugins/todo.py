@@ -7,11 +7,15 @@ If a compaction removes the call that wrote the list, the model is told the list
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import PluginError
+from agent_cli.contracts.late_models import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SkipJsonSchema,
+)
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.core.conversation import Conversation
@@ -106,6 +110,8 @@ async def _write(
 
 def _tell_again(ctx: PluginContext) -> None:
     """Tell the model the list if it has open steps and the conversation no longer shows it."""
+    if TOOL not in ctx.state:
+        return
     state = TODO.read(ctx.state)
     is_open = any(item.status != "completed" for item in state.todos)
     if not is_open or ctx.conversation.open_calls():

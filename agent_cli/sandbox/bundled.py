@@ -15,8 +15,6 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import pydantic
-
 from agent_cli.sandbox.confinement import Candidate
 
 PROGRAMS = "programs"
@@ -51,7 +49,9 @@ def bundled(is_foreign: Callable[[Path], bool], state_dir: Path) -> Candidate | 
 
 def installation() -> Path:
     """Return the folder with the installed packages of this program."""
-    return Path(pydantic.__file__).parents[1]
+    found = importlib.util.find_spec("pydantic")
+    assert found and found.origin, "it is required"
+    return Path(found.origin).parents[1]
 
 
 def _site_packages() -> Path | None:

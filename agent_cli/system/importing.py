@@ -25,6 +25,13 @@ def load(module: str) -> None:
                 import_module(module)
 
 
+@contextmanager
+def alone() -> Generator[None]:
+    """Run the body while no other thread is in `load`, or in such a body."""
+    with _ONE_AT_A_TIME:
+        yield
+
+
 def is_installed(module: str) -> bool:
     """Return whether *module* can be imported, without importing more than its parents."""
     try:

@@ -5,10 +5,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.tooling import (
     WEB_FETCH_TOOL,
     FileContents,

@@ -1,9 +1,8 @@
 """web_search: let the model's server search the web."""
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import reference_to_hosted
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import (
     WEB_SEARCH_TOOL,

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,25 @@ async def test_import_for_which_no_file_can_be_opened_is_left_to_its_use(
 
     assert faults == []
     assert "after_no_file" not in sys.modules
+
+
+async def test_first_steps_are_taken_before_the_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that needs pydantic finds it loaded, and no other thread halfway through it."""
+    (tmp_path / "after_steps.py").touch()
+    monkeypatch.delitem(sys.modules, "after_steps", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[bool] = []
+
+    def steps() -> Iterator[str]:
+        for name in ("one", "two"):
+            seen.append("after_steps" in sys.modules)
+            yield name
+
+    EarlyImports().begin(("after_steps",), first=steps())
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+    assert seen == [False, False]
+    assert "after_steps" in sys.modules

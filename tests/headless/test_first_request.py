@@ -21,8 +21,7 @@ main()
 """
 NEEDED = {
     *("httpx2", "httpcore2", "h11", "idna", "anyio", "truststore"),  # HTTP
-    *("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection"),
-    *("tenacity", "sniffio"),
+    *("tenacity", "sniffio", "typing_extensions"),
 }
 LATER = {
     "agent_cli.app.agents.workspaces",

@@ -4,9 +4,8 @@ from asyncio import to_thread
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.tooling import (
     COMMAND_LIMIT_MAX_S,
     Approval,

@@ -5,10 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.system.records import dataclass

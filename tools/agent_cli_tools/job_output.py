@@ -6,9 +6,8 @@ read the whole conversation anew, at full price.
 
 from typing import TYPE_CHECKING, Final
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.media_files import PDF_BYTES_MAX, image_type, is_pdf
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult

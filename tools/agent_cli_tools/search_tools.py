@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from pydantic import Field
-
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.late_models import Field
 from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:

@@ -6,23 +6,19 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from importlib.resources import files
-from typing import Final, overload
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, Final, overload
 
 from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.provider import Model, Price
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.providers.anthropic.platforms import plain_model_id
+from agent_cli.system.records import dataclass
 
 _PROVIDER: Final = "anthropic"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CacheMultiples(_Strict):
+@dataclass(frozen=True, slots=True)
+class CacheMultiples:
     """Prices of cached tokens as multiples of the input price; None means the default."""
 
     write_5m: Decimal | None = None
@@ -30,7 +26,8 @@ class CacheMultiples(_Strict):
     read: Decimal | None = None
 
 
-class PriceTier(_Strict):
+@dataclass(frozen=True, slots=True)
+class PriceTier:
     """Dollars per million tokens, for prompts of at most `up_to_prompt_tokens`."""
 
     input: Decimal
@@ -38,7 +35,8 @@ class PriceTier(_Strict):
     up_to_prompt_tokens: int | None = None
 
 
-class ModelFacts(_Strict):
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
     """One entry of models.toml."""
 
     context_window: int
@@ -55,7 +53,8 @@ class ModelFacts(_Strict):
     cache: CacheMultiples = CacheMultiples()
 
 
-class ModelTable(_Strict):
+@dataclass(frozen=True, slots=True)
+class ModelTable:
     """The whole of models.toml."""
 
     prices_as_of: str
@@ -70,7 +69,34 @@ def model_table() -> ModelTable:
     """Return the content of models.toml, read once."""
     text = (files("agent_cli.providers.anthropic") / "models.toml").read_text(encoding="utf-8")
     # Decimal, because costs are added up and binary fractions would round 0.1 dollars.
-    return ModelTable.model_validate(tomllib.loads(text, parse_float=Decimal))
+    found = tomllib.loads(text, parse_float=Decimal)
+    return ModelTable(
+        prices_as_of=found["prices_as_of"],
+        output_tokens_per_s=found["output_tokens_per_s"],
+        web_searches=Decimal(found["web_searches"]),
+        cache=_multiples(found["cache"]),
+        models={name: _facts_in(entry) for name, entry in found["models"].items()},
+    )
+
+
+# Any: what TOML holds. Not by pydantic, which a start would load for this table alone.
+def _facts_in(entry: Mapping[str, Any]) -> ModelFacts:
+    prices = (PriceTier(**each | _decimal(each)) for each in entry.get("prices", ()))
+    read: dict[str, Any] = {
+        "thinking": frozenset(entry["thinking"]),
+        "efforts": frozenset(entry["efforts"]),
+        "prices": tuple(prices),
+        "cache": _multiples(entry.get("cache", {})),
+    }
+    return ModelFacts(**{**entry, **read})
+
+
+def _multiples(found: Mapping[str, Any]) -> CacheMultiples:
+    return CacheMultiples(**{name: Decimal(value) for name, value in found.items()})
+
+
+def _decimal(tier: Mapping[str, Any]) -> dict[str, Decimal]:
+    return {name: Decimal(tier[name]) for name in ("input", "output")}
 
 
 def prices_as_of() -> str:

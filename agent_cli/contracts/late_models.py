@@ -1,0 +1,162 @@
+"""Pydantic models that are built when they are first used: inputs of our tools, states of plugins.
+
+pydantic and thirty models take 80 ms, and an answer without a call uses none: a request takes the
+schemas in `schemas.json`. Import the names from here as from pydantic; type checkers see its own.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.system.importing import alone, load
+
+__all__ = [
+    "SCHEMAS",
+    "AliasChoices",
+    "BaseModel",
+    "ConfigDict",
+    "Field",
+    "SkipJsonSchema",
+    "building",
+    "kept_schema",
+]
+
+SCHEMAS: Final = Path(__file__).with_name("schemas.json")
+"""What `input_schema` makes of each model, by `name_of`; a test compares them."""
+
+
+_OF_THE_CLASS: Final = ("__module__", "__qualname__", "__doc__")
+_MODULES: Final = ("pydantic", "pydantic.main", "pydantic.fields", "pydantic.json_schema")
+_BUILT: Final = dict[type[Any], type[Any]]()
+
+
+class _Written:
+    """A call of a function of pydantic, as it was written."""
+
+    # Any: what pydantic's functions take.
+    def __init__(self, function: str, *given: Any, **named: Any) -> None:
+        self._call = function, given, named
+
+    def made(self) -> Any:
+        """Return what pydantic makes of it."""
+        import pydantic
+
+        function, given, named = self._call
+        named = {name: _made(value) for name, value in named.items()}
+        return attrgetter(function)(pydantic)(*map(_made, given), **named)
+
+
+class _Late(type):
+    """The class of a model that is not built yet; whoever uses it gets what was built."""
+
+    body: dict[str, Any]
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_Late":
+        kept: dict[str, Any] = {each: body[each] for each in _OF_THE_CLASS if each in body}
+        made = super().__new__(cls, name, bases, kept)
+        made.body = body
+        return made
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        return built(cls)(*given, **named)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)  # looked for by typing, copy and others
+        return getattr(built(cls), name)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, built(cls))
+
+    def __get_pydantic_core_schema__(cls, _source: object, handler: Any) -> Any:
+        return handler(built(cls))
+
+
+class _LateModel(metaclass=_Late):
+    """Stands for pydantic's `BaseModel`."""
+
+
+class _Skipped:
+    """Stands for pydantic's `SkipJsonSchema`."""
+
+    def __class_getitem__(cls, annotation: Any) -> Any:
+        return Annotated[annotation, _Written("json_schema.SkipJsonSchema")]
+
+
+if TYPE_CHECKING:
+    from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+    from pydantic.json_schema import SkipJsonSchema
+else:
+    SkipJsonSchema = _Skipped
+    AliasChoices, Field = partial(_Written, "AliasChoices"), partial(_Written, "Field")
+    BaseModel, ConfigDict = _LateModel, dict
+
+
+def built(model: type[Any]) -> type[Any]:
+    """Return the class that pydantic makes of the late *model*; the same one in every thread."""
+    with alone():  # it imports parts of pydantic, perhaps while mcp does in another thread
+        if model not in _BUILT:
+            _BUILT[model] = _build(model)
+        return _BUILT[model]
+
+
+# Any: the class of pydantic's models, whose arguments no type checker knows.
+def _build(model: Any) -> Any:
+    for module in _MODULES:
+        load(module)
+    import pydantic
+
+    if model is _LateModel:
+        return pydantic.BaseModel
+    body: dict[str, Any] = {name: _made(value) for name, value in model.body.items()}
+    annotations: Mapping[str, Any] = body.get("__annotations__", {})
+    body["__annotations__"] = {name: _annotated(each) for name, each in annotations.items()}
+    of_models: Any = type(pydantic.BaseModel)
+    return of_models(model.__name__, tuple(map(built, model.__bases__)), body)
+
+
+def building() -> Iterator[object]:
+    """Load pydantic and build each late model that is defined by now; a part with each step."""
+    for module in _MODULES:
+        load(module)
+        yield module
+    yield from map(built, late_models())
+
+
+def late_models(base: type[Any] = _LateModel) -> Iterator[type[Any]]:
+    """Yield each late model below *base*."""
+    for model in type.__subclasses__(base):
+        yield model
+        yield from late_models(model)
+
+
+def name_of(model: type[Any]) -> str:
+    """Return the key of *model* in `SCHEMAS`."""
+    return f"{model.__module__}.{model.__qualname__}"
+
+
+def kept_schema(model: type[Any]) -> dict[str, Json] | None:
+    """Return the schema of *model* for the API; None if it is not a late model of ours."""
+    return _kept().get(name_of(model)) if isinstance(model, _Late) else None
+
+
+@cache
+def _kept() -> dict[str, dict[str, Json]]:
+    kept: dict[str, dict[str, Json]] = json.loads(SCHEMAS.read_bytes())
+    return kept
+
+
+def _made(value: Any) -> Any:
+    return value.made() if isinstance(value, _Written) else value
+
+
+def _annotated(annotation: Any) -> Any:
+    """Return *annotation* with what pydantic makes of its metadata."""
+    metadata: tuple[Any, ...] | None = getattr(annotation, "__metadata__", None)
+    if metadata is None:
+        return annotation
+    return Annotated[(annotation.__origin__, *map(_made, metadata))]
