@@ -338,7 +338,7 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         behind = words[words.index(subcommand) + 1 :]
         if found := next(filter(argument.fullmatch, behind), None):
             does = listed_effect("git", (subcommand, *behind))
-            return f"{does or f'git {subcommand} {found}'}, which cannot be undone"
+            return f"{does or f'git {subcommand} {found}'}, which git cannot undo"
     forced = any(map(_IS_FORCED.fullmatch, words))
     if "branch" in words and forced and any(map(_DELETE.fullmatch, words)):
         return "git branch deletes commits that are in no other branch"
@@ -351,5 +351,5 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
     if "clean" in words and (forced or "clean.requireForce=false" in words):
-        return "git clean permanently deletes files"
+        return "git clean deletes files that git does not hold"
     return None

@@ -40,7 +40,7 @@ def _reason(script: str, root: Path) -> str:
         ("FOO=1 timeout 10 uv run pytest", "runs the tests"),
         ("git commit -m 'push it'", "makes a commit"),
         ("git -C src push", "sends commits to the remote"),
-        ("git branch -D x", "deletes a branch, which cannot be undone"),
+        ("git branch -D x", "deletes a branch, which git cannot undo"),
         ("npm publish", "publishes a package, which cannot be undone"),
         ("tar xzf a.tgz", "unpacks files"),
         ("sudo apt-get install x", "runs with other rights; installs programs"),
