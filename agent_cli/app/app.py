@@ -310,7 +310,7 @@ class App:
     @property
     def contacts(self) -> Sequence[tuple[str, str, str]]:
         """Each host that was asked for, by what, and why it was not reached; "" if it was."""
-        from agent_cli.app.web_tools import page_contacts  # noqa: PLC0415 - for a person who asks
+        from agent_cli.app.web_tools import page_contacts
 
         hosts = self._bench.session.hosts
         return [

@@ -280,7 +280,7 @@ class Workbench:
             self.session.workspace.shared.exports,
             self.jobs.wake,
             self._hook_services,
-            self.session.file_changes.running,
+            self.session.workspace,
         )
         return SessionHooks(self._startup, self.session.permissions, host, one_shot=one_shot)
 

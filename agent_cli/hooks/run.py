@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,12 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import printed_by
 from agent_cli.hooks.judging import HookServices, judged
 from agent_cli.system.addresses import are_inside, are_of_this_machine, resolve
-from agent_cli.system.asked_program import OUTPUT_BYTES_MAX, TooMuchOutput, ask_program
+from agent_cli.system.asked_program import (
+    OUTPUT_BYTES_MAX,
+    ProgramAnswer,
+    TooMuchOutput,
+    ask_program,
+)
 from agent_cli.system.child_environment import child_environment
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.importing import load
@@ -50,7 +55,7 @@ _log = logger(__name__)
 class PlacedHook:
     """The command line and variables with which a hook starts, or the `fault` why it must not.
 
-    `is_own` is False if it may run a file of the workspace.
+    `is_own` is False if it may run a file of the workspace. `ask` starts it in another way.
     """
 
     command: Sequence[str]
@@ -58,8 +63,11 @@ class PlacedHook:
     fault: str = ""
     is_confined: bool = False
     is_own: bool = True
+    ask: "Ask | None" = None
 
 
+Ask: TypeAlias = Callable[[bytes, Mapping[str, str], asyncio.Timeout], Awaitable[ProgramAnswer]]
+"""Asks the hook, whose changes to files are recorded, with its input and environment."""
 Placing: TypeAlias = Callable[[Hook, Sequence[str]], AbstractAsyncContextManager[PlacedHook]]
 
 
@@ -91,8 +99,8 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     if hook.fault:
         return HookOutcome(fault=hook.fault, is_broken=True)
     try:
-        async with asyncio.timeout(hook.limit_s):
-            ran = await _run(hook, payload, around)
+        async with asyncio.timeout(hook.limit_s) as limit:
+            ran = await _run(hook, payload, around, limit)
     except TimeoutError:
         fault = f"it took longer than {hook.limit_s:g} s; make it faster, or raise its timeout"
         ran = HookOutcome(fault=fault)
@@ -110,7 +118,9 @@ async def run_hook(hook: Hook, payload: Mapping[str, Json], around: HookEnvironm
     return replace(ran, elapsed_s=time.monotonic() - started_s)
 
 
-async def _run(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
+async def _run(
+    hook: Hook, payload: Mapping[str, Json], around: HookEnvironment, limit: asyncio.Timeout
+) -> HookOutcome:
     if hook.function:
         try:
             return HookOutcome(stdout=await printed_by(hook.function, payload, around.workspace))
@@ -122,7 +132,7 @@ async def _run(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment)
         return await judged(hook, payload, around.services)
     if hook.url:
         return await _ask(hook, _sent(payload), around)
-    return await _start(hook, payload, around)
+    return await _start(hook, payload, around, limit)
 
 
 def _sent(payload: Mapping[str, Json]) -> bytes:
@@ -142,7 +152,9 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
     return "" if usable else _why_not_started(hook, 127, "", around)
 
 
-async def _start(hook: Hook, payload: Mapping[str, Json], around: HookEnvironment) -> HookOutcome:
+async def _start(
+    hook: Hook, payload: Mapping[str, Json], around: HookEnvironment, limit: asyncio.Timeout
+) -> HookOutcome:
     effort = payload.get("effort")
     about = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
@@ -162,14 +174,16 @@ async def _start(hook: Hook, payload: Mapping[str, Json], around: HookEnvironmen
                 return HookOutcome(fault=placed.fault, is_broken=True)
             if not placed.is_own:  # what the repository brings must not answer for the user
                 payload = {name: value for name, value in payload.items() if name != ANSWERS}
-            ran = await ask_program(
-                placed.command,
-                _sent(payload),
-                environment={**environment, **placed.environment},
-                workspace=around.workspace,
-            )
+            before = {**environment, **placed.environment}
+            if placed.ask:
+                ran = await placed.ask(_sent(payload), before, limit)
+            else:
+                ran = await ask_program(
+                    *(placed.command, _sent(payload)),
+                    environment=before,
+                    workspace=around.workspace,
+                )
             if reader:
-                before = {**environment, **placed.environment}
                 stdout, exports = reader.read(ran.stdout, before, is_confined=placed.is_confined)
                 ran = replace(ran, stdout=stdout)
     except TooMuchOutput:

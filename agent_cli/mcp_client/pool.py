@@ -119,7 +119,7 @@ class McpServers:
 
     def contacts(self) -> tuple[tuple[str, str, str], ...]:
         """Return each host that a server is at, the server, and why it was not reached, or ""."""
-        from agent_cli.mcp_client.reasons import host_of  # noqa: PLC0415 - for a person who asks
+        from agent_cli.mcp_client.reasons import host_of
 
         found = [
             (host_of(config), name, self._states[name].reason)

@@ -83,7 +83,7 @@ class FileChanges(FileChangesPort, Protocol):
     def take_back(self, *, but_own: bool = False) -> TakenBack:
         """Undo the last run that changed files, and inform the model with the next request.
 
-        With *but_own*, what the user's own commands changed stays.
+        With *but_own*, what the user's own commands, or hooks alone, changed stays.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
@@ -96,6 +96,10 @@ class FileChanges(FileChangesPort, Protocol):
         Raises:
             AgentCliError: The record of changes cannot be read.
         """
+        ...
+
+    def is_by_hooks(self, run_id: str) -> bool:
+        """Return whether hooks alone made the changes of a run."""
         ...
 
     def commands(self, *, last_run: bool = False) -> Sequence[str]:

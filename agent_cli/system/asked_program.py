@@ -5,19 +5,30 @@ program.
 """
 
 import asyncio
+import contextlib
+import os
+import signal
 import tempfile
 from asyncio.subprocess import Process, SubprocessStreamProtocol
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
+from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli.system.leftovers import kill_left, marked
+from agent_cli.system.orphans import shell_code
 from agent_cli.system.records import dataclass
 from agent_cli.system.supervisor import GRACE_S, supervised
 
 OUTPUT_BYTES_MAX: Final = 1_048_576
 _BYTES_A_READ: Final = 65_536
-_STDOUT, _STDERR = 1, 2
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+_END_LIMIT_S: Final = 2.0
+
+Decide: TypeAlias = Callable[[dict[str, Any]], Awaitable[bool]]
+"""Answers the question of a keeper: whether a call of its command goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +77,11 @@ async def ask_program(
             start_new_session=True,
         )
         process = Process(transport, protocol, loop)
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
-            stdout, stderr = await _outputs(process, output_bytes_max)
+            streams = (process.stdout, process.stderr)
+            stdout, stderr = await _outputs(streams, output_bytes_max)
             code = await process.wait()
         finally:
             await _end(process, transport)
@@ -77,14 +91,102 @@ async def ask_program(
     return ProgramAnswer(code, stdout, stderr)
 
 
-async def _outputs(process: Process, bytes_max: int) -> tuple[str, str]:
-    assert process.stdout is not None
-    assert process.stderr is not None
+async def ask_watched(
+    order: Order,
+    sent: bytes,
+    launcher: Launcher,
+    decide: Decide,
+    *,
+    output_bytes_max: int = OUTPUT_BYTES_MAX,
+) -> ProgramAnswer:
+    """Do as `ask_program` for *order*, whose changes to files are recorded.
+
+    *decide* answers what its keeper asks; meanwhile it stands still.
+
+    Raises:
+        OSError: It cannot be started.
+        TooMuchOutput: It printed more than *output_bytes_max* on stdout or stderr.
+    """
+    errors, errors_writing = os.pipe()
+    with tempfile.NamedTemporaryFile() as stdin:
+        stdin.write(sent)
+        stdin.flush()
+        order = replace(order, files=[(_STDIN, stdin.name), *order.files])
+        try:
+            link, output = launcher.launch(order, errors_writing)
+        except BaseException:
+            os.close(errors)
+            raise
+        finally:
+            os.close(errors_writing)
+        async with contextlib.AsyncExitStack() as stack:
+            link.socket.setblocking(False)
+            stack.push_async_callback(_end_link, link)
+            streams = [await _reader(each, stack) for each in (output, errors)]
+            await link.pid()
+            code: list[int] = []
+
+            async def end() -> None:
+                code.append(await _status(link, decide))
+                await asyncio.to_thread(link.end, _END_LIMIT_S)  # what it left holds the output
+
+            stdout, stderr = await _outputs(streams, output_bytes_max, end)
+    return ProgramAnswer(code[0], stdout, stderr)
+
+
+async def _end_link(link: KeeperLink) -> None:
+    """End all processes, the program by SIGTERM if it still runs and goes soon."""
+    started = link.found("pid")
+    if started and not link.found("status") and not link.is_closed:
+        with contextlib.suppress(OSError):
+            os.killpg(started["pid"], signal.SIGTERM)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                await link.until(lambda: link.found("status") is not None)
+    await asyncio.to_thread(link.end, _END_LIMIT_S)
+
+
+async def _reader(descriptor: int, stack: contextlib.AsyncExitStack) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=_BYTES_A_READ)
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    stack.callback(transport.close)
+    return reader
+
+
+async def _status(link: KeeperLink, decide: Decide) -> int:
+    """Return the exit code in shell convention; answer the questions until then."""
+    answered = 0
+    while (ended := link.found("status")) is None and not link.is_closed:
+        asked = [each["asks"] for each in link.messages if "asks" in each]
+        if len(asked) > answered:
+            link.answer(goes_on=await decide(asked[answered]))
+            answered += 1
+        else:
+            await link.until(partial(_has_more, link, len(link.messages)))
+    return int(ended["status"]) if ended else shell_code(-signal.SIGKILL)
+
+
+def _has_more(link: KeeperLink, known: int) -> bool:
+    return len(link.messages) > known
+
+
+async def _nothing() -> None:
+    """Wait for nothing."""
+
+
+async def _outputs(
+    streams: Sequence[asyncio.StreamReader],
+    bytes_max: int,
+    beside: Callable[[], Coroutine[None, None, None]] = _nothing,
+) -> tuple[str, str]:
+    """Return what both *streams* bring, and do *beside* meanwhile."""
     read: list[asyncio.Task[str]] = []
     try:
         async with asyncio.TaskGroup() as tasks:
-            streams = (process.stdout, process.stderr)
             read = [tasks.create_task(_text(stream, bytes_max)) for stream in streams]
+            tasks.create_task(beside())
     except* TooMuchOutput:
         read = []
     if not read:  # Python before 3.11.4 wraps what `except*` raises in a group

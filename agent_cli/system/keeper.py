@@ -34,6 +34,9 @@ LOCK = "lock"
 Order: TypeAlias = dict[str, Any]
 """A JSON object with the fields of `launching.Order`."""
 
+Outputs: TypeAlias = tuple[int, int]
+"""The descriptors of standard output and error, which may be the same one."""
+
 _LOOK_AGAIN_S = 1.0
 _LEFT_BYTES_MAX = 4096
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -70,7 +73,9 @@ class CommandWatcher(Protocol):
         ...
 
 
-def keep(order: Order, link_descriptor: int, output: int, signals: int, lock: int = -1) -> None:
+def keep(
+    order: Order, link_descriptor: int, outputs: Outputs, signals: int, lock: int = -1
+) -> None:
     """Start the command, report its end, and kill the rest when the link is closed.
 
     A command that `spares` may leave processes: the session says so once it has ended by itself.
@@ -78,7 +83,7 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int, lock: in
     Args:
         order: The command.
         link_descriptor: The connection to the session.
-        output: The command's output.
+        outputs: The command's standard output and error.
         signals: The descriptor that says that a child has ended.
         lock: The descriptor of `held_lock`.
     """
@@ -86,13 +91,13 @@ def keep(order: Order, link_descriptor: int, output: int, signals: int, lock: in
     try:
         left, left_writing = os.pipe()
         os.set_blocking(left, False)
-        start = partial(_spawn if order["nested"] else _forked, order, output, left_writing)
+        start = partial(_spawn if order["nested"] else _forked, order, outputs, left_writing)
         watch = _watch_over(order, left, link)
         child = watch.start(start) if watch else start()
     except Exception as error:  # nobody else would learn of it: this process has no stderr
         _tell(link, {"failed": str(error) or type(error).__name__})
         return
-    for descriptor in (output, left_writing):
+    for descriptor in {*outputs, left_writing}:
         os.close(descriptor)
     _tell(link, {"pid": child, "unwatched": watch.reason} if watch else {"pid": child})
     is_over = is_spared = False
@@ -228,7 +233,7 @@ def _is_answered(link: socket.socket, watch: "CommandWatcher") -> bool:
     return True
 
 
-def _spawn(order: Order, output: int, left: int) -> int:
+def _spawn(order: Order, outputs: Outputs, left: int) -> int:
     """Start a program that builds a sandbox and that ends when we die; return its process id.
 
     A fork would copy memory and run Python, which takes longer than building the sandbox.
@@ -240,7 +245,7 @@ def _spawn(order: Order, output: int, left: int) -> int:
     os.chdir(order["cwd"])
     nothing = os.open(os.devnull, os.O_RDONLY)
     least = _above_all(order)
-    high = [fcntl(each, F_DUPFD_CLOEXEC, least) for each in (nothing, output, left)]
+    high = [fcntl(each, F_DUPFD_CLOEXEC, least) for each in (nothing, *outputs, left)]
     child = os.posix_spawn(
         order["arguments"][0],
         order["arguments"],
@@ -248,8 +253,8 @@ def _spawn(order: Order, output: int, left: int) -> int:
         file_actions=[
             (os.POSIX_SPAWN_DUP2, high[0], 0),
             (os.POSIX_SPAWN_DUP2, high[1], 1),
-            (os.POSIX_SPAWN_DUP2, high[1], 2),
-            (os.POSIX_SPAWN_DUP2, high[2], LEFT_DESCRIPTOR),
+            (os.POSIX_SPAWN_DUP2, high[2], 2),
+            (os.POSIX_SPAWN_DUP2, high[3], LEFT_DESCRIPTOR),
             *((os.POSIX_SPAWN_OPEN, fd, path, os.O_RDONLY, 0) for fd, path in order["files"]),
             *((os.POSIX_SPAWN_CLOSE, each) for each in high),
         ],
@@ -261,7 +266,7 @@ def _spawn(order: Order, output: int, left: int) -> int:
     return child
 
 
-def _forked(order: Order, output: int, left: int) -> int:
+def _forked(order: Order, outputs: Outputs, left: int) -> int:
     """Fork a command that restricts itself and that ends when we die; return its process id.
 
     Raises:
@@ -271,7 +276,7 @@ def _forked(order: Order, output: int, left: int) -> int:
     keeper = os.getpid()
     child = os.fork()
     if child == 0:
-        _become(order, keeper, output, left, failed_writing)
+        _become(order, keeper, outputs, left, failed_writing)
     os.close(failed_writing)
     if failure := os.read(failed, _LEFT_BYTES_MAX):
         os.waitpid(child, 0)
@@ -294,7 +299,7 @@ def _volunteer_for_memory_shortage() -> None:
         score.write("1000")
 
 
-def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> NoReturn:
+def _become(order: Order, keeper: int, outputs: Outputs, left: int, failed: int) -> NoReturn:
     """Turn this fresh process into the command; report a failure through *failed*."""
     try:
         os.setsid()
@@ -302,7 +307,7 @@ def _become(order: Order, keeper: int, output: int, left: int, failed: int) -> N
         restore_signals()
         files = [(number, os.open(path, os.O_RDONLY)) for number, path in order["files"]]
         nothing = os.open(os.devnull, os.O_RDONLY)
-        standard = [(0, nothing), (1, output), (2, output), *files]
+        standard = [(0, nothing), (1, outputs[0]), (2, outputs[1]), *files]
         if order["nested"]:
             standard.append((LEFT_DESCRIPTOR, left))
         # Move all descriptors up first, since one may have the number that another one needs.

@@ -43,6 +43,7 @@ from agent_cli.system.orphans import kill_children
 HEADER_BYTES = 8
 _HAS_ORDER = b"+"
 _WORD_BYTES_MAX = 1024
+_DESCRIPTORS_MAX = 3
 _WITH_MODULES = ("restriction", "watched")
 
 
@@ -148,13 +149,16 @@ def _stand_by(control: socket.socket, launcher: socket.socket, watcher: str) -> 
         word = _HAS_ORDER + ",".join(modules).encode()
         socket.send_fds(launcher, [word], [lock] if lock >= 0 else [])
     control.close()
-    link, output = descriptors
-    keep(order, link, output, signals, lock)
+    link, output, *errors = descriptors
+    keep(order, link, (output, errors[0] if errors else output), signals, lock)
 
 
 def _received(control: socket.socket) -> tuple[Order | None, list[int]]:
-    """Return the next order and its descriptors: the link, and the command's output."""
-    header, descriptors, _, _ = socket.recv_fds(control, HEADER_BYTES, 2)
+    """Return the next order and its descriptors: the link, and the command's output.
+
+    A third one is its standard error, if that is another one.
+    """
+    header, descriptors, _, _ = socket.recv_fds(control, HEADER_BYTES, _DESCRIPTORS_MAX)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     size = int.from_bytes(header, "little")

@@ -266,8 +266,10 @@ class Launcher:
             if not self._was_closed:
                 self._started()
 
-    def launch(self, order: Order) -> tuple[KeeperLink, int]:
+    def launch(self, order: Order, errors: int = -1) -> tuple[KeeperLink, int]:
         """Start *order*; return the link to its keeper, and the descriptor of its output.
+
+        Its standard error is the descriptor *errors*; -1: the same as its output.
 
         Raises:
             OSError: The launcher cannot be started.
@@ -278,7 +280,8 @@ class Launcher:
         ours, theirs = socket.socketpair()
         reading, writing = os.pipe()
         try:
-            self._send(order.to_json(), [theirs.fileno(), writing])
+            descriptors = [theirs.fileno(), writing, *([errors] if errors >= 0 else ())]
+            self._send(order.to_json(), descriptors)
         except BaseException:
             ours.close()
             os.close(reading)

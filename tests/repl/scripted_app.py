@@ -241,6 +241,9 @@ class FileChanges:
         prompts = self._agent.conversation.prompts
         return [prompts[-1].id] if self._found and prompts and "FILES" in os.environ else []
 
+    def is_by_hooks(self, run_id: str) -> bool:
+        return False
+
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         return self._found[:1] if last_run else self._found
 

@@ -40,7 +40,8 @@ class Bash:
         self.snapshots.decide = decide
         self.snapshots(SessionOpened("s-1", "path"))
         self.snapshots(PromptStarted(Conversation().begin()))
-        self.tool = bash_tool(Workspace(place.root, keeper=self.snapshots), place.sandbox)
+        self.workspace = Workspace(place.root, keeper=self.snapshots)
+        self.tool = bash_tool(self.workspace, place.sandbox)
 
     async def __call__(self, command: str) -> str:
         params = check_input(self.tool, {"command": command})

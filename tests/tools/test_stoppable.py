@@ -43,7 +43,7 @@ class Slow:
             self.ended.set()
 
     @asynccontextmanager
-    async def running(self, command: str) -> AsyncGenerator[None]:
+    async def running(self, command: str, *, by_hook: bool = False) -> AsyncGenerator[None]:
         yield
 
 

@@ -123,8 +123,7 @@ class CommandRun:
         confinement = await self._confinement()
         updates = PacedUpdates(lambda: self._on_update(so_far(self._output)))
         began_ns = file_time_ns()
-        recorded = await self._recorded(confinement or Confinement())
-        command = await self._started(confinement or Confinement(), recorded, updates)
+        command = await self._started(confinement or Confinement(), updates)
         command.decide = partial(self._workspace.decides, self._request.text)
         command.limits = self._limits
         began = time.monotonic()
@@ -175,9 +174,9 @@ class CommandRun:
         )
         return finished(self._output, ended)
 
-    async def _started(
-        self, confinement: Confinement, recorded: Watched | None, updates: PacedUpdates
-    ) -> RunningCommand:
+    async def _started(self, confinement: Confinement, updates: PacedUpdates) -> RunningCommand:
+        text = self._request.text
+        watched = await recorded(self._workspace, text, self._watched, confinement)
         began = time.monotonic()
         try:
             return await start_command(
@@ -186,7 +185,7 @@ class CommandRun:
                 confinement,
                 self._output,
                 updates.due,
-                watched=recorded,
+                watched=watched,
             )
         except asyncio.CancelledError:
             updates.stop()
@@ -194,21 +193,6 @@ class CommandRun:
                 raise
             # It was already printing, although its start was not confirmed yet.
             raise ToolError(stopped(self._output, time.monotonic() - began)) from None
-
-    async def _recorded(self, confinement: Confinement) -> Watched | None:
-        """Return how to record what the command changes; None if that is not possible.
-
-        Where a watch would hinder it, what it names is kept.
-        """
-        watched = self._watched
-        if watched is None or watched.takes_rights or watched.named:
-            return watched
-        restricts_itself = confinement.restriction is not None
-        if not may_gain_rights(confinement.prefix, restricts_itself=restricts_itself):
-            return watched
-        named = self._workspace.shared.named_files
-        found = await asyncio.to_thread(named, self._request.text) if named else None
-        return replace(watched, named=found) if found else None
 
     def _job_to_end(self) -> Job | None:
         """Return the agent's running job that this command kills, if that is all it does.
@@ -296,6 +280,23 @@ class CommandRun:
             confinement.release()
             raise
         return confinement.reaching(way)
+
+
+async def recorded(
+    workspace: Workspace, command: str, watched: Watched | None, confinement: Confinement
+) -> Watched | None:
+    """Return how to record what a *command* changes; None if that is not possible.
+
+    Where a watch, as in *watched*, would hinder it, what it names is kept.
+    """
+    if watched is None or watched.takes_rights or watched.named:
+        return watched
+    restricts_itself = confinement.restriction is not None
+    if not may_gain_rights(confinement.prefix, restricts_itself=restricts_itself):
+        return watched
+    named = workspace.shared.named_files
+    found = await asyncio.to_thread(named, command) if named else None
+    return replace(watched, named=found) if found else None
 
 
 class _NotBegun(Exception):

@@ -200,9 +200,11 @@ class Workspace:
                 write_atomic(path, data, before=before, claim=claim.take)
         self.wrote(path)
 
-    def running(self, command: str) -> AbstractAsyncContextManager[Watched | None]:
+    def running(
+        self, command: str, *, by_hook: bool = False
+    ) -> AbstractAsyncContextManager[Watched | None]:
         """Return the context manager to run a command in; its value is how to record it."""
-        return self._keeper.running(command) if self._keeper else nullcontext()
+        return self._keeper.running(command, by_hook=by_hook) if self._keeper else nullcontext()
 
     async def decides(self, command: str, question: "CommandQuestion") -> bool:
         """Return the answer to the question of a running *command*."""

@@ -69,7 +69,9 @@ class Keeper(Protocol):
         """Return the context manager for writing a file; *before* is None if it is new."""
         ...
 
-    def running(self, command: str) -> "AbstractAsyncContextManager[Watched | None]":
+    def running(
+        self, command: str, *, by_hook: bool = False
+    ) -> "AbstractAsyncContextManager[Watched | None]":
         """Return the context manager for running a command; its value is how to record it."""
         ...
 

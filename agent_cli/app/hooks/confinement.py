@@ -5,12 +5,13 @@ status` of a user's hook runs what the configuration of a new repository names.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.hooks.claude_transcript import TranscriptCopy
@@ -24,6 +25,7 @@ from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Confinement
+    from agent_cli_tools import Workspace
 
 _NO_SANDBOX: Final = (
     "it may run files of this workspace, which is not trusted, and there is no sandbox for it here;"
@@ -39,15 +41,15 @@ class HookConfinement:
         startup: StartupContext,
         sandbox: Sandbox,
         shown: Callable[[], Path] | None = None,
-        followed: Callable[[str], AbstractAsyncContextManager[object]] = nullcontext,
+        workspace: "Workspace | None" = None,
     ) -> None:
         """Judge nothing yet: the parser is loaded with the first hook that runs.
 
-        *shown* returns a folder that hooks in the sandbox may read as well; *followed* surrounds
-        each hook, to record what it makes of files that the agent changed.
+        *shown* returns a folder that hooks in the sandbox may read as well; *workspace* records
+        what hooks change.
         """
         self._shown = shown
-        self._followed = followed
+        self._workspace = workspace
         self._startup = startup
         self._sandbox = sandbox
         self._outside: dict[Hook, bool] = {}
@@ -55,24 +57,41 @@ class HookConfinement:
     @asynccontextmanager
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
         """Yield the way to start *hook*, whose command is *command*; free its resources after."""
-        async with self._followed(""), self._place(hook, command) as placed:
+        if self._workspace is None:
+            async with self._place(hook, command) as (placed, _confinement):
+                yield placed
+            return
+        from agent_cli.app.hooks.recording import HookRecording  # as above
+
+        recording = HookRecording(self._workspace, hook, command)
+        async with AsyncExitStack() as stack:
+            try:
+                watched = await stack.enter_async_context(recording.running())
+            except ToolError as error:
+                yield PlacedHook((), fault=str(error))
+                return
+            placed, found = await stack.enter_async_context(self._place(hook, command))
+            if watched is not None and not placed.fault:
+                placed = await recording.around(placed, watched, found)
             yield placed
 
     @asynccontextmanager
-    async def _place(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
+    async def _place(
+        self, hook: Hook, command: Sequence[str]
+    ) -> "AsyncGenerator[tuple[PlacedHook, Confinement | None]]":
         if hook not in self._outside:
             self._outside[hook] = runs_outside(hook, self._startup)
         if self._outside[hook] and not self._sandbox.undecided_files:
-            yield PlacedHook(command)
+            yield PlacedHook(command), None
             return
         try:
             confinement = await self._sandbox.confine(self._startup.workspace)
         except SandboxMissing as error:
-            yield PlacedHook((), fault=str(error))
+            yield PlacedHook((), fault=str(error)), None
             return
         if confinement is None:
             fault = "" if self._may_run_anywhere(hook) else _NO_SANDBOX
-            yield PlacedHook(command, fault=fault, is_own=False)
+            yield PlacedHook(command, fault=fault, is_own=False), None
             return
         try:
             if self._shown:
@@ -82,7 +101,7 @@ class HookConfinement:
 
                 data = dict(hook.variables).get(DATA, "")
                 confinement = confinement.showing(Path(hook.root)).keeping(data)
-            yield _placed(confinement, command)
+            yield _placed(confinement, command), confinement
         finally:
             await in_background(confinement.release)
 

@@ -1,7 +1,7 @@
 """Lifecycle hooks: read their definitions, run them and list them. Free of cost without any."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +30,7 @@ from agent_cli.policies.shell.reach import Reach
 from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.sources import WrittenHooks
+from agent_cli_tools import Workspace
 from agent_cli_tools.workspace_ports import CommandExports
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class HookHost(NamedTuple):
     exports: CommandExports
     wake: Callable[[Callable[[], bool]], None]
     services: "Callable[[], HookServices]"
-    followed: Callable[[str], AbstractAsyncContextManager[object]]
+    workspace: Workspace
 
 
 class SessionHooks:
@@ -109,7 +110,7 @@ class SessionHooks:
             startup.workspace,
             environment_of_hooks(startup),
             host.command_variables,
-            HookConfinement(startup, host.sandbox, lambda: copies.folder, host.followed),
+            HookConfinement(startup, host.sandbox, lambda: copies.folder, host.workspace),
             self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))

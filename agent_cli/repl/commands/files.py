@@ -16,23 +16,24 @@ from agent_cli.repl.recall import prompt_line
 _NAMED_MAX: Final = 20
 _COMMANDS_MAX: Final = 3
 _PLANNED_CHARS_MAX: Final = 60
+_HOOKS: Final = "hooks"
 _OWN_QUESTION: Final = (
-    "the last change is that of a command of yours{}; take it back? n: that of the agent before it"
-    " (y/n) "
+    "the last change is that of {}{}; take it back? n: that of the agent before it (y/n) "
 )
 
 
 async def undo(context: Context, _argument: str) -> None:
-    """Undo the file changes of the last run; ask first if it is a command of the user."""
+    """Undo the file changes of the last run; ask first if they are not the agent's."""
     changes = context.app.file_changes
     is_kept = False
     if context.questions.can_ask:
         runs = await asyncio.to_thread(changes.changed_runs)
-        if runs and is_own_run(runs[-1]):
+        whose = await asyncio.to_thread(_author, context, runs[-1]) if runs else ""
+        if whose:
             plan = ""
             with contextlib.suppress(AgentCliError):  # the answer may be no
                 plan = f" ({_planned(await asyncio.to_thread(changes.planned_undo))})"
-            key = await context.questions.choose_key(_OWN_QUESTION.format(plan), "yn")
+            key = await context.questions.choose_key(_OWN_QUESTION.format(whose, plan), "yn")
             is_kept = key != "y"
             if not is_kept:
                 await _carry_out(context, but_own=False)
@@ -40,10 +41,17 @@ async def undo(context: Context, _argument: str) -> None:
     await take_back(context, but_own=is_kept)
 
 
+def _author(context: Context, run_id: str) -> str:
+    """Return who made the changes of a run, if it was not the agent; blocks."""
+    if context.app.file_changes.is_by_hooks(run_id):
+        return _HOOKS
+    return "a command of yours" if is_own_run(run_id) else ""
+
+
 async def take_back(context: Context, *, but_own: bool = False) -> None:
     """Say what is undone, undo the file changes of the last run, and report them.
 
-    With *but_own*, what the user's own commands changed stays.
+    With *but_own*, what the user's own commands, or hooks alone, changed stays.
     """
     planned = await asyncio.to_thread(context.app.file_changes.planned_undo, but_own=but_own)
     context.writer.aside(f"taking back {_planned(planned)}", "dim")
@@ -52,13 +60,16 @@ async def take_back(context: Context, *, but_own: bool = False) -> None:
 
 async def _carry_out(context: Context, *, but_own: bool) -> None:
     taken = await asyncio.to_thread(context.app.file_changes.take_back, but_own=but_own)
-    context.writer.aside("\n".join(_lines(context, taken)))
+    author = await asyncio.to_thread(_author, context, taken.run_id)
+    context.writer.aside("\n".join(_lines(context, taken, author)))
 
 
-def _lines(context: Context, taken: TakenBack) -> Iterator[str]:
+def _lines(context: Context, taken: TakenBack, author: str) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
     prompt_text = next((prompt_line(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
-    if is_own_run(taken.run_id):
+    if author == _HOOKS:
+        prompt_text = "what hooks changed" + (f" during: {prompt_text}" if prompt_text else "")
+    elif author:
         prompt_text = "what your own command changed of the files that it names"
     yield f"undone: {prompt_text or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)

@@ -1,7 +1,7 @@
 """Undo what tools and commands of one run changed, in the order in which it happened."""
 
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -15,6 +15,7 @@ from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, ContentStore, d
 from agent_cli_tools.snapshots.journal import Change
 
 _LISTED_MAX: Final = 50
+_OF_ONE_FILE: Final = ("made", "write", "meta", "gone")
 _OF_FOLDERS: Final = ("moved", "swap", "folder", "came")
 
 
@@ -102,6 +103,35 @@ def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str
         if not (is_git_object(path) or is_cache(path, roots) or _is_now(path, left)):
             broken.add(path)
     return sorted(broken)
+
+
+def without_later_work_of_hooks(
+    changes: Sequence[Change], logs: Sequence[CommandLog], hook_logs: Collection[str]
+) -> tuple[Sequence[CommandLog], Sequence[str]]:
+    """Return the logs without files that hooks alone changed, and others since; and these files.
+
+    A hook may keep a file of its own, to which it adds with each run. It is none of the run's.
+    """
+    edits = edits_of(changes, logs) if hook_logs else ()
+    broken = {*conflicts(edits, logs)} if hook_logs else set[str]()
+    if not broken:
+        return logs, ()
+    shared = {str(edit.path) for edit in edits}
+    for log in logs:
+        is_hook = log.folder.name in hook_logs
+        for each in log.records:
+            if not (is_hook and each.kind in _OF_ONE_FILE):
+                shared |= {each.path, each.to}
+    left = broken - shared
+    return [_without(log, left) for log in logs], sorted(left)
+
+
+def _without(log: CommandLog, paths: set[str]) -> CommandLog:
+    return replace(
+        log,
+        records=[each for each in log.records if each.path not in paths],
+        after={path: left for path, left in log.after.items() if path not in paths},
+    )
 
 
 @dataclass(frozen=True, slots=True)

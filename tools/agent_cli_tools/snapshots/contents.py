@@ -173,11 +173,13 @@ class Watch:
 
     Attributes:
         log: The folder of the log that the command's keeper may write.
+        by_hook: Whether it is a hook.
     """
 
     seen: dict[Path, Seen] = field(default_factory=dict[Path, Seen])
     has_run: bool = False
     log: Path | None = None
+    by_hook: bool = False
 
     @property
     def is_recorded(self) -> bool:

@@ -2,6 +2,7 @@
 
     {"run": id, "change": {"path": ..., "before": digest, "after": digest, "mode": 420}}
     {"run": id, "ran": "npm install"}    {"run": id, "log": "3f", "ran": "rm -rf build"}
+    {"run": id, "log": "40", "ran": "ruff format .", "by_hook": true}
     {"run": id, "taken_back": true}      {"run": id, "told": true}
 
 Only its owner can read it. A line cut off by a crash is skipped. It is locked as long as the
@@ -57,7 +58,8 @@ class Change:
 class RunChanges:
     """The changes of one run, in order, and its `commands`, whose changes are unknown.
 
-    `logs` are the names of the logs of commands, if their keepers wrote any, and the commands.
+    `logs` are the names of the logs of commands, if their keepers wrote any, and the commands;
+    `hook_logs` those of hooks.
     `told` is True once the model knows that its changes were `taken_back`.
     """
 
@@ -65,6 +67,7 @@ class RunChanges:
     changes: list[Change] = field(default_factory=list[Change])
     commands: list[str] = field(default_factory=list[str])
     logs: dict[str, str] = field(default_factory=dict[str, str])
+    hook_logs: set[str] = field(default_factory=set[str])
     taken_back: bool = False
     told: bool = False
 
@@ -76,6 +79,7 @@ class _Line(BaseModel):
     change: Change | None = None
     ran: str = ""
     log: str = ""
+    by_hook: bool = False
     taken_back: bool = False
     told: bool = False
 
@@ -170,12 +174,23 @@ class Journal:
         """Record a command whose changes are unknown."""
         self._record(_Line(run=run_id, ran=one_line(command, _COMMAND_CHARS_MAX)))
 
-    def new_log(self, run_id: str, command: str) -> Path:
+    def new_log(self, run_id: str, command: str, *, by_hook: bool = False) -> Path:
         """Record that a command begins; return the new folder for its keeper's log."""
         log = secrets.token_hex(8)
         folder = private_dir(self.log_folder(log))
-        self._record(_Line(run=run_id, log=log, ran=one_line(command, _COMMAND_CHARS_MAX)))
+        ran = one_line(command, _COMMAND_CHARS_MAX)
+        self._record(_Line(run=run_id, log=log, ran=ran, by_hook=by_hook))
         return folder
+
+    def forget_empty(self, folder: Path) -> None:
+        """Remove the log in *folder* if it has no changes: most hooks make none.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        log = read_log(folder)
+        if log is None or not log.records:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def new_own_log(self, prompt_id: str, command: str) -> str:
         """Do as `new_log` for a command that the user typed, which is a run of its own."""
@@ -201,6 +216,11 @@ class Journal:
             for log in self.logs_of(run)
             for each in log.records
         )
+
+    def is_by_hooks(self, run: RunChanges) -> bool:
+        """Return whether hooks alone made the changes of a run."""
+        logs = {log.folder.name for log in self.logs_of(run)}
+        return not run.changes and bool(logs) and logs <= run.hook_logs
 
     def _log(self, name: str) -> CommandLog | None:
         if name not in self._logs:
@@ -240,6 +260,8 @@ class Journal:
             self.paths.setdefault(line.change.path)
         if line.log:
             run.logs[line.log] = line.ran
+            if line.by_hook:
+                run.hook_logs.add(line.log)
         elif line.ran:
             run.commands.append(line.ran)
         run.taken_back |= line.taken_back

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import AgentCliError
@@ -19,6 +20,7 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
+from agent_cli.contracts.file_changes import own_run
 from agent_cli.contracts.options import UNDO_KEEP_DAYS
 from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli_tools.snapshots.contents import (
@@ -44,8 +46,7 @@ if TYPE_CHECKING:
 class Snapshots:
     """The changes of the current session. Subscribe it to the agent; tools notify it of changes.
 
-    A failure in here never stops a tool: the change then cannot be undone, and an undo reports
-    that.
+    A failure in here never stops a tool: the change cannot be undone, and an undo reports that.
 
     Attributes:
         decide: Answers the question of a running command about what it deletes and overwrites.
@@ -89,7 +90,7 @@ class Snapshots:
         self._journal: Journal | None = None
         self._has_bounded = False
         self._told: set[int] = set()
-        self._run_id = ""
+        self._run_id, self._first_run_id = "", own_run("", token_hex(4))
         self._run_began_ns = time.time_ns()
         self._digests = Digests()
         self._watches: list[Watch] = []
@@ -140,21 +141,22 @@ class Snapshots:
             self._add(Change(path, seen.digest, digest(after), seen.mode, made, at_ns))
 
     @asynccontextmanager
-    async def running(self, command: str) -> "AsyncGenerator[Watched | None]":
-        """Record that *command* runs in the body, "" for a hook, and its changes to known files.
+    async def running(
+        self, command: str, *, by_hook: bool = False
+    ) -> "AsyncGenerator[Watched | None]":
+        """Record that *command* runs in the body, and its changes to known files.
 
-        Yields:
-            How its keeper is to record all that it changes; None if it cannot, or need not.
+        Its value says how its keeper is to record all of them; None if it cannot, or need not.
 
         Raises:
             ToolError: The command is not to run; the message says why.
         """
-        if self._only_reads(command) if command else self._journal is None:
+        if self._only_reads(command):
             yield None
             return
-        if command and self.before is not None:
+        if self.before is not None:
             await self.before(command)
-        watch = Watch()
+        watch = Watch(by_hook=by_hook)
         with self._lock:
             self._watches.append(watch)
         # In threads, as earlier commands may have made the files large.
@@ -179,8 +181,8 @@ class Snapshots:
         """Return which session or command changed *path* last, or "" if none did; blocks."""
         from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
 
+        name, id = str(path), self._session_id or ""
         with suppress(OSError):
-            name, id = str(path), self._session_id or ""
             return changed_by({name}, self._folder, session=id, with_own=True).get(name, "")
         return ""
 
@@ -207,7 +209,7 @@ class Snapshots:
     def take_back(self, *, but_own: bool = False) -> "TakenBack":
         """Undo the last run that changed files; blocks. The model reads of it with its next call.
 
-        With *but_own*, what the user's own commands changed stays.
+        With *but_own*, what the user's own commands, or hooks alone, changed stays.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
@@ -226,6 +228,12 @@ class Snapshots:
         with self._lock:
             journal = self._read()
             return [run.id for run in journal.runs if journal.stands(run)]
+
+    def is_by_hooks(self, run_id: str) -> bool:
+        """Return whether hooks alone made the changes of a run; blocks."""
+        with self._lock:
+            journal = self._read()
+            return journal.is_by_hooks(journal.run(run_id))
 
     def differences(self, *, last_run: bool = False) -> Sequence["Difference"]:
         """Return the files changed by the session, or by its last run; blocks.
@@ -266,12 +274,9 @@ class Snapshots:
         with self._lock, noted("model not told", self._run_id):
             if self._journal is None and not self._is_recorded():
                 return
-            from agent_cli_tools.snapshots.taking_back import told  # with /undo
+            from agent_cli_tools.snapshots.taking_back import tell_all  # with /undo
 
-            journal = self._open()
-            for run in [run for run in journal.runs if run.taken_back and not run.told]:
-                turn.tell_model(told(journal, run))
-                journal.mark_told(run.id)
+            tell_all(self._open(), turn)
 
     def teller(self) -> "Callable[[ModelListener], None]":
         """Return a function that tells a subagent's model what was undone while it works.
@@ -283,15 +288,12 @@ class Snapshots:
         def tell(turn: ModelListener) -> None:
             nonlocal known
             with self._lock, noted("model not told", self._run_id):
-                runs = self._open().runs if self._journal or self._is_recorded() else ()
-                undone = {run.id: run for run in runs if run.taken_back}
-                new = [] if known is None else [undone[id] for id in undone if id not in known]
-                known = {*undone}
-                if new:
-                    from agent_cli_tools.snapshots.taking_back import told  # rare
+                if self._journal is None and not self._is_recorded():
+                    known = known or set()
+                    return
+                from agent_cli_tools.snapshots.taking_back import tell_new  # as above
 
-                    for run in new:
-                        turn.tell_model(told(self._open(), run))
+                known = tell_new(self._open(), known, turn)
 
         return tell
 
@@ -300,7 +302,8 @@ class Snapshots:
         if self._watched is None:
             return None
         with self._lock, noted("command not recorded", command, self._told):
-            watch.log = self._open().new_log(self._run_id, command)
+            run_id = self._run_id or self._first_run_id
+            watch.log = self._open().new_log(run_id, command, by_hook=watch.by_hook)
         return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
 
     def _finish_undo(self) -> None:
@@ -337,7 +340,7 @@ class Snapshots:
             with self._lock:
                 for path in paths:  # a tool may have changed it
                     watch.seen.setdefault(path, seen_now(path, self._digests))
-        return self._order(watch, command) if command else None
+        return self._order(watch, command)
 
     def _end(self, watch: Watch, command: str) -> None:
         """Record a command that has ended, and its changes to known files."""
@@ -350,8 +353,10 @@ class Snapshots:
                 if unrecorded is not None:
                     for path in unrecorded:
                         self._catch_up(path, watch.seen[path], seen_now(path, self._digests))
-                    if command:
+                    if not watch.by_hook:
                         self._open().add_command(self._run_id, command)
+            if watch.by_hook and watch.log:
+                self._open().forget_empty(watch.log)
 
     def _bound_store(self) -> None:
         """Remove old records of other sessions, and kept files beyond the limit, once a program."""
@@ -360,12 +365,9 @@ class Snapshots:
         from agent_cli_tools.snapshots import kept_versions  # with a change
 
         self._has_bounded = True
+        days, size, since_s = self._keep_days, self._bytes_max, self._began_s
         kept_versions.bound_store(
-            self._folder,
-            but=self._session_id,
-            days_max=self._keep_days,
-            bytes_max=self._bytes_max,
-            since_s=self._began_s,
+            self._folder, but=self._session_id, days_max=days, bytes_max=size, since_s=since_s
         )
 
     def _read(self) -> "Journal":
@@ -393,6 +395,5 @@ class Snapshots:
     def _place(self) -> Path:
         if self._session_id:
             return self._folder / self._session_id
-        # Without a session, earlier contents are lost when the program ends.
         self._own_folder = self._own_folder or OwnFolder()
         return self._own_folder.path

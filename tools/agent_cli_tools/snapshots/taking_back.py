@@ -27,6 +27,7 @@ from agent_cli_tools.snapshots.commands import (
     fates,
     listed,
     steps_of,
+    without_later_work_of_hooks,
 )
 from agent_cli_tools.snapshots.contents import (
     NO_FILE_ANY_MORE,
@@ -36,6 +37,7 @@ from agent_cli_tools.snapshots.contents import (
     is_large,
 )
 from agent_cli_tools.snapshots.journal import ChangeSpan, Journal, RunChanges, spans
+from agent_cli_tools.workspace_ports import ModelListener
 
 _COMMANDS_MAX: Final = 3
 
@@ -44,8 +46,8 @@ def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenB
     """Undo the last run that changed files and is not undone yet.
 
     *store* is the folder with the records of all sessions, which tell who else changed a file.
-    *but_own* leaves the commands out that the user typed. An undo that stopped goes on first, and
-    no other begins.
+    *but_own* leaves out what commands that the user typed, or hooks alone, changed. An undo that
+    stopped goes on first, and no other begins.
 
     Raises:
         AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
@@ -54,8 +56,8 @@ def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenB
     if stopped := _stopped(journal):
         return _go_on(journal, stopped, journal.logs_of(stopped))
     run = _last_standing(journal, but_own=but_own)
-    if logs := journal.logs_of(run):
-        return _take_back_all(journal, run, logs, store)
+    if journal.logs_of(run):
+        return _take_back_all(journal, run, store)
     found, todo = _spans(journal, run, store)
     contents = _contents(todo, journal.contents)
     for span in todo:
@@ -81,7 +83,7 @@ def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> Pla
     """
     stopped = _stopped(journal)
     run = stopped or _last_standing(journal, but_own=but_own)
-    logs = journal.logs_of(run)
+    logs, _left = _logs_to_undo(journal, run)
     if stopped:
         edits = edits_of(run.changes, logs)
     elif logs:
@@ -98,7 +100,10 @@ def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> Pla
 
 def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
     standing = [
-        run for run in journal.runs if journal.stands(run) and not (but_own and is_own_run(run.id))
+        run
+        for run in journal.runs
+        if journal.stands(run)
+        and not (but_own and (is_own_run(run.id) or journal.is_by_hooks(run)))
     ]
     if not standing:
         why = "what the agent changed in this session is undone already"
@@ -138,17 +143,21 @@ def finish(journal: Journal) -> None:
         _close(journal, run, journal.logs_of(run), outcome)
 
 
-def _take_back_all(
-    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], store: Path
-) -> TakenBack:
+def _take_back_all(journal: Journal, run: RunChanges, store: Path) -> TakenBack:
     """Undo a run with commands: what they and the tools changed, the last change first."""
+    logs, left = _logs_to_undo(journal, run)
     edits = _undoable_edits(journal, run, logs, store)
     steps = steps_of(edits, logs, journal.contents)
     try:
         write_plan(journal.plan_folder, steps, {"run": run.id})
     except OSError as error:
         raise AgentCliError(f"nothing was undone: {error.strerror}") from error
-    return _go_on(journal, run, logs)
+    return _go_on(journal, run, logs, left)
+
+
+def _logs_to_undo(journal: Journal, run: RunChanges) -> tuple[Sequence[CommandLog], Sequence[str]]:
+    """Return the logs of a run, and the files of its hooks that stay as they are."""
+    return without_later_work_of_hooks(run.changes, journal.logs_of(run), run.hook_logs)
 
 
 def _stopped(journal: Journal) -> RunChanges | None:
@@ -164,7 +173,9 @@ def _stopped(journal: Journal) -> RunChanges | None:
     return None
 
 
-def _go_on(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> TakenBack:
+def _go_on(
+    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], left: Sequence[str] = ()
+) -> TakenBack:
     """Carry out the plan of an undo, from its beginning or from where it stopped."""
     restored, deleted = fates(edits_of(run.changes, logs), logs)
     try:
@@ -174,6 +185,7 @@ def _go_on(journal: Journal, run: RunChanges, logs: Sequence[CommandLog]) -> Tak
             f"the undo stopped: {error.strerror}; /undo goes on from there"
         ) from error
     faults = [*outcome.faults, *(f"{each.path}: {each.to}" for log in logs for each in log.lost)]
+    faults += [f"{path}: a hook made or changed it, and it changed since" for path in left]
     with contextlib.suppress(OSError, ValueError):
         _close(journal, run, logs, outcome)
     return TakenBack(
@@ -310,6 +322,22 @@ def _commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
     return [
         command for each in later if not each.taken_back or each is run for command in each.commands
     ]
+
+
+def tell_all(journal: Journal, turn: ModelListener) -> None:
+    """Tell the model once of each run that was undone."""
+    for run in [run for run in journal.runs if run.taken_back and not run.told]:
+        turn.tell_model(told(journal, run))
+        journal.mark_told(run.id)
+
+
+def tell_new(journal: Journal, known: set[str] | None, turn: ModelListener) -> set[str]:
+    """Tell of the undone runs that are not *known*, unless none is yet; return all of them."""
+    undone = {run.id: run for run in journal.runs if run.taken_back}
+    for id, run in undone.items():
+        if known is not None and id not in known:
+            turn.tell_model(told(journal, run))
+    return {*undone}
 
 
 def told(journal: Journal, run: RunChanges) -> str:

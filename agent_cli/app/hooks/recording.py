@@ -1,0 +1,93 @@
+"""Record what a hook changes, as what a command of the model changes: for `/undo`.
+
+Its keeper asks before it deletes or overwrites much, and its time limit stands still meanwhile.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from agent_cli.hooks.definition import Hook
+from agent_cli.hooks.run import PlacedHook
+from agent_cli.sandbox import Confinement
+from agent_cli.system.asked_program import ProgramAnswer, ask_watched
+from agent_cli.system.keeper import LEFT_DESCRIPTOR
+from agent_cli.system.launching import Order, Watched
+from agent_cli.undo.logs import question_of
+
+if TYPE_CHECKING:
+    from agent_cli_tools import Workspace
+
+# A shell finds the program, and says so if it cannot be started. In a process namespace it tells
+# that the sandbox is built.
+_PLAIN: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
+_NESTED: Final = (
+    *("/bin/sh", "-c", f'echo >&{LEFT_DESCRIPTOR}; exec "$@" {LEFT_DESCRIPTOR}>&-', "sh"),
+)
+
+
+class HookRecording:
+    """The recording of one run of a hook."""
+
+    def __init__(self, workspace: "Workspace", hook: Hook, command: Sequence[str]) -> None:
+        """Record nothing yet; *command* is the command line of *hook*."""
+        self._workspace = workspace
+        self._command = command
+        is_shell = hook.args is None
+        self._text = hook.command if is_shell else shlex.join([hook.command, *(hook.args or ())])
+
+    def running(self) -> "AbstractAsyncContextManager[Watched | None]":
+        """Return the context manager to run the hook in; its value is how to record it."""
+        return self._workspace.running(self._text, by_hook=True)
+
+    async def around(
+        self, placed: PlacedHook, watched: Watched, confinement: Confinement | None
+    ) -> PlacedHook:
+        """Return *placed*, recorded if that is possible, in *confinement* if there is one."""
+        from agent_cli_tools.command_run import recorded  # with a hook
+
+        confinement = confinement or Confinement()
+        order = await recorded(self._workspace, self._text, watched, confinement)
+        if order is None:
+            return placed
+
+        async def ask(
+            sent: bytes, environment: Mapping[str, str], limit: asyncio.Timeout
+        ) -> ProgramAnswer:
+            return await self._ask(order, confinement, sent, environment, limit)
+
+        return replace(placed, ask=ask)
+
+    async def _ask(
+        self,
+        watched: Watched,
+        confinement: Confinement,
+        sent: bytes,
+        environment: Mapping[str, str],
+        limit: asyncio.Timeout,
+    ) -> ProgramAnswer:
+        shell = _NESTED if confinement.nested else _PLAIN
+        order = Order(
+            arguments=[*confinement.prefix, *shell, *self._command],
+            cwd=str(self._workspace.root),
+            environment=environment,
+            files=confinement.files,
+            restriction=confinement.restriction,
+            nested=confinement.nested,
+            watched=watched,
+        )
+
+        async def decide(question: dict[str, Any]) -> bool:
+            left_s = (limit.when() or 0.0) - asyncio.get_running_loop().time()
+            if not limit.expired():
+                limit.reschedule(None)
+            try:
+                return await self._workspace.decides(self._text, question_of(question))
+            finally:
+                if not limit.expired():
+                    limit.reschedule(asyncio.get_running_loop().time() + left_s)
+
+        return await ask_watched(order, sent, self._workspace.shared.launcher, decide)

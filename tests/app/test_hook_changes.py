@@ -1,0 +1,130 @@
+"""What hooks change is recorded for /undo, in the whole program against a test server."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from agent_cli.contracts.dialogs import ModelDialogs
+from agent_cli.plugins.ask_user import Question
+from agent_cli.undo.listener import why_missing
+from tests.app.test_agents import Script, program
+from tests.hooks.test_scripts import command, hooks, script
+from tests.messages_api import reply, tool_use
+
+pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+
+
+@pytest.fixture(autouse=True)
+def _files() -> None:
+    subprocess.run(["git", "init", "--quiet"], check=True, timeout=60)
+    Path("data").mkdir()
+    for number in range(8):
+        Path(f"data/m{number}").write_text("mine\n")
+    Path("a.txt").write_text("one\n")
+
+
+def edit() -> Script:
+    made = tool_use("write", {"path": "made.txt", "content": "x\n"})
+    return Script(go=[reply(made), reply("Done.")])
+
+
+class Person:
+    """Answers each question with the option *label*."""
+
+    can_ask = True
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.asked: list[str] = []
+
+    async def ask(self, questions: Sequence[Question], *, who: str = "") -> Sequence[str] | None:
+        self.asked += [each.question for each in questions]
+        return [self.label]
+
+
+async def test_undo_takes_back_what_a_hook_did_to_files_that_the_agent_never_touched() -> None:
+    """A formatter goes over the whole tree, and leaves files of its own."""
+    formatter = "cat > /dev/null; sed -i s/mine/theirs/ data/*; rm a.txt; echo log > log.txt"
+    hooks(PostToolUse=command(script("format.sh", f"#!/bin/sh\n{formatter}\n"), matcher="Write"))
+    async with program(edit()) as run:
+        await run.prompt()
+        assert Path("data/m3").read_text() == "theirs\n"
+        [ran] = run.app.file_changes.changed_runs()
+        assert not run.app.file_changes.is_by_hooks(ran)
+
+        taken = run.app.file_changes.take_back()
+
+    assert {Path(f"data/m{n}").read_text() for n in range(8)} == {"mine\n"}
+    assert Path("a.txt").read_text() == "one\n"
+    assert not Path("log.txt").exists()
+    assert not Path("made.txt").exists()
+    assert len(taken.undone) == 1
+    assert taken.faults == []
+
+
+async def test_hook_reads_its_event_and_its_answers_stay_apart() -> None:
+    """Standard output and error and the exit code are those of a hook that is not recorded."""
+    guard = 'grep -q made.txt && echo "not that file" >&2 && echo noise && touch ran && exit 2'
+    hooks(PreToolUse=command(script("guard.sh", f"#!/bin/sh\n{guard}\n"), matcher="Write"))
+    async with program(edit()) as run:
+        await run.prompt()
+
+        assert run.app.file_changes.changed_runs()
+    assert Path("ran").exists()
+    assert not Path("made.txt").exists()
+
+
+async def test_run_that_only_hooks_changed_is_known_and_can_be_passed_over() -> None:
+    """A hook may keep a log in the workspace: `/undo` is to reach the agent's own run."""
+    hooks(Stop=command(script("log.sh", "#!/bin/sh\ncat > /dev/null; echo ended >> log.txt\n")))
+    looks = Script(go=[*edit().replies["go"], reply("Nothing to do.")])
+    async with program(looks) as run:
+        await run.prompt()
+        await run.prompt()
+        changes = run.app.file_changes
+        first, second = changes.changed_runs()
+        assert [changes.is_by_hooks(each) for each in (first, second)] == [False, True]
+
+        taken = changes.take_back(but_own=True)
+
+        assert taken.run_id == first
+        [fault] = taken.faults
+        assert fault.endswith("log.txt: a hook made or changed it, and it changed since")
+        assert not Path("made.txt").exists()
+        assert Path("log.txt").read_text() == "ended\n" * 2
+        assert changes.take_back().run_id == second
+        assert Path("log.txt").read_text() == "ended\n"
+
+
+async def test_hook_that_changes_nothing_leaves_no_record(tmp_path: Path) -> None:
+    hooks(PreToolUse=command(script("guard.sh", "#!/bin/sh\ncat > /dev/null\n"), matcher="Write"))
+    async with program(edit()) as run:
+        await run.prompt()
+
+        store = Path.home() / ".local/state/agent-cli"
+        assert [*store.rglob("log.jsonl")] == []
+
+
+@pytest.mark.parametrize("label", ["Go on", "Stop", ""])
+async def test_hook_that_deletes_much_asks_the_same_question(
+    monkeypatch: pytest.MonkeyPatch, label: str
+) -> None:
+    """Where nobody can be asked, it is refused, and the exit code of `-p` will be 3."""
+    monkeypatch.setenv("AGENT_CLI_UNDO__ASK_BEYOND_FILES", "5")
+    hooks(PostToolUse=command(script("clean.sh", "#!/bin/sh\nrm -r data\ntrue\n"), matcher="Write"))
+    person = Person(label)
+    async with program(edit(), mode="auto-edit") as run:
+        if label:
+            run.app._bench.person.dialogs = cast("ModelDialogs", person)
+        await run.prompt()
+        left = len([*Path("data").glob("*")]) if Path("data").exists() else 0
+
+        assert left == (0 if label == "Go on" else 3)
+        assert len(run.app.refused_commands) == (not label)
+        run.app.file_changes.take_back()
+
+    assert len(person.asked) == bool(label)
+    assert len([*Path("data").glob("*")]) == 8
