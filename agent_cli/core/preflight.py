@@ -61,8 +61,7 @@ async def check_all(
     after the calls before them. A call that can only fail is not asked about: it gets the answer of
     its tool at once.
     """
-    stop_reason = turn.conversation.last_reply().stop_reason
-    if is_cut_off(stop_reason):
+    if is_cut_off(stop_reason := turn.conversation.last_reply().stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}
     ready, asks = list[CheckedCall](), dict[str, Ask]()
     foresight = Foresight(turn.config.path_order)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.events import (
+    Event,
     EventSink,
     PromptCompleted,
     PromptOutput,
@@ -70,34 +71,33 @@ class Record:
         if state not in _NEXT_STATES[prompt.state]:
             raise ConversationError(f"a prompt cannot go from {prompt.state} to {state}")
         prompt.state = state
-        self._changes += 1
         if state == "completed":
-            self.publish(PromptCompleted(prompt.id))
+            self._changed(PromptCompleted(prompt.id))
         else:
-            self.publish(PromptStateChanged(prompt.id, state))
+            self._changed(PromptStateChanged(prompt.id, state))
 
     def _start(self, prompt: Prompt) -> None:
         self._prompts.append(prompt)
-        self._changes += 1
-        self.publish(PromptStarted(prompt))
+        self._changed(PromptStarted(prompt))
 
     def _append(self, output: Output) -> None:
         prompt = self._prompts[-1]
         prompt.output.append(output)
-        self._changes += 1
-        self.publish(PromptOutput(prompt.id, len(prompt.output) - 1, output))
+        self._changed(PromptOutput(prompt.id, len(prompt.output) - 1, output))
 
     def _insert(self, prompt: Prompt, index: int, output: Output) -> None:
         prompt.output.insert(index, output)
-        self._changes += 1
-        self.publish(PromptOutput(prompt.id, index, output))
+        self._changed(PromptOutput(prompt.id, index, output))
 
     def _replace(self, output: Output) -> None:
         """Replace the output that has the id of *output*."""
         prompt, index = self._find(lambda old: old.id == output.id)
         prompt.output[index] = output
+        self._changed(PromptOutput(prompt.id, index, output, replaced=True))
+
+    def _changed(self, event: Event) -> None:
         self._changes += 1
-        self.publish(PromptOutput(prompt.id, index, output, replaced=True))
+        self.publish(event)
 
     def _find_call(self, tool_call_id: str) -> tuple[Prompt, int]:
         return self._find(

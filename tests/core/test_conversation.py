@@ -16,6 +16,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import (
+    UNANSWERED_QUESTION,
     Error,
     FileOutput,
     Output,
@@ -333,3 +334,28 @@ def test_imported_result_without_a_matching_call_is_refused() -> None:
     """S0-58: the error names the result's id and the open calls."""
     with pytest.raises(ConversationError, match=r"'t9'.*t1"):
         conversation_of([*HISTORY[:2], ToolResultMessage("t9", "look", ())])
+
+
+@pytest.mark.parametrize("asks_person", [True, False])
+def test_started_question_waits_for_its_answer(asks_person: bool) -> None:
+    """S0-34: after a kill it is asked again, where any other call may have had an effect."""
+    conversation = asked("t1")
+
+    conversation.start_call("t1", asks_person=asks_person)
+
+    [call] = conversation.open_calls()
+    assert call.started_at_ms
+    assert (call.result == Pending("approval", UNANSWERED_QUESTION)) is asks_person
+
+
+def test_projection_follows_every_change() -> None:
+    """It is kept between two changes only, whichever they are."""
+    conversation = asked("t1")
+    before = conversation.context()
+    conversation.note(CustomMessage("note", 1))
+    conversation.settle_call("t1", OK)
+    after = conversation.context()
+
+    assert [type(each).__name__ for each in before[-1:]] != ["ToolResultMessage"]
+    assert {type(each).__name__ for each in after[-2:]} == {"ToolResultMessage", "CustomMessage"}
+    assert conversation.context() == after

@@ -8,11 +8,15 @@ from typing import Literal
 import pytest
 
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.foresight import Foresight
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.preflight import CheckedCall
 from agent_cli.core.waits import InOrder
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
@@ -107,6 +111,16 @@ async def test_call_that_takes_too_long_to_foresee_is_asked_about(tools: Tools) 
     await agent.prompt("go")
 
     assert (_waiting(agent), reached_s) == (["t1"], [4.9])
+
+
+async def test_call_that_is_not_asked_about_has_no_failure_foreseen() -> None:
+    """The answer is a text in any case: "" is none."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(_edit("a.py", "absent", "x")))
+    [call] = conversation.open_calls()
+
+    assert await Foresight(InOrder()).failure(CheckedCall(call)) == ""
 
 
 @pytest.mark.parametrize("approval", ["batch", "defer"])
