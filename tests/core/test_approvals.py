@@ -15,7 +15,12 @@ from agent_cli.contracts.events import (
     ToolCall,
     ToolExecutionStart,
 )
-from agent_cli.contracts.messages import ToolResultMessage, UserMessage
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    ToolResultMessage,
+    UserMessage,
+)
 from agent_cli.contracts.timeline import Error, Json, Pending, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, RequireApproval, Tool, Verdict
 from agent_cli.core.agent import Agent
@@ -367,7 +372,9 @@ async def test_approving_a_call_of_a_removed_tool_gives_an_error_result() -> Non
 
     result = await agent.approve("t1")
 
-    assert "no longer available" in texts(result.messages)["t1"]
+    assert texts(result.messages)["t1"] == (
+        "The tool 'danger' is no longer available; there are: none."
+    )
 
 
 async def test_permission_check_that_raises_asks_for_approval() -> None:
@@ -499,8 +506,13 @@ async def test_prompts_and_messages_are_refused_while_a_decision_is_pending() ->
         with pytest.raises(ConversationError, match="t1") as caught:
             await refused
         assert not isinstance(caught.value, NothingToContinue)
-    with pytest.raises(ConversationError, match="t1"):
-        agent.append_message(UserMessage.of("too"))
+    for message in (
+        UserMessage.of("too"),
+        AssistantMessage((text_block("old"),)),
+        CustomMessage("note", 1),
+    ):
+        with pytest.raises(ConversationError, match="t1"):
+            agent.append_message(message)
 
     assert (agent.state.messages, len(model.requests)) == (before, 1)
     assert (await agent.approve("t1")).stop_reason == "end_turn"
