@@ -19,5 +19,5 @@ TRAITS: Final = {
 
 def traits(tool: Tool) -> dict[str, object]:
     """Return the label of *tool*, and the traits in which it is not a plain one."""
-    found = {name: getattr(tool, name) for name in TRAITS}
-    return {"label": tool.label} | {n: v for n, v in found.items() if v != TRAITS[n]}
+    found: dict[str, object] = {name: getattr(tool, name) for name in TRAITS}
+    return {"label": tool.label, **{n: v for n, v in found.items() if v != TRAITS[n]}}
