@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
+from agent_cli.app.models.providers import ModelSwitch, is_listed
 from agent_cli.app.plugins import command_files
-from agent_cli.app.providers import ModelSwitch, is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line
+from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.provider import Model
@@ -310,8 +311,6 @@ class App:
     @property
     def contacts(self) -> Sequence[tuple[str, str, str]]:
         """Each host that was asked for, by what, and why it was not reached; "" if it was."""
-        from agent_cli.app.web_tools import page_contacts
-
         hosts = self._bench.session.hosts
         return [
             *((host, "commands", why) for host, why in (hosts.contacts if hosts else {}).items()),

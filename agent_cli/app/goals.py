@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.app.session_workspace import SessionWorkspace
+from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice, ToolCall

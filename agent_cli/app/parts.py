@@ -9,11 +9,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from agent_cli.app.hooks.lifecycle import hook_scripts
-from agent_cli.app.kept_back import reason_to_keep_back
-from agent_cli.app.losses import unkept
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
 from agent_cli.app.web_tools import web_tools
+from agent_cli.app.workspace.kept_back import reason_to_keep_back
+from agent_cli.app.workspace.losses import unkept
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.provider import Model, Price, StreamFn
 from agent_cli.contracts.tooling import Tool
@@ -306,7 +306,7 @@ def named_by_commands(
     bytes_max = round(startup.loaded.settings.undo.max_mb * 1_000_000)
 
     def named(command: str, why: str) -> "NamedFiles | None":
-        from agent_cli.app.named_files import named_files  # rare
+        from agent_cli.app.workspace.named_files import named_files  # rare
 
         here, found = reach(startup), report()
         return named_files(

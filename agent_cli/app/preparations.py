@@ -18,7 +18,7 @@ from typing import Final
 
 from agent_cli.app import logs
 from agent_cli.app.logs import EventLog
-from agent_cli.app.session_workspace import SessionWorkspace
+from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.late_models import building
 from agent_cli.sandbox.own_folder import remove_left_folders
 from agent_cli.system.event_loop import in_background

@@ -26,24 +26,24 @@ from agent_cli.app import parts
 from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.agents.subagents import AgentTree
 from agent_cli.app.checks.named_tools import dead_rules
-from agent_cli.app.context_window import ContextWindow
 from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import Announcements, JobHost
-from agent_cli.app.judging import SessionJudge
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
-from agent_cli.app.model_calls import ModelCalls
+from agent_cli.app.models.context_window import ContextWindow
+from agent_cli.app.models.judging import SessionJudge
+from agent_cli.app.models.model_calls import ModelCalls
+from agent_cli.app.models.providers import unsent_images
+from agent_cli.app.models.warming import kept_warm
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import instructions_at_start, output_styles, plugins
 from agent_cli.app.preparations import Preparations
-from agent_cli.app.providers import unsent_images
-from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
-from agent_cli.app.warming import kept_warm
 from agent_cli.app.web_tools import is_there
+from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Json

@@ -16,8 +16,8 @@ import pytest
 from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.children import Assignment, Children
 from agent_cli.agents.tool import agent_tool
-from agent_cli.app.host_access import CommandHosts, HostAccess
 from agent_cli.app.person import ModelsPerson
+from agent_cli.app.workspace.host_access import CommandHosts, HostAccess
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.provider import ModelRequest, StreamEvent
 from agent_cli.contracts.timeline import Block, Json

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.host_access import CommandHosts, HostAccess
 from agent_cli.app.person import ModelsPerson
+from agent_cli.app.workspace.host_access import CommandHosts, HostAccess
 from agent_cli.contracts.dialogs import Picked, UserQuestion
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out, unkept
 from agent_cli.app.person import ModelsPerson
+from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, unkept
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from agent_cli.app.named_files import named_files
+from agent_cli.app.workspace.named_files import named_files
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.policies.shell import Reach
 from agent_cli.system.launching import NamedFiles

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.losses import LossDecider
 from agent_cli.app.person import ModelsPerson
+from agent_cli.app.workspace.losses import LossDecider
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.undo.generated import KINDS, GeneratedFolders, is_cache

@@ -1,4 +1,4 @@
-"""glob and grep: find files by name, and search file contents with a regular expression."""
+"""Parameters of the search tools and their common part; `searches` runs the search itself."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -27,7 +27,7 @@ class GlobParameters(SearchParameters):
 class GrepParameters(SearchParameters):
     """Parameters of grep."""
 
-    glob: str = ""
+    glob: str = Field("", description="e.g. *.py")
     mode: Literal["content", "files", "count"] = "content"
     context: int = Field(0, ge=0, le=20)
     ignore_case: bool = False
@@ -62,33 +62,3 @@ def search_tool(
         reads=lambda params: workspace.touched_by(params.path),
         summary=lambda params: f"{params.pattern} in {params.path}",
     )
-
-
-_GLOB = (
-    "Find files by name, e.g. src/*.py, *.{ts,tsx} (any folder); respects .gitignore, newest first."
-)
-
-
-def glob_tool(workspace: "Workspace") -> Tool:
-    """Return the tool `glob`."""
-    return search_tool("glob", _GLOB, GlobParameters, _glob, workspace)
-
-
-async def _glob(workspace: "Workspace", params: GlobParameters, context: ToolContext) -> ToolResult:
-    from agent_cli_tools.search_runs import glob  # with the first search
-
-    return await glob(workspace, params, context)
-
-
-_GREP = "Search files for a regex (ripgrep); respects .gitignore, newest first."
-
-
-def grep_tool(workspace: "Workspace") -> Tool:
-    """Return the tool `grep`."""
-    return search_tool("grep", _GREP, GrepParameters, _grep, workspace)
-
-
-async def _grep(workspace: "Workspace", params: GrepParameters, context: ToolContext) -> ToolResult:
-    from agent_cli_tools.search_runs import grep  # with the first search
-
-    return await grep(workspace, params, context)

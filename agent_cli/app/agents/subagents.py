@@ -30,7 +30,7 @@ from agent_cli.prompt_files import front_matter
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
-    from agent_cli.app.agents.servers import AgentServers
+    from agent_cli.app.agents.worker import AgentServers
     from agent_cli.app.agents.workspaces import AgentWorkspace
     from agent_cli.app.workbench import Workbench
 
@@ -183,7 +183,7 @@ class AgentTree:
         return [each for each in self._catalogue.all() if each.own_servers]
 
     def _servers(self, definition: AgentDefinition, rank: _Rank) -> "AgentServers":
-        from agent_cli.app.agents.servers import AgentServers  # with the first agent
+        from agent_cli.app.agents.worker import AgentServers  # with the first agent
 
         directories, root = self._bench.session.directories, rank.where().workspace.root
         return AgentServers(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.app import parts
-from agent_cli.app.session_workspace import SessionWorkspace
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall

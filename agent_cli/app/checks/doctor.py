@@ -24,12 +24,12 @@ from agent_cli.app.checks.report import Check, CheckReport
 from agent_cli.app.hooks.lifecycle import hook_problems
 from agent_cli.app.hooks.lines import overview
 from agent_cli.app.imports.setups import READERS, is_current
-from agent_cli.app.losses import why_unrecorded
+from agent_cli.app.models.providers import Providers, chat_connection, is_listed
 from agent_cli.app.plugins import command_files, plugins
-from agent_cli.app.providers import Providers, chat_connection, is_listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import telemetry_checks
 from agent_cli.app.web_tools import web_facts
+from agent_cli.app.workspace.losses import why_unrecorded
 from agent_cli.contracts.agents import AgentServer
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import UserMessage

@@ -8,7 +8,7 @@ from secrets import token_hex
 from typing import Final
 
 from agent_cli.app.mcp.servers import Servers
-from agent_cli.app.model_calls import ModelCalls
+from agent_cli.app.models.model_calls import ModelCalls
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, UsageChanged

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from agent_cli.policies.shell.conditions import only_compares
 from agent_cli.policies.shell.effects import effect_of, runs_unknown
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.feeding import check_xargs
 from agent_cli.policies.shell.git import check_git
-from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand
+from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand, only_compares
 from agent_cli.policies.shell.programs import PROGRAMS, check_names, check_operands
 from agent_cli.policies.shell.reach import Objection, OutOfReach, Reach
 from agent_cli.policies.shell.words import NotLiteral, Word

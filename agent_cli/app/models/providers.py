@@ -26,10 +26,8 @@ from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
-    from agent_cli.providers.openai_chat.connection import ChatConnection
-
-if TYPE_CHECKING:
     from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
+    from agent_cli.providers.openai_chat.connection import ChatConnection
 
 
 class SessionProvider(Provider, Protocol):

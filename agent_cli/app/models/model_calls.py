@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from agent_cli.app import parts
-from agent_cli.app.providers import Providers
+from agent_cli.app.models.providers import Providers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink
 from agent_cli.contracts.messages import UserMessage

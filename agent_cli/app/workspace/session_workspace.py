@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import parts
-from agent_cli.app.losses import LossDecider, PeaceKeeper, left_out, why_unrecorded
 from agent_cli.app.startup import StartupContext
+from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, why_unrecorded
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.system import paths
 from agent_cli.system.launching import Watched
 from agent_cli_tools.snapshots import Snapshots
 
 if TYPE_CHECKING:
-    from agent_cli.app.host_access import HostAccess
     from agent_cli.app.person import ModelsPerson
+    from agent_cli.app.workspace.host_access import HostAccess
     from agent_cli.sandbox import Report
     from agent_cli.system.launching import NamedFiles
 
@@ -134,7 +134,7 @@ class SessionWorkspace:
     def _host_access(self) -> "HostAccess | None":
         if self.startup.loaded.settings.sandbox.network != "hosts":
             return None
-        from agent_cli.app.host_access import HostAccess  # where it is chosen
+        from agent_cli.app.workspace.host_access import HostAccess  # where it is chosen
 
         return HostAccess(self.person, lambda: self.permissions)
 

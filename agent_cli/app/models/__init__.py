@@ -1,0 +1,1 @@
+"""The models of a session: providers, calls beside the conversation, and the window's use."""
