@@ -34,6 +34,7 @@ SETTINGS_NAMES = (
     "PYTHONDONTWRITEBYTECODE",  # every program a test starts would recompile our modules
 )
 CHILDREN_GRACE_S = 60.0
+CHILDREN_SOON_S = 0.2
 
 Address: TypeAlias = Any  # each family of sockets has its own kind
 
@@ -186,9 +187,14 @@ def _no_child_left_behind() -> Iterator[None]:
     """Fail a test after which a process it started still runs; other fixtures end first."""
     before = running_children()
     yield
-    deadline = time.monotonic() + CHILDREN_GRACE_S
+    ended = time.monotonic()
     if _without(before, running_children()):
-        gc.collect()  # An unclosed workspace is released with the test's objects.
+        gc.collect(1)  # An unclosed workspace is released with the test's objects.
+    while _without(before, running_children()) and time.monotonic() < ended + CHILDREN_SOON_S:
+        time.sleep(0.01)
+    if _without(before, running_children()):
+        gc.collect()  # Old objects too, which takes a second of a worker that ran many tests.
+    deadline = ended + CHILDREN_GRACE_S
     while (left := _without(before, running_children())) and time.monotonic() < deadline:
         time.sleep(0.01)
     for pid in left:

@@ -244,8 +244,15 @@ def _words(command: "Node") -> Iterator[str | None]:
             yield from _behind(child)
         elif child.type not in _NOT_WORDS:
             # The output of a process is not in the text.
-            is_told = all(each.type != "process_substitution" for each in descendants(child))
-            yield likely_word(source(child)) if is_told else None
+            yield None if _has_process(child) else likely_word(source(child))
+
+
+def _has_process(word: "Node") -> bool:
+    text = source(word)
+    # Most words have none; looking at each node of long ones takes a quarter of a judgement.
+    return ("<(" in text or ">(" in text) and any(
+        each.type == "process_substitution" for each in descendants(word)
+    )
 
 
 def _behind(redirect: "Node") -> Iterator[str | None]:
