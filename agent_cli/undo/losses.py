@@ -5,7 +5,8 @@ that git ignores, nor what a compiler made, nor a file that is overwritten as gi
 deleted it counts. Of git's own commands neither what git holds counts, nor what it deletes of its
 own. Where nobody can be asked, only what would be missed counts: not what git holds, and not what
 changed since the run began; of deleted files only those that the run made are left out, because
-`touch` alone changes a file too. Imports little: see `system/launcher`.
+`touch` alone changes a file too, and `sed -i` puts a new one in its place. Imports little: see
+`system/launcher`.
 """
 
 import contextlib
@@ -13,7 +14,8 @@ import ctypes
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from agent_cli.undo.generated import GeneratedFolders, is_compiled
@@ -58,15 +60,17 @@ class LossLimit:
         generated: GeneratedFolders,
         *,
         alone_since_ns: int = 0,
+        replaced: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Count nothing yet; 0 is no limit, and without *ask* nobody is asked.
 
-        *ask* takes the fields of a `logs.CommandQuestion`, and blocks. *alone_since_ns*: see
-        `launching.Watched`.
+        *ask* takes the fields of a `logs.CommandQuestion`, and blocks. *alone_since_ns* and
+        *replaced*: see `launching.Watched`.
         """
         self._files_max, self._bytes_max = files_max, bytes_max
         self._ask = ask if files_max or bytes_max else None
         self._alone_since_ns = alone_since_ns
+        self._replaced = replaced
         self._held = HeldFiles()
         self._lost: list[_Lost] = []
         self._bytes = 0
@@ -120,6 +124,11 @@ class LossLimit:
         self._bytes += size
 
     def _is_of_the_run(self, path: str, found: os.stat_result, *, is_overwritten: bool) -> bool:
+        kept = None if is_overwritten else self._replaced.get(path)
+        if kept is not None:  # as it was before the run, git may hold it
+            with contextlib.suppress(OSError):
+                return self._held.held_before(path, content_id(kept, os.lstat(kept)))
+            return False
         # No later than now: the clock was set back, or an archive's times lie in the future.
         if not self._alone_since_ns <= found.st_mtime_ns <= time.time_ns():
             return False

@@ -207,6 +207,7 @@ class CommandWatch:
                 self._answered if self._ask else None,
                 GeneratedFolders(order["roots"]),
                 alone_since_ns=order["alone_since_ns"],
+                replaced=order.get("replaced", {}),
             ),
         )
 

@@ -145,6 +145,49 @@ async def test_without_a_person_a_file_is_not_of_the_run_because_an_earlier_comm
 
 @watching
 @pytest.mark.parametrize(
+    ("first", "then", "asked"),
+    [
+        ("sed -i s/data/mine/ d?", "rm d?", [4]),  # a new file in place of each
+        ("for i in 1 2 3 4 5; do cp d$i x; mv x d$i; done", "rm d?", [4]),
+        ("echo > n1; echo > n2; echo > n3; echo > n4; echo > n5; sed -i s/$/x/ n?", "rm n?", []),
+        ("sed -i s/$/more/ m?", "rm m?", []),  # git holds what they were
+    ],
+)
+async def test_without_a_person_a_file_that_an_earlier_command_replaced_is_not_of_the_run(
+    session: Session, first: str, then: str, asked: list[int]
+) -> None:
+    """It was there before the run, though its inode was not."""
+    session.is_alone = True
+    session.run()
+    session.ask_beyond = (0, 0)
+    await session.bash(first)
+    session.ask_beyond = (4, 0)
+
+    said = await session.bash(then)
+
+    assert [loss.files for loss in session.asked] == asked, said
+
+
+@watching
+async def test_without_a_person_a_file_that_a_tool_wrote_anew_is_not_of_the_run(
+    session: Session,
+) -> None:
+    """Tools put a new file in place of the old one, as `sed -i` does."""
+    session.is_alone = True
+    session.run()
+    for number in range(1, 7):
+        await session.write(f"d{number}", "mine\n")
+        await session.write(f"n{number}", "mine\n")
+
+    made = await session.bash("rm n?")
+    await session.bash("rm d?")
+
+    assert "exit 0" in made
+    assert [loss.files for loss in session.asked] == [4]
+
+
+@watching
+@pytest.mark.parametrize(
     ("command", "asked"),
     [
         ("sed -i s/1/2/ m?", []),  # a new file in place of each, as formatters do

@@ -105,6 +105,26 @@ def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str
     return sorted(broken)
 
 
+def replaced_files(
+    changes: Sequence[Change], logs: Sequence[CommandLog], contents: ContentStore
+) -> dict[str, str]:
+    """Return the files of before a run that it changed so far, each with what is kept of it."""
+    found: dict[str, str | None] = {}
+    for _at, number, _at_log, event in _events(changes, logs):
+        if isinstance(event, Change):
+            kept = None if event.before is None else str(contents.folder / event.before)
+            found.setdefault(str(event.path), kept)
+        elif event.kind in ("made", "came"):
+            found.setdefault(event.path, None)
+        elif event.kind in ("gone", "write"):
+            found.setdefault(event.path, str(logs[number].folder / event.to))
+        elif event.kind in ("moved", "lost"):
+            found.setdefault(event.path, "")
+            if event.kind == "moved":
+                found.setdefault(event.to, found[event.path])
+    return {path: kept for path, kept in found.items() if kept is not None}
+
+
 def without_later_work_of_hooks(
     changes: Sequence[Change], logs: Sequence[CommandLog], hook_logs: Collection[str]
 ) -> tuple[Sequence[CommandLog], Sequence[str]]:

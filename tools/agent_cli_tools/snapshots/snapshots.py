@@ -70,8 +70,8 @@ class Snapshots:
             folder: The folder with the journals of all sessions.
             only_reads: Returns whether a shell command certainly changes nothing.
             is_foreign: Returns whether a tool of this name may change files without notice.
-            watched: Returns how to record a command in a folder, of a run that began at a time in
-                nanoseconds of the clock on the wall; None if that is not possible.
+            watched: Returns how to record a command in a folder, with the start of its run in
+                nanoseconds of the clock on the wall; None: not at all.
             keep_days: How long the records of other sessions are kept after their last change.
             bytes_max: What commands lost is kept up to this size; 0 for no limit.
         """
@@ -194,7 +194,7 @@ class Snapshots:
 
     def begin_own(self, command: str) -> "Watched | None":
         """Return how to keep what a *command* of the user names, a run of its own; blocks."""
-        order, folder = self.of_user(command), ""
+        folder, order = "", self.of_user(command)
         with self._lock, noted("command not recorded", command):
             folder = self._open().new_own_log(self._run_id, command) if order else ""
         return replace(order, folder=folder) if order and folder else None
@@ -220,11 +220,7 @@ class Snapshots:
             return take_back(self._read(), self._folder, but_own=but_own)
 
     def changed_runs(self) -> Sequence[str]:
-        """Return the prompts whose changes can be undone, oldest first; blocks.
-
-        Raises:
-            AgentCliError: The record of changes cannot be read.
-        """
+        """Return the runs whose changes can be undone, oldest first; see the port; blocks."""
         with self._lock:
             journal = self._read()
             return [run.id for run in journal.runs if journal.stands(run)]
@@ -302,9 +298,15 @@ class Snapshots:
         if self._watched is None:
             return None
         with self._lock, noted("command not recorded", command, self._told):
-            run_id = self._run_id or self._first_run_id
-            watch.log = self._open().new_log(run_id, command, by_hook=watch.by_hook)
-        return self._watched(watch.log, command, self._run_began_ns) if watch.log else None
+            run = self._run_id or self._first_run_id
+            watch.log = self._open().new_log(run, command, by_hook=watch.by_hook)
+        order = self._watched(watch.log, command, self._run_began_ns) if watch.log else None
+        if order and order.alone_since_ns:
+            from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
+
+            with self._lock:
+                order = replace(order, replaced=replaced_in(self._open(), self._run_id))
+        return order
 
     def _finish_undo(self) -> None:
         """Finish an undo that stopped, or was interrupted by a crash."""
@@ -365,10 +367,9 @@ class Snapshots:
         from agent_cli_tools.snapshots import kept_versions  # with a change
 
         self._has_bounded = True
-        days, size, since_s = self._keep_days, self._bytes_max, self._began_s
-        kept_versions.bound_store(
-            self._folder, but=self._session_id, days_max=days, bytes_max=size, since_s=since_s
-        )
+        but, days, size = self._session_id, self._keep_days, self._bytes_max
+        limits = {"days_max": days, "bytes_max": size}
+        kept_versions.bound_store(self._folder, but=but, since_s=self._began_s, **limits)
 
     def _read(self) -> "Journal":
         try:

@@ -26,6 +26,7 @@ from agent_cli_tools.snapshots.commands import (
     extent,
     fates,
     listed,
+    replaced_files,
     steps_of,
     without_later_work_of_hooks,
 )
@@ -171,6 +172,12 @@ def _stopped(journal: Journal) -> RunChanges | None:
     with contextlib.suppress(OSError, ValueError):  # only its kept files were in the way
         _close(journal, run, journal.logs_of(run), carry_out(folder))
     return None
+
+
+def replaced_in(journal: Journal, run_id: str) -> dict[str, str]:
+    """Return the files of before a run that it changed so far, each with what is kept of it."""
+    run = journal.run(run_id)
+    return replaced_files(run.changes, journal.logs_of(run), journal.contents)
 
 
 def _go_on(
