@@ -1,4 +1,4 @@
-"""Content blocks in both directions: those of a prompt, and those of updates."""
+"""Content blocks of a prompt, and content blocks of updates."""
 
 import base64
 import binascii

@@ -61,7 +61,7 @@ class EditorModelDialogs:
     async def ask(
         self, questions: Sequence[UserQuestion], *, who: str = "the agent"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*; None if the user closed one of them."""
+        """Return an answer to each question of *who*; None if the user closed a question."""
         async with self._turn:
             try:
                 if self._client.shows_forms:

@@ -122,7 +122,7 @@ class JobHost:
         return [counted(count, "job")] if count else []
 
     def all(self) -> Sequence["JobInfo"]:
-        """Return all jobs, including those of this program's other conversations."""
+        """Return all jobs, including jobs of this program's other conversations."""
         return [self._info(job) for job in self._jobs.all]
 
     def find(self, id: int) -> "JobInfo":

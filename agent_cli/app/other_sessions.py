@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def listed_with(own: Sequence["SessionInfo"]) -> list["SessionInfo"]:
-    """Return *own* sessions and those of other agents, last used first."""
+    """Return *own* sessions and other agents' sessions, last used first."""
     every = [*own, *described(foreign_sessions())]
     return sorted(every, key=lambda each: each.updated_at_ms, reverse=True)
 

@@ -189,7 +189,7 @@ def workspace(
 def tools(
     startup: StartupContext, shared: Workspace | None = None, sandbox: Sandbox | None = None
 ) -> Sequence[Tool]:
-    """Return the built-in tools, which run only with *shared*, and those of a Python program."""
+    """Return the built-in tools, which run only with *shared*, and a Python program's tools."""
     settings = startup.loaded.settings
     built_in = builtin_tools(
         shared or workspace(startup),

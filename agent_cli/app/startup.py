@@ -269,7 +269,7 @@ def _read(
 
 
 def _missed(standing: Standing, loaded: Loaded) -> tuple[str, ...]:
-    """Return the files of lost guards, without those that the user's settings leave out anyway."""
+    """Return the files of lost guards, except files that the user's settings leave out anyway."""
     settings = loaded.settings
     is_read = settings.hooks.claude_files or settings.permissions.claude_files
     return tuple(file for file in standing.lost if is_read or file not in CLAUDE_FILES)

@@ -1,4 +1,4 @@
-"""The tools that read the web: ours, and those that the model's server runs itself."""
+"""The tools that read the web: our own, and tools that the model's server runs itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +28,7 @@ _PLATFORMS: Final = {WEB_SEARCH_TOOL: WEB_SEARCH.platforms, WEB_FETCH_TOOL: WEB_
 
 
 def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
-    """Return the tools that read the web, without those that a Python program replaces.
+    """Return the tools that read the web, except tools that a Python program replaces.
 
     Raises:
         SettingsError: A permission rule cannot be read.

@@ -346,7 +346,7 @@ class Workbench:
         return {*known, *(tool.name for tool in self.own_tools())}
 
     def _hooked_tools(self) -> Collection[str]:
-        """Return the names of tools whose calls hooks see: none sees those that the API runs."""
+        """Return the names of tools whose calls hooks see: all but the tools that the API runs."""
         own = self.own_tools()
         open = {tool.name for tool in own if tool.hosted and tool.hosted.is_open}
         is_asked = WEB_SEARCH_TOOL in {tool.name for tool in own} - open

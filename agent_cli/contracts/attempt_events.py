@@ -1,4 +1,4 @@
-"""Events of a call that is tried read-only before a person is asked; `events` has all others."""
+"""Events of a call that is tried read-only before a person is asked; see `events` for the rest."""
 
 from typing import ClassVar, Literal
 

@@ -132,7 +132,7 @@ class ModelDialogs(Protocol):
     async def ask(
         self, questions: Sequence[UserQuestion], *, who: str = "the model"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*; None when the user closed one of them."""
+        """Return an answer to each question of *who*; None when the user closed a question."""
         ...
 
     async def decide_plan(self, plan: str) -> PlanDecision:

@@ -40,7 +40,7 @@ class WebPage:
 
 
 def own_tools(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Return *specs* for a server that runs none itself: those that work without it."""
+    """Return the *specs* that work with a server that runs no tools itself."""
     return tuple(
         replace(spec, hosted=None)
         for spec in specs

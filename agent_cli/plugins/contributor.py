@@ -1,4 +1,4 @@
-"""One `prepare` contributor for all plugins, those of installed packages included.
+"""One `prepare` contributor for all plugins, including plugins of installed packages.
 
 Tools and context are collected anew before every model call, in the order of the plugins: the
 built-in ones, then the installed ones by name.
@@ -164,7 +164,7 @@ class Plugins:
         self._contexts.send(turn, contexts)
 
     def _may_change(self) -> bool:
-        """Return whether tools may come or go; those of the built-in plugins do not."""
+        """Return whether tools may come or go; the built-in plugins' tools do not."""
         installed = self._plugins[self._shipped :]
         return not self._loaded.is_set() or any(plugin.prepare for plugin in installed)
 

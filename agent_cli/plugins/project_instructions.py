@@ -133,7 +133,7 @@ class _Instructions:
         self._seen: Sequence[object] = ()
 
     def prepare(self, ctx: PluginContext) -> None:
-        """Add the instructions to the context, also those of folders that tools touched."""
+        """Add the instructions to the context, also instructions in folders that tools touched."""
         at = (ctx.conversation.id, len(ctx.conversation.prompts))
         if at != self._at:
             if at[0] != self._at[0]:

@@ -141,7 +141,7 @@ _PROMPT: Final = """\
 
 
 def _words(conversation: Conversation) -> list[str]:
-    """Return the user's newest messages within the limit, the oldest of them first."""
+    """Return the user's newest messages within the limit, oldest first."""
     kept: list[str] = []
     left = _WORDS_CHARS
     for output in reversed([*entries(conversation.prompts)]):

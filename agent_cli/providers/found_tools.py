@@ -168,7 +168,7 @@ def _added(message: Block) -> list[Block]:
 
 
 def _changes(message: Block, declared: Collection[str]) -> list[tuple[str, bool]]:
-    """Return which tools *message* withdraws and offers again, of those that are *declared*."""
+    """Return which *declared* tools *message* withdraws and offers again."""
     found = filter(None, map(change_in, _blocks(message) if message["role"] == "user" else ()))
     return [(name, there) for name, there in found if name in declared]
 

@@ -84,7 +84,7 @@ class ModelQuestions:
     async def ask(
         self, questions: Sequence[UserQuestion], *, who: str = THE_MODEL
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*; None when the user closed one of them."""
+        """Return an answer to each question of *who*; None when the user closed a question."""
         answers: list[str] = []
         try:
             async with self._dialog():

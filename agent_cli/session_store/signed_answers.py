@@ -83,7 +83,7 @@ class SignedAnswer:
         return self.call_id.startswith(QUESTION_ID)
 
     def require_about(self, call: OpenCall) -> None:
-        """Check that *call* is the one that was asked about, as it was.
+        """Check that *call* is unchanged since the question about it.
 
         Raises:
             UsageError: It, the permission rules or the trust of its workspace have changed.

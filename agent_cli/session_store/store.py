@@ -212,7 +212,7 @@ class SessionStore:
         return found
 
     def tree(self, path: Path) -> Sequence[Path]:
-        """Return the file *path* of a session and, behind it, those of all its subagents."""
+        """Return the file *path* of a session, then the files of all its subagents."""
         found, ids = [path], {path.stem}
         for each in found:  # grows: a subagent's session that was resumed has subagents of its own
             files = [file for file in self.of_agents(each.stem).files() if file.stem not in ids]

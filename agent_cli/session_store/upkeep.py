@@ -31,7 +31,7 @@ _BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def delete_sessions(store: SessionStore, ids: Iterable[str]) -> int:
-    """Delete sessions and their subagents' sessions; none if any of them is open or unknown.
+    """Delete sessions and their subagents' sessions; none if any is open or unknown.
 
     Args:
         store: The store of all sessions.
@@ -108,7 +108,7 @@ def _remove_one(store: SessionStore, path: Path) -> None:
 
 
 def _folders_of(store: SessionStore, id: str) -> Iterable[Path]:
-    """Return the folders kept for the session *id*: undo's, those of servers, its subagents'."""
+    """Return the folders kept for the session *id*: for undo, for servers, and for subagents."""
     return paths.changes_dir() / id, paths.server_files_dir(id), store.of_agents(id).folder
 
 

@@ -74,7 +74,7 @@ class Environment(Mapping[str, str]):
         return not self.get(name) and any(variables.get(name) for _, variables in self._layers)
 
     def missing(self, *names: str) -> tuple[str, ...]:
-        """Return those of *names* that are unset or blank."""
+        """Return the *names* of variables that are unset or blank."""
         return tuple(name for name in names if not self.get(name, "").strip())
 
 

@@ -30,5 +30,5 @@ def is_guard_variable(name: str) -> bool:
 
 
 def only_guards(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield those of *entries* that set guards."""
+    """Yield the *entries* that set guards."""
     return (entry for entry in entries if is_guard(entry.path))

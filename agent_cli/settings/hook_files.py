@@ -132,7 +132,7 @@ def all_scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path
 
 
 def _pieces_of(hook: Mapping[str, object], workspace: Path) -> list[str]:
-    """Return the words of a hook's command, and all pieces of them that may be paths."""
+    """Return the words of a hook's command, and all pieces of words that may be paths."""
     words = words_of(hook)
     command = hook.get("command")
     texts = [*words, command if isinstance(command, str) else ""]

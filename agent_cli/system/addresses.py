@@ -1,4 +1,4 @@
-"""Recognise internal addresses: those of this machine, or of a network other than the internet.
+"""Recognise internal addresses: of this machine, or of a network other than the internet.
 
 A name that changes its address between the check and the request is not detected.
 """

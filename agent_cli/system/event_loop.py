@@ -60,7 +60,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _end_tasks() -> set[asyncio.Task[Any]]:
-    """Cancel the tasks that still run, and return those that keep running."""
+    """Cancel the tasks that still run, and return the tasks that keep running."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -68,7 +68,7 @@ async def _end_tasks() -> set[asyncio.Task[Any]]:
 
 
 def _end_threads(threads: ThreadPoolExecutor) -> list[threading.Thread]:
-    """Let idle threads end, and return those that are busy."""
+    """Let idle threads end, and return the busy threads."""
     threads.shutdown(wait=False, cancel_futures=True)
     until_s = time.monotonic() + _END_LIMIT_S
     ours = [each for each in threading.enumerate() if each.name.startswith(_THREADS)]

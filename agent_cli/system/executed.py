@@ -160,7 +160,7 @@ def note_imports() -> None:
 
 
 def _imported(roots: Sequence[Path]) -> Iterator[Path]:
-    """Yield the packages and modules that are imported: ours, those of plugins, their libraries."""
+    """Yield the packages and modules that are imported: ours, the plugins', and their libraries."""
     note_imports()
     for holder, names in [*_MODULES.names.items()]:
         if any(map(real_path(Path(holder)).is_relative_to, roots)):
@@ -168,7 +168,7 @@ def _imported(roots: Sequence[Path]) -> Iterator[Path]:
 
 
 def _imported_first() -> Iterator[Path]:
-    """Yield the folders of PYTHONPATH, whose modules win over those of installed packages.
+    """Yield the folders of PYTHONPATH, whose modules win over installed packages' modules.
 
     Folders that a `.pth` file adds come last, and belong to the projects under development.
     """

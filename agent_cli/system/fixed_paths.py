@@ -53,7 +53,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def names_in(dir_fd: int) -> list[str]:
-    """Return the sorted names in the directory *dir_fd*; those of directories end in a slash."""
+    """Return the sorted names in the directory *dir_fd*; a directory's name ends in a slash."""
     # The descriptor may be opened for lookups only.
     listing = os.open(".", DIRECTORY, dir_fd=dir_fd)
     try:

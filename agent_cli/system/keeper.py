@@ -285,7 +285,7 @@ def _forked(order: Order, outputs: Outputs, left: int) -> int:
 
 
 def _above_all(order: Order) -> int:
-    """Return a descriptor above those that the command wants.
+    """Return a descriptor above the descriptors that the command requests.
 
     Not a fixed high one: with `ulimit -n 48` there is no 64.
     """

@@ -68,7 +68,7 @@ def _kill_all(is_meant: _Meant) -> None:
 
 
 def _kill_once(is_meant: _Meant) -> bool:
-    """Kill the processes that are meant; return whether any of them still ran."""
+    """Kill the processes that are meant; return whether any still ran."""
     found = False
     for pid in _others():
         # Opened first: the number may be given to another process after the look.

@@ -81,7 +81,7 @@ class Redactor:
         return MASK if isinstance(value, str) and is_secret_name(name) else self.value(value)
 
     def arguments(self, arguments: Sequence[str]) -> tuple[str, ...]:
-        """Return a command's arguments with secrets redacted, also those of `--token VALUE`."""
+        """Return a command's arguments with secrets redacted, also the value of `--token VALUE`."""
         shown: list[str] = []
         for previous, argument in zip(("", *arguments), arguments, strict=False):
             hidden = previous.startswith("-") and is_secret_name(previous.lstrip("-"))

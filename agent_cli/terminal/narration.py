@@ -152,7 +152,7 @@ def _summary(tool: Tool | None, given: Json) -> str:
 
 
 class HostedView:
-    """Adds events to those of a reply; see `__call__`.
+    """Adds events to a reply's own events; see `__call__`.
 
     Cited pages are numbered through one reply, and listed behind it.
     """

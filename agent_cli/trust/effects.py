@@ -261,7 +261,7 @@ def _server(server: McpServer, variables: Mapping[str, str]) -> str:
 
 
 def _running(server: McpServer, variables: Mapping[str, str]) -> Sequence[str]:
-    """Return those of the project's own *variables* that decide what *server* runs or reaches."""
+    """Return the project's own *variables* that decide what *server* runs or reaches."""
     programs = [value for name, value in server.env.items() if is_user_only(name)]
     parts = (server.command, *server.args, server.cwd, server.url.partition("?")[0], *programs)
     used = VARIABLE.findall("\n".join(parts))

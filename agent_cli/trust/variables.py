@@ -1,4 +1,4 @@
-"""The variables of a project's `.env` that this program uses; all others are none of its business.
+"""The variables of a project's `.env` that this program uses; it ignores all other variables.
 
 Only these are read in a trusted workspace, asked about, and part of what is trusted. Most `.env`
 files belong to the project's own programs, and hold keys that no question should show.

@@ -121,7 +121,7 @@ def _foresee(
 def _change(
     workspace: "Workspace", params: EditParameters, path: Path, raw: bytes, *, known: bool
 ) -> _Change:
-    """Apply the edits to *raw*; *known* says whether the model has seen all of it.
+    """Apply the edits to *raw*; *known* says whether the model has seen the whole file.
 
     Raises:
         ToolError: They do not fit.

@@ -25,7 +25,7 @@ class ExcerptLine:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Consecutive lines of a file, and facts about the rest of it.
+    """Consecutive lines of a file, and facts about the rest of the file.
 
     Attributes:
         lines: Decoded, without endings, long ones cut with a mark.

@@ -1,4 +1,4 @@
-"""Background commands and agents: their limits, and the news of them for the model.
+"""Background commands and agents: their limits, and their news for the model.
 
 Run `look_after` in the event loop; without it, jobs are checked only when news is requested.
 """
@@ -55,7 +55,7 @@ class Jobs:
 
     @property
     def all(self) -> Sequence["Job"]:
-        """The jobs in the order they were started, without those that ended long ago."""
+        """The jobs in the order they were started, without jobs that ended long ago."""
         return tuple(self._jobs)
 
     @property

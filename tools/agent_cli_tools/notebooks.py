@@ -60,7 +60,7 @@ class Notebook:
         return numbers
 
     def sources(self, text: str) -> list[str] | None:
-        """Return the sources that stand in *text*; None if its heads are not those of the cells."""
+        """Return the sources that stand in *text*; None if its heads do not match the cells."""
         parts = _HEAD.split(text)
         if parts[0] or parts[1::2] != self._heads:
             return None
@@ -125,7 +125,7 @@ def shown_content(path: Path, raw: bytes) -> bytes:
 
 
 def text_in(value: Json) -> str | None:
-    """Return a text of a notebook, which is a string or a list of them; None for others."""
+    """Return a text of a notebook, which is a string or a list of strings; else None."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

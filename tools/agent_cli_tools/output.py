@@ -21,7 +21,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))  # continuation bytes of UTF-8
 
 
 class OutputBuffer:
-    """The beginning and the end of the output; once there is a gap, a file has all of it.
+    """The beginning and the end of the output; once there is a gap, a file has the whole output.
 
     The file starts with the first byte and is limited to 64 MB.
 
@@ -79,7 +79,7 @@ class OutputBuffer:
         self._write_spill(bytes(self._head + self._tail))
 
     def keep_file(self) -> bool:
-        """Return whether all of it is kept in a file, from now on at the latest."""
+        """Return whether the whole output is kept in a file, from now on at the latest."""
         if self.spill_path is None:
             self.start_spill()
         return self.spill_path is not None
@@ -89,7 +89,7 @@ class OutputBuffer:
         return _decode_end((self._head + self._tail)[-bytes_max:])
 
     def text(self) -> str:
-        """Return the output for the model: all of it, or head, a note on the gap, and tail.
+        """Return the output for the model: the whole, or head, a note on the gap, and tail.
 
         Escape sequences are removed; binary data is described, and kept in the file.
         """

@@ -143,7 +143,7 @@ class Workspace:
         )
 
     def open_dir(self, folder: Path) -> None:
-        """Let the tools use a further directory like the workspace; those of subagents too."""
+        """Let the tools use a further directory like the workspace, also subagents' tools."""
         real = Path(os.path.realpath(folder.expanduser()))
         if real not in self._dirs:
             self.shared.extra_dirs.append(real)

@@ -160,7 +160,7 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
 def plugin_agents(
     startup: StartupContext, packages: Mapping[str, Path]
 ) -> Mapping[str, Sequence[AgentFolder]]:
-    """Return the agent directories of the plugins: of those the user added, and of *packages*."""
+    """Return the agent directories of the plugins that the user added, and of *packages*."""
     added = {
         plugin.name: [AgentFolder(path, filling=plugin.filled) for path in plugin.folders["agents"]]
         for plugin in startup.plugins

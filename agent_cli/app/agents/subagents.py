@@ -255,7 +255,7 @@ class AgentTree:
         )
 
     def _checked(self, definition: AgentDefinition, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return *tools*; warn once of those that *definition* names and that are not there.
+        """Return *tools*; warn once of tools that *definition* names and the session lacks.
 
         Those of servers come later.
         """

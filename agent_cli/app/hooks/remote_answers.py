@@ -1,4 +1,4 @@
-"""Sign the answers to questions for the user's hooks, and take those that arrive meanwhile."""
+"""Sign answers to questions for the user's hooks, and take signed answers that arrive."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ class Telling(Protocol):
     def tell_answerable(
         self, event: str, matched: str, answerable: Mapping[str, Json], /, **more: Json
     ) -> None:
-        """Run the hooks of *event*; *answerable* are the fields for those that get answers."""
+        """Run the hooks of *event*; *answerable* are the fields for hooks that get answers."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Telling(Protocol):
 
 
 class RemoteAnswers:
-    """Signs the answers to a session's questions, and takes those that arrive.
+    """Signs the answers to a session's questions, and takes signed answers that arrive.
 
     Attributes:
         parks: Whether this run leaves its questions waiting.

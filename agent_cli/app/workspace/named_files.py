@@ -142,7 +142,7 @@ def _tree(top: str, *, with_objects: bool) -> Iterator[str]:
 
 
 def _add_work_tree(found: _Found, root: Path, seen: Sequence[Reading]) -> None:
-    """Add what git commands may change: the files of the work tree, and those of git itself."""
+    """Add the files that git commands may change: in the work tree, and in git's own folder."""
     words = {word for each in seen for word in each if word}
     cleans = bool(words & {"clean", "stash"}) and any(map(_CLEANS_IGNORED.fullmatch, words))
     others = () if cleans else ("--exclude-standard",)

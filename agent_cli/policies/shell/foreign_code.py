@@ -127,7 +127,7 @@ def is_foreign(text: str, reach: Reach) -> bool:
 
 
 def _literals(code: str) -> Sequence[str]:
-    """Return the string literals of *code*, those that stand side by side joined."""
+    """Return the string literals of *code*; adjacent literals are joined."""
     found: list[str] = []
     for match in _LITERAL.finditer(_JOINED.sub("", code)):
         found.append(next((each for each in match.groups() if each is not None), "").strip())

@@ -1,4 +1,4 @@
-"""Find the commands that are a person's to allow, whatever a model says of them.
+"""Find the commands that only a person may allow, whatever a model says.
 
 Those that cannot be undone, that leave the workspace, change files that make programs act, have
 other rights or are not understood. Like `readings`, this searches everywhere and rejects nothing:

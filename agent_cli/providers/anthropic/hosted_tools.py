@@ -47,7 +47,7 @@ class HostedRequest:
     by_reference: bool = False
 
     def with_definitions(self, tools: Sequence[Block]) -> list[Block]:
-        """Return the definitions *tools* with those of the API's own: first, or deferred."""
+        """Return the definitions *tools* with the API's own definitions: first, or deferred."""
         if not self.by_reference:
             return [*self.open.values(), *self.loaded.values(), *tools]
         deferred: list[Block] = [{**each, "defer_loading": True} for each in self.loaded.values()]
@@ -122,7 +122,7 @@ def _definition(name: str, hosted: Hosted) -> Block:
 
 
 def _asking(message: LlmMessage, names: Collection[str]) -> LlmMessage:
-    """Return *message* with calls of our tools by names that differ from those of the API's own."""
+    """Return *message* with our tools' calls under names that differ from the API's own names."""
     if not isinstance(message, AssistantMessage):
         return message
     content = tuple(

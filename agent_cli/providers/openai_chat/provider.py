@@ -240,7 +240,7 @@ def _refusal(
 
 
 def _error_parts(answer: Json, text: str) -> tuple[str | None, str | None, str]:
-    """Return type, code and message of an error; servers differ in how much of it they send."""
+    """Return type, code and message of an error; some servers leave out a part."""
     match answer:
         case {"error": {"message": str() as message, **rest}}:
             kind, code = rest.get("type"), rest.get("code")

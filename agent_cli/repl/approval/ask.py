@@ -147,7 +147,7 @@ class Approvals:
         }
 
     async def _ask(self, calls: _Calls, *, of: int = 0) -> _Decisions:
-        """Show *calls* and ask until at least one of them is decided.
+        """Show *calls* and ask until at least one call is decided.
 
         One that was opened from a list *of* several has an answer that leads back, undecided.
         """

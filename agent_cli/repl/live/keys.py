@@ -21,7 +21,7 @@ from agent_cli.repl.live.screen import LiveScreen
 
 
 def bind_keys(screen: LiveScreen) -> None:
-    """Bind the keys of *screen*; all others edit as in emacs or vi."""
+    """Bind the keys of *screen*; all other keys edit as in emacs or vi."""
     _know_shift_enter()
     keys = KeyBindings()
     _bind_sending(keys, screen)

@@ -95,7 +95,7 @@ class QueueEdit:
             self._end()
 
     def move(self, by: int) -> None:
-        """Move the message *by* places among those that are sent at the same time."""
+        """Move the message *by* positions among the messages that are sent at the same time."""
         if self._edited:
             self._listener().move(self._edited, by)
             self._refresh()

@@ -186,7 +186,7 @@ def has_failed(details: Json) -> bool:
 
 
 def _in_full(text: str | None, file: str) -> str | None:
-    """Return the content of *file* in place of *text*, the excerpt of it."""
+    """Return the content of *file* in place of *text*, an excerpt of that file."""
     if text is None or not file:
         return text
     try:

@@ -126,7 +126,7 @@ def _without_subtests(lines: list[str], passed: re.Pattern[str]) -> Iterator[str
 
 
 def _leads_on(lines: list[str], index: int, passed: re.Pattern[str]) -> bool:
-    """Return whether a blank line only parts passed tests and groups of them."""
+    """Return whether a blank line only separates passed tests or groups of passed tests."""
     at = index + 1
     return at < len(lines) and (
         bool(passed.match(lines[at]))

@@ -55,7 +55,7 @@ def quotations(old: str, new: str) -> Iterator[Quotation]:
 
 
 def _fenced(old: str, new: str) -> _Texts:
-    """Remove the fences; those of an empty text enclose no line, not even a blank one."""
+    """Remove the fences; around an empty text they enclose no line, not even a blank one."""
     fences = _FENCE.fullmatch(old), _FENCE.fullmatch(new)
     inside = [match[2] or "" for match in fences if match]
     if len(inside) == len(fences):

@@ -222,7 +222,7 @@ def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) ->
 
 
 def fates(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> tuple[list[Path], list[Path]]:
-    """Return the files that the undo restores, and those that it takes away.
+    """Return the files that the undo restores, and the files that it removes.
 
     What git keeps for itself counts as one.
     """

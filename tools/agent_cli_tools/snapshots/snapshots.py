@@ -207,7 +207,7 @@ class Snapshots:
             return planned_undo(self._read(), self._folder, but_own=but_own)
 
     def take_back(self, *, but_own: bool = False) -> "TakenBack":
-        """Undo the last run that changed files; blocks. The model reads of it with its next call.
+        """Undo the last run that changed files; blocks. The model learns that with its next call.
 
         With *but_own*, what the user's own commands, or hooks alone, changed stays.
 

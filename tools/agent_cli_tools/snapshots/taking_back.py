@@ -117,7 +117,7 @@ def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
 def _spans(
     journal: Journal, run: RunChanges, store: Path
 ) -> tuple[list[ChangeSpan], list[ChangeSpan]]:
-    """Return the changes of a run without commands, and those of them that are to be undone.
+    """Return the changes of a run without commands, and the changes that are to be undone.
 
     Raises:
         AgentCliError: They cannot be undone.
