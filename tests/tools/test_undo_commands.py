@@ -153,6 +153,9 @@ COMMANDS = [
     "ln src/a4.py more; echo x >> more; ln src/a5.py mode; chmod 600 mode; ln src/a6.py to/.. || :",
     "ln src/a4.py one; rm src/a4.py; echo x > one; mv src/a5.py two; ln two three; echo x > three",
     "ln src/a4.py one; mv one two; truncate -s 0 two; ln src/a5.py t; mkdir d; mv t d; : > d/t",
+    "cp -al src copy; cp -al copy copy/in; echo x > copy/in/a1.py; rm -r src",
+    "cp -al src c1; cp -al c1 c1/c2; mv c1/c2 src/; echo y > src/c2/a3.py; rm -rf src/c2/deep c1",
+    "mkdir n; cp -al src n/; cp -al n src/n; echo z >> src/n/src/a2.py; chmod 600 n/src/a1.py",
 ]
 
 
