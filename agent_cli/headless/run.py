@@ -1,5 +1,6 @@
 """One run without a REPL: `agent-cli -p`, or `agent-cli sessions approve`."""
 
+import shlex
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -260,7 +261,8 @@ class _HeadlessRun:
         self._outcome.refused_commands = [*app.refused_commands]
         self._outcome.refused_hosts = [*app.refused_hosts]
         for each in app.refused_commands:
-            why = "cannot ask here about the files that it takes; use --allow"
+            rule = "" if each.endswith("…") else f" {shlex.quote(f'bash({each})')}"
+            why = f"cannot ask here about the files that it takes; use --allow{rule}"
             self._warn(f"`{each}` was refused: {why}")
 
     def _tell(self, event: Event) -> None:

@@ -364,7 +364,8 @@ def test_command_that_was_refused_in_its_midst_is_named_on_stderr(
     shown = capsys.readouterr()
     assert (code, shown.out) == (3, "Done.\n")
     assert shown.err == (
-        "`rm -rf data` was refused: cannot ask here about the files that it takes; use --allow\n"
+        "`rm -rf data` was refused: cannot ask here about the files that it takes;"
+        " use --allow 'bash(rm -rf data)'\n"
     )
 
 
