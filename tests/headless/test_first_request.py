@@ -30,7 +30,6 @@ LATER = {
     "agent_cli.app.overview",
     "agent_cli.attachments.images",
     "agent_cli.cli.completion",
-    "agent_cli.contracts.file_changes",
     "agent_cli.contracts.listings",
     "agent_cli.core.branching",
     "agent_cli.headless.output_dir",
