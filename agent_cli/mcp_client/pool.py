@@ -158,11 +158,7 @@ class McpServers:
         return absent
 
     def leave_out(self, tool: str, reason: str) -> str:
-        """Stop offering a *tool* that the model's API refuses, until its definition changes.
-
-        Returns:
-            The name of its server, "" if no server offers it.
-        """
+        """Stop offering a refused *tool* until its definition changes; return its server, or ""."""
         servers = self._connections.items()
         return next((name for name, each in servers if each.leave_out(tool, reason)), "")
 
@@ -212,11 +208,7 @@ class McpServers:
         return {name: changed for name, changed in found.items() if changed}
 
     def requests(self, server: str) -> "Requests":
-        """Return the requests of a server: prompts, resources and completion.
-
-        Raises:
-            UsageError: There is no such server, or it was not started.
-        """
+        """Return the requests of a server; raise UsageError if it is unknown or not started."""
         return self._connection(server).requests
 
     async def approve_changes(self, server: str) -> None:
@@ -306,11 +298,7 @@ class McpServers:
         return self._configs[name]
 
     async def reconnect(self, name: str) -> ServerState:
-        """Close the connection to a server, open it again and return its state.
-
-        Raises:
-            UsageError: There is no such server.
-        """
+        """Close and open the connection to a server; return its state, or raise UsageError."""
         await self._restart(self._connection(name))
         return self._states[name]
 
