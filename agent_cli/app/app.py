@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
+from agent_cli.app.mcp.config import server_contacts
 from agent_cli.app.models.providers import ModelSwitch, is_listed
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
@@ -315,7 +316,7 @@ class App:
         return [
             *((host, "commands", why) for host, why in (hosts.contacts if hosts else {}).items()),
             *page_contacts(self.agent.conversation),
-            *((host, f"MCP server {name}", why) for host, name, why in self.servers.contacts()),
+            *server_contacts(self._startup, self.servers.states()),
         ]
 
     def answer_calls(self, calls: "CallDialogs") -> None:

@@ -68,7 +68,6 @@ class McpServers:
         self._restarts = restarts
         self._host = host or Host()
         self._states: dict[str, ServerState] = {}
-        self._refused_hosts: dict[str, str] = {}
         self._configs: dict[str, ServerConfig] = {}
         self._connections: dict[str, ServerConnection] = {}
         self._loaders: list[asyncio.Task[None]] = []
@@ -110,24 +109,11 @@ class McpServers:
             self._loaders.append(self._group.create_task(self._load_and_connect(starting)))
         for problem in problems:
             if problem.name not in self._states:
-                self._refused_hosts[problem.name] = problem.host
                 self._show(ServerState(problem.name, ServerPhase.MISCONFIGURED, problem.reason))
 
     def states(self) -> tuple[ServerState, ...]:
         """Return the state of every server, in the order they were given."""
         return tuple(self._states.values())
-
-    def contacts(self) -> tuple[tuple[str, str, str], ...]:
-        """Return each host that a server is at, the server, and why it was not reached, or ""."""
-        from agent_cli.mcp_client.reasons import host_of
-
-        found = [
-            (host_of(config), name, self._states[name].reason)
-            for name, config in self._configs.items()
-            if config.url and self._states[name].phase is not ServerPhase.DISABLED
-        ]
-        refused = ((host, name) for name, host in self._refused_hosts.items() if host)
-        return (*found, *((host, name, self._states[name].reason) for host, name in refused))
 
     def tools(self, present: Collection[str] | None = None) -> tuple[Tool, ...]:
         """Return the tools of all servers that are or were ready, sorted by name.

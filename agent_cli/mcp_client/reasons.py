@@ -176,14 +176,6 @@ def _text_of(error: BaseException) -> str:
     return str(error) or f"{type(error).__name__} without a message"
 
 
-def host_of(config: ServerConfig) -> str:
-    """Return the host and port of a server, without user name and password."""
-    try:
-        return urlsplit(config.url).netloc.rpartition("@")[2]
-    except ValueError:
-        return ""
-
-
 def _address(config: ServerConfig) -> str:
     """Return the URL without user name, password and query: they may be secrets."""
     try:

@@ -1,7 +1,7 @@
 """Find the configured MCP servers in the settings and in the files that may be read."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from agent_cli.system.programs import search_path
 from agent_cli.trust.store import acting_files
 
 if TYPE_CHECKING:
+    from agent_cli.contracts.servers import ServerState
     from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 
 _NOT_READ = (
@@ -41,6 +42,23 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
         yield _reachable(_placed(server, startup.workspace), startup)
+
+
+def server_contacts(
+    startup: StartupContext, states: Sequence["ServerState"]
+) -> Sequence[tuple[str, str, str]]:
+    """Return each host that a server is at, the server, and why it was not reached, or ""."""
+    from agent_cli.mcp_client import ServerProblem
+
+    reasons = {state.name: state.reason for state in states if state.phase != "disabled"}
+    found: list[tuple[str, str, str]] = []
+    for server in configured_servers(startup):
+        host = server.host if isinstance(server, ServerProblem) else urlsplit(server.url).netloc
+        if host and server.name in reasons:
+            found.append(
+                (host.rpartition("@")[2], f"MCP server {server.name}", reasons[server.name])
+            )
+    return found
 
 
 def _reachable(
