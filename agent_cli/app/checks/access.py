@@ -34,13 +34,14 @@ def check_access(startup: StartupContext) -> None:
         NoCredentials: A key or a variable is not set, or a package is not installed.
         SettingsError: The variables choose two platforms.
     """
-    match startup.loaded.settings.provider.wire_api:
+    wire_api = startup.loaded.settings.provider.wire_api
+    match wire_api:
         case "messages":
             _check_platform(startup)
         case "chat":
             check_chat_credentials(startup.environment.without_project())
-        case unknown:
-            assert_never(unknown)
+        case _:
+            assert_never(wire_api)
 
 
 def _check_platform(startup: StartupContext) -> None:
