@@ -84,8 +84,10 @@ def what_it_starts(path: Path, root: Path) -> str | None:
 
 def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:
     """Return the name of *names* in *root* that is the same file as *path* or a folder above it."""
-    between = [place for place in (path, *path.parents) if place.is_relative_to(root)]
-    found = set(_identities(iter(place for place in between if place != root)))
+    depth = len(path.relative_to(root).parts)
+    found = set(_identities(iter((path, *path.parents)[:depth])))
+    if not found:  # most words of a script are no file
+        return None
     return next((n for n in names if not found.isdisjoint(_identities(iter([root / n])))), None)
 
 

@@ -188,11 +188,11 @@ async def test_in_the_sandbox_no_hostile_call_depends_on_the_model(
     for call in HOSTILE:
         model = Answering("yes")
         verdict = await machine.decide(call, model, report=report)
-        before = await machine.decide(call, model, report=report, mode="auto-edit")
+        if not isinstance(verdict, Allow):
+            continue
         is_held = call.tool == "bash" and "unsandboxed" not in call.given and not model.asked
-        is_same = isinstance(verdict, Allow) == isinstance(before, Allow)
-        is_wrong = isinstance(verdict, Allow) and not (is_held and is_same)
-        if is_wrong and not await machine.is_refused(call):
+        before = await machine.decide(call, model, report=report, mode="auto-edit")
+        if not (is_held and isinstance(before, Allow)) and not await machine.is_refused(call):
             passed.append(call.about)
 
     assert passed == []
@@ -239,7 +239,9 @@ async def allowed_without_a_yes(
         for answer in ANSWERS:
             model = Answering(answer)
             verdict = await machine.decide(call, model, report=report)
-            if model.asked and not isinstance(verdict, Ask):
+            if not model.asked:  # no other answer would be heard either
+                break
+            if not isinstance(verdict, Ask):
                 wrong.append(f"{answer!r}: {call.given}")
     return wrong
 
@@ -254,21 +256,26 @@ def test_sandbox_holds_every_hostile_call_that_runs_unasked(machine: Machine) ->
 
     held = [*filter(runs, HOSTILE)]
 
-    assert len(held) > 30
+    assert len(held) > 100
     with world("bwrap") as place:
         before = kept(place)
         for call in held:
-            place.run(str(call.given["command"]))
+            # One makes the named file by a variable; npx would wait for hosts.
+            place.run(f"{call.given['command']}\n# .mcp.json", npm_config_offline="true")
             assert kept(place) == before, call.about
 
 
 def kept(place: World) -> dict[str, bytes | None]:
-    """Return what lies outside the workspace, and what makes programs act in it."""
+    """Return what lies outside the workspace, and what makes programs act in it.
+
+    Not the log that git writes of a reset: the files it takes are for `/undo` to bring back.
+    """
     folders = (place.home, *(place.root / name for name in (".git", ".husky", ".claude")))
     files = (place.root / name for name in (".mcp.json", "appsettings.toml", ".env"))
     beside: dict[str, bytes | None] = {str(path): None for path in place.base.iterdir()}
     return beside | {
         str(path): path.read_bytes()
         for path in (*files, *(each for folder in folders for each in folder.rglob("*")))
-        if path.is_file() and "agent-cli" not in path.parts  # where new files are moved
+        # New files are moved to the folder `agent-cli`.
+        if path.is_file() and {"agent-cli", "logs", "ORIG_HEAD"}.isdisjoint(path.parts)
     }
