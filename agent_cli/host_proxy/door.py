@@ -27,6 +27,8 @@ PORT: Final = 47_128
 
 MOUNTED_AT: Final = "/run/agent-cli"
 _SOCKET: Final = "out"
+_SSH_CONFIG: Final = "ssh_config"
+_SSH_CONFIG_OF_MACHINE: Final = Path("/etc/ssh/ssh_config")
 _START_LIMIT_S: Final = 30.0
 _STOP_LIMIT_S: Final = 2.0
 _ACCEPT_AGAIN_S: Final = 0.1
@@ -55,9 +57,11 @@ class Door:
         self._serving: Future[None] | None = None
 
     @property
-    def mount(self) -> tuple[Path, str]:
-        """The folder to mount, and where in the sandbox."""
-        return self._folder, MOUNTED_AT
+    def mounts(self) -> Sequence[tuple[Path, str]]:
+        """The folder to mount, and where in the sandbox; the same for the settings of ssh."""
+        written = self._folder / _SSH_CONFIG
+        ssh = [(written, str(_SSH_CONFIG_OF_MACHINE))] if written.exists() else []
+        return [(self._folder, MOUNTED_AT), *ssh]
 
     @property
     def prefix(self) -> Sequence[str]:
@@ -67,8 +71,7 @@ class Door:
     @property
     def variables(self) -> Mapping[str, str]:
         """The variables by which programs find the proxy."""
-        through = shlex.join([*_program(), inside.CONNECT, str(PORT), "%h", "%p"])
-        ssh = shlex.join(["ssh", "-oBatchMode=yes", f"-oProxyCommand={through}"])
+        ssh = shlex.join(["ssh", *(f"-o{each}" for each in _ssh_settings())])
         return {**_VARIABLES, "GIT_SSH_COMMAND": ssh}
 
     async def decide(self, host: str, port: int) -> str:
@@ -112,6 +115,24 @@ class Door:
         ]
 
 
+def _ssh_settings() -> Sequence[str]:
+    through = shlex.join([*_program(), inside.CONNECT, str(PORT), "%h", "%p"])
+    return "BatchMode=yes", f"ProxyCommand={through}"
+
+
+def _write_ssh_config(path: Path) -> None:
+    """Write the machine's settings of ssh to *path*, behind ours, of which ssh takes the first.
+
+    Nothing if the machine has none: there is no file to mount ours on.
+    """
+    try:
+        of_machine = _SSH_CONFIG_OF_MACHINE.read_bytes()
+    except OSError:
+        return
+    ours = "\n".join(_ssh_settings()).encode()
+    path.write_bytes(ours + b"\n\n" + of_machine)
+
+
 def _program() -> Sequence[str]:
     return sys.executable, "-I", "-S", str(Path(inside.__file__).resolve())
 
@@ -149,6 +170,7 @@ class Doors:
         folder = Path(tempfile.mkdtemp(prefix="net-", dir=self._folder()))
         handed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            _write_ssh_config(folder / _SSH_CONFIG)
             handed.bind(str(folder / _SOCKET))
             handed.listen(1)
             handed.setblocking(False)
@@ -201,6 +223,7 @@ async def _serve(proxy: HostProxy, door: Door, handed: socket.socket, path: Path
         handed.close()
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
+            path.with_name(_SSH_CONFIG).unlink(missing_ok=True)
             path.parent.rmdir()  # it is mounted, if at all
 
     async def serve_one(connection: socket.socket) -> None:
@@ -246,6 +269,7 @@ async def _received(handed: socket.socket, path: Path) -> socket.socket:
             raise OSError("another socket was handed out of the sandbox")
         listener.setblocking(False)
         path.unlink()
+        path.with_name(_SSH_CONFIG).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             connection.send(b"k")
         return listener

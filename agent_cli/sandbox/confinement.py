@@ -20,8 +20,8 @@ class WayOut(Protocol):
     """The way of one command to the network, which the sandbox closes to it otherwise."""
 
     @property
-    def mount(self) -> tuple[Path, str]:
-        """A folder, and where it is to be in the sandbox."""
+    def mounts(self) -> Sequence[tuple[Path, str]]:
+        """Files and folders, and where each is to be in the sandbox."""
         ...
 
     @property
@@ -97,7 +97,12 @@ class Confinement:
         if any(each.is_relative_to(path) for each in programs for path in self.hidden):
             way.close()
             return self
-        folder, inside = way.mount
+        mounts = [
+            word
+            for path, inside in way.mounts
+            if not any(map(Path(inside).is_relative_to, self.hidden))
+            for word in ("--ro-bind", str(path), inside)
+        ]
         release = self.release
 
         def close() -> Sequence[str]:
@@ -105,7 +110,7 @@ class Confinement:
 
         return replace(
             self,
-            prefix=[*self.prefix[:-1], "--ro-bind", str(folder), inside, "--", *way.prefix],
+            prefix=[*self.prefix[:-1], *mounts, "--", *way.prefix],
             environment={**self.environment, **way.variables},
             release=close,
         )

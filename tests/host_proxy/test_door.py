@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.sandbox import PathRules
 from tests.host_proxy.stand_in import network
 from tests.sandbox.world import World, world
 from tests.web.https_server import Answer, serve_web
@@ -62,10 +63,21 @@ async def test_proxy_is_the_only_way_out(place: World, tmp_path: Path) -> None:
     assert list(tmp_path.glob("net-*")) == []
 
 
-async def test_git_over_ssh_goes_through_the_proxy(place: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"git ls-remote ssh://git@{GOOD}/a; git ls-remote git@{EVIL}:a",
+        f"ssh git@{GOOD} ls; ssh git@{EVIL} ls",
+        f"scp git@{GOOD}:a .; scp git@{EVIL}:a .",
+    ],
+    ids=["git", "ssh", "scp"],
+)
+async def test_ssh_goes_through_the_proxy(command: str, place: World, tmp_path: Path) -> None:
     """As far as the greeting: what follows is between ssh and the server."""
     if shutil.which("ssh") is None:
         pytest.skip("no ssh")
+    if not command.startswith("git") and not Path("/etc/ssh/ssh_config").exists():
+        pytest.skip("no settings of ssh, in whose place ours could be")
     greeted: list[bytes] = []
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,12 +88,31 @@ async def test_git_over_ssh_goes_through_the_proxy(place: World, tmp_path: Path)
     server = await asyncio.start_server(greet, "127.0.0.1")
     port = server.sockets[0].getsockname()[1]
     async with server, network(place, tmp_path, {GOOD: port}) as it:
-        code, output = await it.run(f"git ls-remote ssh://git@{GOOD}/a; git ls-remote git@{EVIL}:a")
+        code, output = await it.run(command)
 
-    assert code == 128
+    assert code != 0
     assert [each.startswith(b"SSH-2.0-") for each in greeted] == [True]
     assert f"agent-cli: no rule allows {EVIL}" in output
     assert it.told == [f"network: reached {GOOD}:22", f"network: no rule allows {EVIL}"]
+
+
+@pytest.mark.parametrize("hidden", ["/etc/ssh", "/etc/ssh/ssh_config"])
+def test_hidden_settings_of_ssh_stay_hidden(hidden: str, tmp_path: Path) -> None:
+    if not Path("/etc/ssh/ssh_config").exists():
+        pytest.skip("no settings of ssh")
+
+    def rules(_root: Path) -> PathRules:
+        return PathRules(lambda path: str(path) == hidden, elsewhere=[(Path("/etc/ssh"), 0)])
+
+    async def read(place: World) -> str:
+        async with network(place, tmp_path, {}) as it:
+            return (await it.run("cat /etc/ssh/ssh_config || echo begun"))[1]
+
+    with world("bwrap", rules=rules) as place:
+        output = asyncio.run(read(place))
+
+    assert "Permission denied" in output
+    assert "begun" in output
 
 
 async def test_connections_end_with_their_command(place: World, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Network:
     """A network by host; each command is said to have reached one, however it ends."""
 
     prefix: Sequence[str] = ("/usr/bin/env",)
-    mount = (Path("/usr"), "/run/agent-cli")
+    mounts = ((Path("/usr"), "/run/agent-cli"),)
     variables: Mapping[str, str] = {"HTTPS_PROXY": "there"}
 
     def open(self, _command: str, _standing_still: object) -> "Network":
