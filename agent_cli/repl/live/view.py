@@ -86,8 +86,7 @@ class SessionView:
                 self._show_other(item)
 
     def _show_other(self, event: events.Event) -> None:
-        if self._tools.show(event):
-            self._end_flow()
+        if self._tools.show(event):  # within an answer its rows stand above, as others do
             self._add("tools", self._tools.finished())
         elif sentence := narrate(event):
             begin = self._paint.begin(sentence.style)

@@ -30,11 +30,16 @@ class Screen:
     """A view with a clock that the test sets, and the rows finished so far."""
 
     def __init__(
-        self, streaming: Streaming = "live", *, show_thinking: bool = False, is_low: bool = False
+        self,
+        streaming: Streaming = "live",
+        *,
+        show_thinking: bool = False,
+        is_low: bool = False,
+        color: bool = False,
     ) -> None:
         self.now_s = 0.0
         self.rows: list[str] = []
-        paint = Paint(color=False)
+        paint = Paint(color=color)
         self.activity = ActivityLine(lambda: self.now_s)
         self.results = Results(paint, lambda: 80)
         self.view = SessionView(
@@ -517,6 +522,28 @@ def test_side_outputs_are_below_their_call_whatever_the_order_of_ends() -> None:
         "  text of two",
         "  late",
     ]
+
+
+def test_a_file_handed_over_within_an_answer_does_not_split_its_sentence() -> None:
+    """By a job in the background: its row stands above, as the output of a command does."""
+    screen = Screen()
+    file = FileOutput("f", 0, "1", "out/report.pdf", "application/pdf", "the report")
+    screen(events.AgentStart(), delta("Here it "), events.PromptOutput("p", 1, file))
+    screen(delta("is.\n\n"))
+
+    assert screen.rows == ["  out/report.pdf · application/pdf · the report", "", "Here it is."]
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"), [(0, "\x1b[2m· 0.0 s\x1b[0m"), (1, "\x1b[31m· exit 1 · 0.0 s\x1b[0m")]
+)
+def test_outcome_of_a_failed_command_is_in_the_colour_of_its_mark(code: int, outcome: str) -> None:
+    """One that succeeded is faint: red is for what a person has to look at."""
+    screen = Screen(color=True)
+    details: Json = {"kind": "command", "exit_code": code}
+    screen(start("1", "a.py"), end("1", ToolResult.of("x", details)), SOMETHING_ELSE)
+
+    assert screen.rows[0].endswith(outcome)
 
 
 def test_running_call_shows_only_the_progress_of_its_latest_work() -> None:
