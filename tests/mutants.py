@@ -95,11 +95,16 @@ UNCHANGED = Mutant(Path(), -1)
 
 @dataclass(frozen=True)
 class Outcome:
-    """The tests' verdict on a mutant, and the end of their output."""
+    """The tests' verdict on a mutant, and the end of their output.
+
+    Tests that were ended at the limit have no verdict: the mutant may loop for ever, or the machine
+    may be slow. Such a mutant counts as noticed by nobody, and is told apart.
+    """
 
     mutant: Mutant
     noticed: bool
     said: str
+    timed_out: bool = False
 
 
 def main() -> int:
@@ -292,9 +297,10 @@ def _outcome(mutant: Mutant, limit_s: float, first: Sequence[str] = ()) -> Outco
         except subprocess.TimeoutExpired:
             os.killpg(tests.pid, signal.SIGKILL)
             tests.communicate()
-            return Outcome(mutant, noticed=True, said=f"no end within {limit_s:.0f} s")
+            said = f"no end within {limit_s:.0f} s"
+            return Outcome(mutant, noticed=False, said=said, timed_out=True)
     # Also if a test module cannot be imported any more, or the interpreter ended.
-    return Outcome(mutant, tests.returncode != 0, said[-2_000:])
+    return Outcome(mutant, noticed=tests.returncode != 0, said=said[-2_000:])
 
 
 def test_on(mutant: Mutant, first: Sequence[str] = ()) -> int:
@@ -355,19 +361,22 @@ def _report(room: str, outcomes: Sequence[Outcome], total: int, elapsed_s: float
     if not outcomes:
         print(f"{room:14} no time for any of {total} mutants", flush=True)
         return 0
-    noticed = sum(each.noticed for each in outcomes)
-    share = noticed / len(outcomes)
-    print(
-        f"{room:14} {noticed} of {len(outcomes)} noticed ({share:.0%})"
-        f" of {total} mutants, {elapsed_s:.0f} s",
-        flush=True,
-    )
+    score, share = score_of(outcomes)
+    print(f"{room:14} {score} of {total} mutants, {elapsed_s:.0f} s", flush=True)
     for each in outcomes:
         if not each.noticed:
-            print(f"    survived  {each.mutant}  {mutated(each.mutant)[1]}", flush=True)
-        elif each.said.startswith("no end"):
-            print(f"    {each.said}  {each.mutant}", flush=True)
+            word = each.said if each.timed_out else "survived"
+            print(f"    {word}  {each.mutant}  {mutated(each.mutant)[1]}", flush=True)
     return share
+
+
+def score_of(outcomes: Sequence[Outcome]) -> tuple[str, float]:
+    """Return the counts of *outcomes* in words, and the share that a test noticed."""
+    noticed = sum(each.noticed for each in outcomes)
+    share = noticed / max(1, len(outcomes))
+    late = sum(each.timed_out for each in outcomes)
+    words = f"{noticed} of {len(outcomes)} noticed ({share:.1%})"
+    return (f"{words}, {late} without an end in time" if late else words), share
 
 
 if __name__ == "__main__":

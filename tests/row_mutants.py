@@ -24,7 +24,15 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.mutants import Mutant, Outcome, modules_of, mutants_with_lines, mutated, outcome_before
+from tests.mutants import (
+    Mutant,
+    Outcome,
+    modules_of,
+    mutants_with_lines,
+    mutated,
+    outcome_before,
+    score_of,
+)
 from tests.requirements import coverage as tests_by_row
 from tests.requirements import requirements
 
@@ -79,9 +87,9 @@ def main() -> int:
     with ThreadPoolExecutor(given.workers) as pool:
         outcomes = [*pool.map(partial(_noticed, until), sample)]
     tried = [each for each in outcomes if each is not None]
-    share = sum(each.noticed for each in tried) / max(1, len(tried))
-    print(f"{sum(each.noticed for each in tried)} of {len(tried)} noticed ({share:.1%})", end="")
-    print(f", {len(sample) - len(tried)} without time, {time.monotonic() - begun:.0f} s")
+    score, share = score_of(tried)
+    untried = len(sample) - len(tried)
+    print(f"{score}, {untried} not tried, {time.monotonic() - begun:.0f} s")
     return int(share < given.bar or len(tried) < len(sample))
 
 
@@ -183,7 +191,13 @@ def _names(row: Row, tests: frozenset[str]) -> bool:
 def _noticed(until: float, each: RowMutant) -> Outcome | None:
     begun = time.monotonic()
     outcome = outcome_before(until, MUTANT_LIMIT_S, each.mutant, each.row.tests)
-    word = "no time" if outcome is None else "noticed" if outcome.noticed else "SURVIVED"
+    match outcome:
+        case None:
+            word = "no time"
+        case Outcome(timed_out=True):
+            word = "NO END"
+        case Outcome(noticed=noticed):
+            word = "noticed" if noticed else "SURVIVED"
     shown = mutated(each.mutant)[1]
     took = f"{time.monotonic() - begun:.0f} s"
     print(f"{word:8} {took:>5} {each.row.id:6} {each.mutant}  {shown}", flush=True)

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.mutants import Mutant, mutants_of, mutated
+from tests.mutants import Mutant, Outcome, mutants_of, mutated, outcome_before, score_of
 from tests.row_mutants import Row, row_mutants
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +76,22 @@ def test_tests_of_the_package_run_on_the_mutant(number: int, code: int) -> None:
 
     assert done.returncode == code, done.stdout + done.stderr
     assert (room / "limit.py").read_text() == "LIMIT = 3\n"
+
+
+def test_tests_that_are_ended_at_the_limit_have_not_noticed_the_mutant() -> None:
+    """A slow machine would raise the score; the count says how many they were."""
+    mutant = Mutant(ROOT / "agent_cli/version.py", 0)
+
+    ended = outcome_before(time.monotonic() + 60, 0.0, mutant)
+
+    assert ended == Outcome(mutant, noticed=False, said="no end within 0 s", timed_out=True)
+    outcomes = [
+        ended,
+        Outcome(mutant, noticed=True, said=""),
+        Outcome(mutant, noticed=False, said=""),
+    ]
+    assert score_of(outcomes) == ("1 of 3 noticed (33.3%), 1 without an end in time", 1 / 3)
+    assert score_of(outcomes[1:]) == ("1 of 2 noticed (50.0%)", 0.5)
 
 
 def test_row_mutant_stands_on_a_line_that_the_rows_tests_run() -> None:
