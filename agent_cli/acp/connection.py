@@ -22,7 +22,7 @@ from agent_cli.acp.framing import (
     decode,
     encode,
 )
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError, sentence_of
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
@@ -191,7 +191,7 @@ class RpcConnection:
             response = {"error": RpcFault(INTERNAL_ERROR, str(error)).to_json()}
         except Exception as error:
             _log.error("request failed", method=method, exc_info=True)
-            reason = f"{type(error).__name__}: {error} (traceback in the log)"
+            reason = f"{sentence_of(error)} (traceback in the log)"
             response = {"error": RpcFault(INTERNAL_ERROR, reason).to_json()}
         self._respond(id, response)
         if then:

@@ -16,7 +16,7 @@ from agent_cli.app.arguments import (
     parse_arguments,
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
-from agent_cli.contracts.errors import AgentCliError, SettingsError
+from agent_cli.contracts.errors import AgentCliError, SettingsError, sentence_of
 from agent_cli.system.stop_signals import Stopped, exit_code_of, raised
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
@@ -42,9 +42,7 @@ def run(argv: Sequence[str]) -> int:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            where = f" ({error.filename})" if error.filename else ""
-            remedy = "raise the limit of your shell (`ulimit -n`)"
-            full = AgentCliError(f"too many files are open{where}: {remedy}")
+            full = AgentCliError(sentence_of(error))
             return _ended(argv, _complain(full), error=full)
         if not (isinstance(error, PermissionError) and error.filename):
             return _bug(argv, error)

@@ -175,5 +175,16 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
     return None
 
 
+def sentence_of(error: Exception) -> str:
+    """Return an *error* that was not raised on purpose for a person.
+
+    With too few open files, where anything may fail, it names the remedy.
+    """
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"too many files are open{where}: raise the limit of your shell (`ulimit -n`)"
+    return f"{type(error).__name__}: {error}"
+
+
 KEYS_URL: Final = "https://platform.claude.com/settings/keys"
 """The page on which a user creates an API key."""

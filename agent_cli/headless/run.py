@@ -11,7 +11,13 @@ from typing import Final, Literal, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import SEND_A_MESSAGE, Aborted, AgentCliError, trouble_of
+from agent_cli.contracts.errors import (
+    SEND_A_MESSAGE,
+    Aborted,
+    AgentCliError,
+    sentence_of,
+    trouble_of,
+)
 from agent_cli.contracts.events import (
     AgentEvent,
     ApprovalRequested,
@@ -105,7 +111,7 @@ class _HeadlessRun:
                 outcome.exit_code = error.exit_code
                 outcome.error, outcome.trouble = str(error), trouble_of(error)
             except Exception as error:
-                outcome.error = f"{type(error).__name__}: {error}"
+                outcome.error = sentence_of(error)
                 outcome.trouble = trouble_of(error)
                 self._tell(ErrorShown(outcome.error))
             self._write_result()

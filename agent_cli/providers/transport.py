@@ -1,6 +1,7 @@
 """The HTTP layer of the clients: connection pool, limits, and failures as sentences."""
 
 import asyncio
+import errno
 import os
 import re
 import socket
@@ -211,7 +212,9 @@ def _of_system(error: BaseException | None) -> str:
     if not isinstance(error, OSError) or not error.errno:
         return ""
     is_number = error.errno > 0  # other numbers are those of name resolution
-    return (os.strerror(error.errno) if is_number else str(error.strerror)).lower()
+    message = (os.strerror(error.errno) if is_number else str(error.strerror)).lower()
+    is_full = error.errno in (errno.EMFILE, errno.ENFILE)
+    return f"{message}; raise the limit of your shell (`ulimit -n`)" if is_full else message
 
 
 def broken_reply(

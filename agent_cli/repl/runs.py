@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from agent_cli.contracts import events
 from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
-from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError
+from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError, sentence_of
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
@@ -69,7 +69,7 @@ def report(error: Exception, lines: Lines) -> None:
         return
     # At level info, because the console would repeat it above the next line.
     _log.info("line failed", exc_info=True)
-    lines.notice(f"{type(error).__name__}: {error} (traceback in the log)", "error")
+    lines.notice(f"{sentence_of(error)} (traceback in the log)", "error")
 
 
 class Runs:

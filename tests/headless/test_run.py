@@ -1,6 +1,7 @@
 """`-p`: one run on pipes, as scripts use it."""
 
 import asyncio
+import errno
 import io
 import json
 import os
@@ -324,6 +325,28 @@ def test_full_disk_on_stdout_ends_the_run(
     assert program.model.requests == []
     assert "listener failed" not in caplog.text
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("number", "file"), [(errno.EMFILE, "a.py"), (errno.ENFILE, None)])
+def test_too_few_open_files_are_named_with_the_remedy(
+    number: int,
+    file: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With `ulimit -n 8` anything may fail: an import of a moment ago, a pipe, a session's file."""
+
+    def build() -> Program:
+        raise OSError(number, os.strerror(number), file)
+
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        code = asyncio.run(headless.run("hello", build, output_format="json"))
+
+    out, err = capsys.readouterr()
+    where = f" ({file})" if file else ""
+    told = f"too many files are open{where}: raise the limit of your shell (`ulimit -n`)"
+    assert (code, err, last_line(out)["error"]) == (1, f"{told}\n", told)
 
 
 def test_widgets_and_files_of_tools_are_printed_on_stderr(

@@ -62,6 +62,12 @@ AGAIN = "; check the network and ask again"
         (httpx2.ConnectError(""), f"cannot reach https://x (ConnectError){AGAIN}", False),
         (httpx2.ReadError("gone"), f"cannot reach https://x (gone){AGAIN}", True),
         (
+            behind(httpx2.ConnectError("failed"), system(errno.EMFILE)),
+            f"cannot reach https://x ({of_the_system(errno.EMFILE)}; raise the limit of your shell"
+            f" (`ulimit -n`)){AGAIN}",
+            False,
+        ),
+        (
             behind(httpx2.ConnectError("failed"), system(REFUSED)),
             f"cannot reach https://x ({of_the_system(REFUSED)}){AGAIN}",
             False,
