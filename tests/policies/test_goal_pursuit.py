@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agent_cli.contracts.events import Event, Notice
+from agent_cli.contracts.events import Event, MessageStart, Notice, TurnStart
 from agent_cli.contracts.goals import CheckRun, Goal
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.agent import Agent
@@ -247,3 +247,53 @@ async def test_same_check_given_again_keeps_its_rounds_and_another_one_begins_an
     assert first and (first.state, first.rounds) == ("active", 0)
     assert dropped and (dropped.state, dropped.reason) == ("stopped", "the user ended it")
     assert len(world.ran) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("x" * 6_000, "x" * 6_000),
+        (f"{'a' * 1_000}m{'z' * 5_000}", f"{'a' * 1_000}\n[… 1 characters …]\n{'z' * 5_000}"),
+    ],
+    ids=["at the limit", "beyond"],
+)
+async def test_long_output_of_a_check_keeps_its_beginning_and_its_end(
+    output: str, told: str
+) -> None:
+    """A test run names its failures at the end, and what it ran at the beginning."""
+    world = World([CheckRun(exit_code=1, output=output), PASSED])
+
+    await world.go()
+
+    assert world.said[0].partition("\n")[2] == told
+
+
+async def test_a_check_without_a_limit_of_its_goal_ends_after_ten_minutes() -> None:
+    """The limit of the goal counts where it is shorter."""
+    free, limited = World([PASSED]), World([PASSED])
+
+    await free.go()
+    await limited.go(Goal(text="x", check="make", time_max_s=599.0))
+
+    assert free.ran == [("make", 600.0)]
+    assert limited.ran == [("make", 599.0)]
+
+
+@pytest.mark.parametrize(("passed_s", "recorded_s"), [(29.0, 0.0), (30.0, 30.0)])
+async def test_time_of_a_goal_is_recorded_twice_a_minute(
+    passed_s: float, recorded_s: float
+) -> None:
+    """A kill loses less than half a minute of what is counted, and the record stays small."""
+    world, elapsed = World([PASSED]), list[float]()
+
+    def pass_time(event: Event) -> None:
+        if isinstance(event, TurnStart):
+            world.now_s += passed_s
+        elif isinstance(event, MessageStart) and (progress := world.pursuit.progress):
+            elapsed.append(progress.elapsed_s)
+
+    world.agent.subscribe(pass_time)
+
+    await world.go()
+
+    assert elapsed[-1] == recorded_s

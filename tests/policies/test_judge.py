@@ -1,8 +1,9 @@
 """The judge of the mode auto: what it reads, what its answers mean, and what it is told not to."""
 
 import asyncio
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -67,7 +68,7 @@ async def test_a_plain_yes_allows(answer: str) -> None:
         ("", "the judge gave no answer"),
         ("I cannot help with that", "the judge is in doubt: I cannot help"),
         (ModelError("HTTP 529"), "the judge could not be asked: HTTP 529"),
-        (TimeoutError(), "the judge gave no answer within"),
+        (TimeoutError(), "the judge gave no answer within 15 s"),
     ],
 )
 async def test_anything_else_is_a_doubt(answer: str | Exception, reason: str) -> None:
@@ -175,3 +176,81 @@ async def test_a_judgement_can_be_interrupted() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def fitting(size: int) -> ToolCall:
+    """Return a call whose written form has *size* characters."""
+    call = ToolCall("t99", "mcp__a__b", {"text": ""})
+    empty = len(f"{call.name} {json.dumps(call.input)}")
+    return replace(call, input={"text": "y" * (size - empty)})
+
+
+@pytest.mark.parametrize(
+    ("message", "is_whole"), [("x" * 600, True), ("x" * 601, False)], ids=["at", "beyond"]
+)
+async def test_a_message_of_the_user_is_cut_where_its_room_ends(
+    message: str, *, is_whole: bool
+) -> None:
+    """The words of the user, however many, take a third of what the judge reads."""
+    model, conversation = Model(["yes"]), session(message)
+
+    await Judge(model, session=lambda: conversation).judge(CALL, conversation)
+
+    assert (f"- {message}\n" in model.asked[0]) == is_whole
+
+
+@pytest.mark.parametrize(("size", "is_judged"), [(1_200, True), (1_201, False)])
+async def test_a_call_is_judged_up_to_the_length_that_can_be_shown(
+    size: int, *, is_judged: bool
+) -> None:
+    model, conversation = Model(["yes"]), session("Go.")
+
+    found = await Judge(model, session=lambda: conversation).judge(fitting(size), conversation)
+
+    assert (found.is_allowed, len(model.asked)) == (is_judged, int(is_judged))
+
+
+@pytest.mark.parametrize(("size", "shown"), [(695, 5), (696, 4), (1_099, 1), (1_100, 0)])
+async def test_last_calls_fill_the_room_that_the_next_call_leaves(size: int, shown: int) -> None:
+    """Five at most; a call beyond the room would make the decision dearer."""
+    model, conversation = Model(["yes"]), session(*["Fix it."] * 7)
+
+    await Judge(model, session=lambda: conversation).judge(fitting(size), conversation)
+
+    assert model.asked[0].count("bash {") == shown
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(100, True), (101, False)])
+async def test_an_earlier_call_is_cut_to_its_line(length: int, *, is_whole: bool) -> None:
+    model, conversation = Model(["yes"]), Conversation()
+    conversation.begin(UserMessage.of("Go."))
+    command = "z" * (length - len('bash {"command": ""}'))
+    conversation.add_reply(calls(tool_use("bash", {"command": command}, "t0")))
+    conversation.settle_call("t0", Success((text_block("ok"),)))
+
+    await Judge(model, session=lambda: conversation).judge(CALL, conversation)
+
+    assert (f'bash {{"command": "{command}"}}' in model.asked[0]) == is_whole
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(695, True), (696, False)])
+async def test_a_script_is_abridged_as_soon_as_it_takes_the_room_of_the_last_calls(
+    size: int, *, is_whole: bool
+) -> None:
+    model, conversation = Model(["yes"]), session("Go.")
+    body = "assert x\n" * 40
+    script = f"cat > a.py << 'EOF'\n{body}EOF\necho "
+    script += "a" * (size - len(f"bash {json.dumps({'command': script})}"))
+
+    await Judge(model, session=lambda: conversation).judge(
+        ToolCall("t99", "bash", {"command": script}), conversation
+    )
+
+    assert ("[40 lines]" not in model.asked[0]) == is_whole
+
+
+async def test_a_reason_is_cut_to_a_line_of_the_question() -> None:
+    fits = "no: " + "r" * 196
+
+    assert await verdict(fits) == f"the judge says no: {'r' * 196}"
+    assert await verdict(f"{fits}r") == f"the judge says no: {'r' * 195}…"

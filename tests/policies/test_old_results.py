@@ -1,10 +1,12 @@
 """Old, large results leave the request where that saves money."""
 
+import pytest
+
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.media_files import document_block, image_block
 from agent_cli.contracts.messages import ToolResultMessage
-from agent_cli.contracts.timeline import Usage, text_block
+from agent_cli.contracts.timeline import ReplyOutput, Usage, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.old_results import OldResults
@@ -81,3 +83,34 @@ async def test_old_documents_are_left_out_and_old_images_stay() -> None:
     assert "call the tool again.]" in results[0].text
     (notice,) = (each for each in events if isinstance(each, Notice) and "old" in each.text)
     assert notice.text.startswith("2 old tool results left out (about 24,0")
+
+
+@pytest.mark.parametrize(
+    ("chars", "old", "pause_s", "expected"),
+    [
+        (10_000, 4, 301, 4),  # 10,000 tokens together
+        (9_996, 4, 301, 0),  # four tokens less
+        (10_000, 4, 300, 0),  # the server still has what it cached
+        (4_004, 10, 301, 10),  # 1,001 tokens each
+        (4_000, 20, 301, 0),  # 1,000 tokens each: too small to be looked up again
+    ],
+)
+async def test_few_or_small_results_stay(chars: int, old: int, pause_s: int, expected: int) -> None:
+    """A change in the middle of the conversation must be worth it."""
+    now_s = [0.0]
+    steps: list[Step] = [calls(tool_use("look", {}, f"t{n}")) for n in range(old + 10)]
+    agent, model, _events = scripted_agent(
+        *steps,
+        says("a"),
+        says("b"),
+        tools=[tool("look", returns("x" * chars))],
+        options=LoopConfig(prepare=[OldResults(price, clock=lambda: now_s[0])], max_rounds=0),
+    )
+    now_s[0] = agent.conversation.now() / 1_000
+    await agent.prompt("one")
+    last = [out for out in agent.conversation.prompts[-1].output if isinstance(out, ReplyOutput)]
+    now_s[0] = last[-1].at_ms / 1_000 + pause_s
+
+    await agent.prompt("two")
+
+    assert left_out(model.requests[-1].messages) == expected
