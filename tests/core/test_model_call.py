@@ -102,6 +102,8 @@ async def test_notice_says_why_a_reply_ended_early(stop_reason: str, notice: str
          ": It asks for malware"),
         ({"type": "refusal", "category": "cyber", "explanation": None}, " (cyber)"),
         ({"explanation": 3, "category": ["x"]}, ""),
+        ({"explanation": "e" * 500}, f": {'e' * 500}"),
+        ({"explanation": "e" * 501}, f": {'e' * 500}"),
         ("cyber", ""),
     ],
 )  # fmt: skip

@@ -144,6 +144,15 @@ def test_git_state_runs_no_program_of_the_repository(
     assert not (tmp_path / "CANARY").exists()
 
 
+@pytest.mark.parametrize(("length", "shown"), [(100, "b" * 100), (101, f"{'b' * 99}…")])
+def test_long_name_of_a_branch_is_cut(tmp_path: Path, length: int, shown: str) -> None:
+    """It is text of a stranger, and stands in the system prompt."""
+    repository(tmp_path)
+    subprocess.run(["git", "checkout", "-q", "-b", "b" * length], cwd=tmp_path, check=True)
+
+    assert git_state(tmp_path, trusted=False) == f"Git branch: {shown}"
+
+
 def test_git_state_is_empty_without_a_repository(tmp_path: Path) -> None:
     """The prompt says nothing about git then."""
     assert git_state(tmp_path, trusted=True) == ""

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+import pytest
+
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.core.conversation import Conversation
@@ -79,3 +81,64 @@ async def test_recall_without_a_match_says_so() -> None:
     assert "No entry has all of: blue cluster." in await recalled({"words": "blue cluster"})
     assert "Entry 99 has no text:" in await recalled({"entry": 99})
     assert "recall needs words" in await recalled({})
+
+
+def saying(*texts: str) -> Conversation:
+    """Return a conversation in which the user said *texts*."""
+    conversation = Conversation()
+    for text in texts:
+        conversation.begin(UserMessage.of(text))
+        conversation.add_reply(says("noted", usage=Usage()))
+        conversation.complete()
+    return conversation
+
+
+async def recalled_of(conversation: Conversation, given: Json) -> str:
+    run = Contributing(
+        [recall(matching)], calls(tool_use("recall", given)), says("ok"), conversation=conversation
+    )
+    await run.prompt("go")
+    [result] = tool_results(run)[-1:]
+    return result
+
+
+@pytest.mark.parametrize(("entries", "older"), [(20, 0), (21, 1)])
+async def test_recall_lists_the_newest_entries_and_counts_the_others(
+    entries: int, older: int
+) -> None:
+    """A word that is everywhere must not bring the whole conversation back."""
+    found = await recalled_of(saying(*(f"red {n}." for n in range(entries))), {"words": "red"})
+
+    lines = found.splitlines()
+    assert [line.split()[-1] for line in lines[-20:]] == [f"{n}." for n in range(older, entries)]
+    told = [f"{older} older entries match too; use more words to see them."] if older else []
+    assert lines[:-20] == told
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (160, 157, f"{'b' * 160}red{'a' * 157}"),
+        (161, 158, f"… {'b' * 160}red{'a' * 157} …"),
+    ],
+    ids=["at", "beyond"],
+)
+async def test_recall_shows_what_stands_around_a_word(before: int, after: int, shown: str) -> None:
+    text = f"{'b' * before}red{'a' * after}"
+
+    assert await recalled_of(saying(text), {"words": "red"}) == f"[1] user: {shown}"
+
+
+async def test_recall_cuts_a_long_line_that_matches_an_expression() -> None:
+    found = await recalled_of(saying("x" * 321), {"regex": "x+"})
+
+    assert found == f"[1] user: {'x' * 320}"
+
+
+@pytest.mark.parametrize("field", ["words", "regex"])
+async def test_recall_refuses_a_question_longer_than_any_memory_of_words(field: str) -> None:
+    refused = await recalled_of(saying("one"), {field: "y" * 501})
+    answered = await recalled_of(saying("one"), {field: "y" * 500})
+
+    assert "500 characters" in refused
+    assert answered.startswith("No entry has all of: ")

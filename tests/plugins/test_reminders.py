@@ -70,6 +70,10 @@ def remind(given: Json, id: str = "t1") -> Step:
     return calls(tool_use("remind", given, id))
 
 
+def utc(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat()
+
+
 def waiting(conversation: Conversation) -> list[Reminder]:
     return WAITING.read(PluginStates(conversation, {}, lambda _event: None)).waiting
 
@@ -253,6 +257,12 @@ async def test_reminder_for_a_time_in_the_past_is_due_now(at: str) -> None:
         ({"text": "x", "after_s": 1, "at": "2030-01-01T00:00"}, "give either after_s or at"),
         ({"text": "x", "after_s": -1}, "after_s: Input should be greater"),
         ({"text": "", "after_s": 1}, "text: String should have at least"),
+        ({"text": "x" * 2_001, "after_s": 1}, "text: String should have at most 2000"),
+        ({"text": "x", "after_s": 366 * 86_400 + 1}, "after_s: Input should be less than"),
+        (
+            {"text": "x", "at": utc(START_MS / 1000 + 366 * 86_400 + 1)},
+            "`at` can be at most 366 days from now.",
+        ),
         ({"text": "x", "at": "9999-12-31T23:59:59"}, "`at` can be at most 366 days from now."),
     ],
 )
@@ -263,6 +273,23 @@ async def test_invalid_remind_call_is_an_error_for_the_model(given: Json, fault:
 
     assert fault in tool_results(run)[0]
     assert waiting(run.agent.conversation) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"text": "x" * 2_000, "after_s": 1},
+        {"text": "x", "after_s": 366 * 86_400},
+        {"text": "x", "at": utc(START_MS / 1000 + 366 * 86_400)},
+    ],
+    ids=["longest", "latest", "latest at"],
+)
+async def test_longest_text_and_the_latest_time_are_kept(given: Json) -> None:
+    """A year ahead, also in a leap year."""
+    run = with_reminders(Clock(), remind(given), says("set"))
+    await run.prompt()
+
+    assert len(waiting(run.agent.conversation)) == 1
 
 
 async def test_number_of_waiting_reminders_is_limited() -> None:

@@ -232,3 +232,49 @@ async def test_retry_of_a_summary_request_is_reported() -> None:
     )
 
     assert listener.events == [Retry(1, 5, 10.0, "rate limited", False)]
+
+
+@pytest.mark.parametrize(
+    ("given", "longest"),
+    [({"focus": "#"}, 2_000), ({"entries": "#"}, 3_500), ({"notes": "#"}, 22_000)],
+)
+def test_what_goes_with_a_part_is_whole_up_to_its_limit(
+    given: dict[str, str], longest: int
+) -> None:
+    """Beyond it something is left out: the request is for the part."""
+
+    def marks(size: int) -> int:
+        sizes = {name: text * size for name, text in given.items()}
+        [message] = summary_request("p", model=MODEL, **sizes).messages
+        return message.text.count("#")
+
+    assert [marks(longest), marks(longest + 1), marks(2 * longest)] == [longest] * 3
+    assert "[… 1 characters …]" in str(
+        summary_request("p", model=MODEL, **dict.fromkeys(given, "#" * (longest + 1))).messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [({"entries": "#"}, ("#" * 500, "#" * 3_000)), ({"notes": "#"}, ("#" * 20_000, "#" * 2_000))],
+)
+def test_the_newest_entries_and_the_oldest_notes_stay(
+    given: dict[str, str], ends: tuple[str, str]
+) -> None:
+    """Entries are listed in time; notes begin with what the task is."""
+    [message] = summary_request(
+        "p", model=MODEL, **{name: text * 30_000 for name, text in given.items()}
+    ).messages
+    head, _, tail = message.text.partition(" [… ")
+
+    assert head.endswith(ends[0]) and not head.endswith("#" + ends[0])
+    assert tail.partition("…] ")[2].startswith(ends[1])
+    assert tail.count("#") == len(ends[1])
+
+
+@pytest.mark.parametrize(("size", "count"), [(70_000, 1), (70_001, 2)])
+def test_a_part_takes_what_one_request_has_room_for(size: int, count: int) -> None:
+    """More parts cost more requests, each with the notes of those before."""
+    message = UserMessage.of("u" * (size - len("User: ")))
+
+    assert len(list(parts_of([message]))) == count

@@ -220,3 +220,17 @@ def test_changing_calls_before_an_entry_are_listed_with_their_numbers() -> None:
     more.add_reply(calls(*(tool_use("bash", {"command": name}, name) for name in names)))
     listed = changing_entries(more, until="").splitlines()
     assert (len(listed), listed[0].split()[-1], listed[-1].split()[-1]) == (100, "u1", "u100")
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(4_000, True), (4_001, False)])
+def test_a_text_of_the_user_is_cut_where_it_is_longer_than_its_ends(
+    size: int, *, is_whole: bool
+) -> None:
+    conversation = Conversation()
+    said(conversation, "first")
+    said(conversation, "a" * 3_000 + "m" * (size - 4_000) + "z" * 1_000)
+
+    [text] = words_of(conversation)
+
+    note = "" if is_whole else " [… 1 characters; recall entry 4 for the whole …] "
+    assert text == f"- [4] {'a' * 3_000}{note}{'z' * 1_000}"
