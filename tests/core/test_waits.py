@@ -8,6 +8,7 @@ import pytest
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.core.waits import CallWaits, CapacityLimiter, InOrder, WaitedTooLong
 from tests.fakes import returns, tool, tool_use
+from tests.waiting import StoppedClock
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,26 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
     await asyncio.wait(tasks.values())
 
     assert got == ["c", "d"]
+
+
+async def test_a_call_waits_an_hour_for_a_file_and_for_a_slot() -> None:
+    """As long as a call may run; who holds it for longer has hung."""
+    clock, order, slots = StoppedClock(), InOrder(), CapacityLimiter(1, "a slot")
+    await slots.take("bash (t1)")
+
+    async def turn() -> None:
+        async with order.turn(("/w/a",), ()):
+            pass
+
+    async with order.turn((), ("/w/a",), holder="edit (t1)"):
+        waiting = [asyncio.ensure_future(each) for each in (turn(), slots.take("bash (t2)"))]
+        await clock.pass_s(0)
+        await clock.pass_s(3_599.5)
+        early = [each.done() for each in waiting]
+        await clock.pass_s(1.0)
+        late = [each.done() for each in waiting]
+    slots.give("bash (t1)")
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert (early, late) == ([False, False], [True, True])
+    assert [type(each) for each in ended] == [WaitedTooLong, WaitedTooLong]

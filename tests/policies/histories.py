@@ -133,6 +133,7 @@ class FixedStrategy:
     failures: int = 0
     asked: list[list[Message]] = field(default_factory=list[list[Message]])
     focus: str | None = None
+    requests: list[ModelRequest | None] = field(default_factory=list["ModelRequest | None"])
 
     async def summarize(
         self,
@@ -146,6 +147,7 @@ class FixedStrategy:
         spent: Spent,
     ) -> Summary:
         self.asked.append(list(messages))
+        self.requests.append(request)
         self.focus = focus
         if self.failures:
             self.failures -= 1

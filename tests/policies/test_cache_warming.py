@@ -148,6 +148,42 @@ async def test_renewals_end_at_the_limit_of_an_idle_session() -> None:
     assert len(server.requests) == IDLE_LIMIT_S // 270
 
 
+@pytest.mark.parametrize(("runs", "limit_s"), [(False, 1_800), (True, 3_600)])
+@pytest.mark.parametrize(("over_s", "is_renewed"), [(0.0, True), (0.5, False)])
+async def test_half_an_hour_without_a_user_and_an_hour_of_a_tool_are_the_limits(
+    limit_s: float, over_s: float, *, runs: bool, is_renewed: bool
+) -> None:
+    """Later they hardly come back, and a tool that runs for longer has hung."""
+    server = Server()
+    keeps = warming(server, "always")
+    if runs:
+        keeps.listen(AgentStart())
+    server.turn(keeps)
+    begun_s = server.now_s
+    while server.now_s - begun_s < limit_s - 200:
+        server.now_s += 200
+        assert await keeps.renew()
+    server.now_s = begun_s + limit_s + over_s
+
+    assert await keeps.renew() is is_renewed
+
+
+@pytest.mark.parametrize("tokens_less", [0, 1])
+async def test_a_renewal_is_worth_a_request_from_five_cents_on(tokens_less: int) -> None:
+    def saving(tokens: int) -> int:
+        found = expected_saving(lambda usage: cost_microdollars(OPUS.id, usage), tokens, runs=False)
+        assert found is not None
+        return found
+
+    least = next(n for n in range(1_000, 400_000) if saving(n) >= 50_000)
+    server = Server(tokens=least - tokens_less)
+    keeps = warming(server)
+    server.turn(keeps)
+    server.now_s += 270
+
+    assert await keeps.renew() is (tokens_less == 0)
+
+
 @pytest.mark.parametrize("reason", ["session", "small", "late", "budget", "tool"])
 async def test_nothing_is_sent_where_it_saves_nothing(reason: str) -> None:
     """Of another session, for little money, after the machine slept, and while a tool runs."""

@@ -113,3 +113,24 @@ def test_cache_lines_sum_up_hits_savings_and_losses() -> None:
         "  2,000 tokens: x",
     ]
     assert cache_lines(Usage(), [], price=lambda _of: None) == ["nothing was sent yet"]
+
+
+@pytest.mark.parametrize(("lost", "told"), [(1_023, 0), (1_024, 1)])
+async def test_less_than_any_model_caches_is_no_loss(lost: int, told: int) -> None:
+    """The server reads in blocks: what is left of the last one is always read anew."""
+    losses, notices, _ = await losses_of(NEXT, read=50_000 - lost)
+
+    assert (len(losses), len(notices)) == (told, told)
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "cause"),
+    [
+        (300, "no change of ours: the server had dropped it"),
+        (300.5, "5 minutes had passed, and the cache lives five"),
+    ],
+)
+async def test_a_cache_lives_five_minutes(wait_s: float, cause: str) -> None:
+    losses, _, _ = await losses_of(NEXT, read=0, wait_s=wait_s)
+
+    assert [each.cause for each in losses] == [cause]

@@ -519,3 +519,34 @@ async def test_request_that_nothing_makes_smaller_ends_with_the_servers_words() 
 
     assert (result.stop_reason, result.error) == ("error", "too long")
     assert len(model.requests) < 6
+
+
+@pytest.mark.parametrize(("room", "goes_behind"), [(16_000, True), (15_999, False)])
+async def test_summary_is_asked_behind_the_request_only_with_room_to_think(
+    room: int, *, goes_behind: bool
+) -> None:
+    """A request that ends in the middle of its notes would be paid for nothing."""
+    conversation = conversation_with(CHAT)
+    window = estimate_tokens(conversation.context()) + room
+    strategy = FixedStrategy()
+    turn = turn_of(conversation, model=Model("m", context_window=window))
+
+    assert await compaction(strategy).compact_now(turn)
+
+    assert [request is not None for request in strategy.requests] == [goes_behind]
+
+
+async def test_words_of_the_user_fill_at_most_a_tenth_of_the_window() -> None:
+    """The rest is for the summary and what follows; what is left out is the oldest."""
+    conversation = conversation_with(["user", 0])
+    for _ in range(40):
+        conversation.begin(UserMessage.of("w" * 390))
+        conversation.add_reply(says("r" * 4_000))
+        conversation.complete()
+    turn = turn_of(conversation, model=Model("m", context_window=10_000))
+
+    assert await compaction(FixedStrategy()).compact_now(turn)
+
+    _, _, words = llm(conversation.context())[1].text.partition(f"\n\n{WORDS_TEXT}\n")
+    items = [line for line in words.splitlines() if line.startswith("- [")]
+    assert 4_000 - 400 < sum(map(len, items)) <= 4_000

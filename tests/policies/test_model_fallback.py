@@ -78,7 +78,9 @@ async def test_overload_goes_to_the_next_model_for_five_minutes() -> None:
     ]
     assert it.answered == [("third", "low")]
     assert it.next_model() == ("third", "low")
-    it.now_s = 301
+    it.now_s = 299.5
+    assert it.next_model() == ("third", "low")
+    it.now_s = 300
     assert it.next_model() == (MODEL.id, "low")
 
 

@@ -189,6 +189,7 @@ class Watched:
         self.asked: list[str] = []
         self.losses_expected = 0
         self.unsent = [0, 0, 0]
+        self.system: list[str] = []
         self.watch = PrefixWatch(
             two_dollars_a_million,
             ask_above=20_000,
@@ -214,6 +215,7 @@ class Watched:
     def turn(self, **changed: Any) -> Turn:  # Any: fields of the options
         turn = turn_of(self.conversation, self.listener)
         turn.config = replace(turn.config, **changed)
+        turn.system = [*self.system]
         return turn
 
     async def _consent(self, reread: Reread) -> bool | None:
@@ -334,3 +336,52 @@ async def test_images_that_no_longer_fit_are_told_before_with_what_follows_them(
         "a request has no room for some earlier images any more: about 1,001 tokens not read from"
         " the cache ($0.0025)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "tokens"), [(3_600.0, " 40,016 "), (3_600.5, " 50,016 ")], ids=["at", "beyond"]
+)
+async def test_an_hour_keeps_tools_and_the_stable_block_cached(
+    passed_s: float, tokens: str
+) -> None:
+    """They are cached for an hour, the rest for five minutes: after it all is read anew."""
+    run = Watched()
+    run.system = ["s" * 40_000]
+    await run.start()
+    run.now_s += passed_s
+
+    await run.watch(run.turn())
+
+    [told] = run.told
+    assert tokens in told
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(4, "+a, +b, +c, +d"), (5, "+a, +b, +c, 2 more")],
+)
+async def test_many_changed_tools_are_counted(count: int, shown: str) -> None:
+    """A server with a hundred tools must not fill the screen."""
+    others = [tool(name, returns("")) for name in "abcde"[:count]]
+    run = Contributing([in_turn(nothing, offers(*others))], says("one"), says("two"))
+    await run.prompt()
+    await run.prompt()
+
+    [told] = run.notices()
+    assert told.startswith(f"the tools changed ({shown}): ")
+
+
+async def test_nobody_is_asked_without_a_limit_of_the_question() -> None:
+    """`reread_question_usd` = 0: told, not asked."""
+    run = await Watched(answer=False).start()
+    asked: list[Reread] = []
+
+    async def consent(reread: Reread) -> bool:
+        asked.append(reread)
+        return False
+
+    watch = PrefixWatch(two_dollars_a_million, consent=consent, clock=lambda: run.now_s)
+    await watch(run.turn(model=Model("other", api="scripted")))
+
+    assert len(run.told) == 1
+    assert asked == []
