@@ -176,10 +176,12 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
 
 
 def sentence_of(error: Exception) -> str:
-    """Return an *error* that was not raised on purpose for a person.
+    """Return *error* in one line for a person, with its type if it was not raised on purpose.
 
-    With too few open files, where anything may fail, it names the remedy.
+    With too few open files, where anything may fail, the line names the remedy.
     """
+    if isinstance(error, AgentCliError):
+        return str(error)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         where = f" ({error.filename})" if error.filename else ""
         return f"too many files are open{where}: raise the limit of your shell (`ulimit -n`)"

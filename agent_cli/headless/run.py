@@ -106,13 +106,9 @@ class _HeadlessRun:
             except Aborted:
                 outcome.stop_reason = self._limits.reached or "aborted"
                 outcome.exit_code = self._exit_code()
-            except AgentCliError as error:
-                self._tell(ErrorShown(str(error)))
-                outcome.exit_code = error.exit_code
-                outcome.error, outcome.trouble = str(error), trouble_of(error)
             except Exception as error:
-                outcome.error = sentence_of(error)
-                outcome.trouble = trouble_of(error)
+                outcome.exit_code = error.exit_code if isinstance(error, AgentCliError) else 1
+                outcome.error, outcome.trouble = sentence_of(error), trouble_of(error)
                 self._tell(ErrorShown(outcome.error))
             self._write_result()
             self._print_result()
