@@ -122,6 +122,17 @@ async def test_command_that_stays_inside_is_judged(command: str, tmp_path: Path)
     assert it.model.asked == 1
 
 
+async def test_question_that_is_not_the_models_says_so(tmp_path: Path) -> None:
+    """A person in the mode auto would take it for a judge that is broken."""
+    it = session(tmp_path)
+    call = ToolCall("t1", "bash", {"command": "cp a ../b"})
+
+    await it.decide(BASH, call.input)
+
+    [fact] = [each for each in it.permissions.asked_about(call).facts if "judge" in each]
+    assert fact == "the judge decides nothing that may be final, unclear or outside the workspace"
+
+
 async def test_rules_come_before_the_model(tmp_path: Path) -> None:
     """Threat 26."""
     it = session(tmp_path, ask=["mcp__tracker__close"], deny=["bash(make *)"])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MODEL: Final = "small"
 _SHOWN_MAX: Final = 200
+_USERS_OWN: Final = "the judge decides nothing that may be final, unclear or outside the workspace"
 # One retry after a broken connection: the user answers sooner than a server that is overloaded.
 _WAITS_S_MAX: Final = 2.0
 
@@ -79,7 +80,10 @@ class SessionJudge:
             verdict: Verdict = await settled(authorize(call, tool, params))
             if not isinstance(verdict, Ask) or not verdict.by_mode or verdict.attempt_failed:
                 return verdict
-            if mode() != "auto" or self._is_users_own(call, tool):
+            if mode() != "auto":
+                return verdict
+            if self._is_users_own(call, tool):
+                self._permissions.add_fact(call, _USERS_OWN)
                 return verdict
             found = await self._judge.judge(call, agent())
             if found not in self.verdicts:
