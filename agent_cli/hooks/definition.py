@@ -19,6 +19,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.written_hooks import GUARDED, folded_keys
 from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, NOT_HERE, HookFunction
+from agent_cli.hooks.file_watch import covers_file, pattern_fault
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 
@@ -45,6 +46,7 @@ class Hook:
         event: The event that it is run for ("PreToolUse", "Stop", ...); docs/hooks.md lists them.
         matcher: "" matches all; else names joined by "|" or ",", or a regular expression. Names of
             tools are Claude Code's or ours, a regular expression is compared with Claude Code's.
+            For files: names, paths below the workspace and patterns as in `.gitignore`.
         command: A shell command, or with `args` a program.
         args: None runs `command` in a shell.
         function: A Python program's own `async def`, called with a `HookEvent`.
@@ -145,7 +147,7 @@ class Hook:
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        """The names of files that its matcher lists, for a FileChanged hook."""
+        """The names and patterns of files that its matcher lists, for a FileChanged hook."""
         is_listed = self.event == "FileChanged" and self.matcher not in _ALL
         return tuple(self.matcher.split("|")) if is_listed else ()
 
@@ -162,7 +164,7 @@ class Hook:
         if self.matcher in _ALL or self.fault:
             return True
         if self.event == "FileChanged":
-            return not frozenset(self.file_names).isdisjoint(names)
+            return any(covers_file(name, names) for name in self.file_names)
         if listed := exact_names(self.matcher):
             if self.is_about_calls:
                 listed |= {claude_tool_name(name) for name in listed}
@@ -261,7 +263,7 @@ def require_usable(hook: Hook) -> None:
     """
     if hook.event not in EVENTS:
         raise SettingsError(f"hook {hook.shown}: its event must be one of {', '.join(EVENTS)}")
-    if fault := _matcher_fault(hook.matcher):
+    if fault := _matcher_fault(hook.event, hook.matcher):
         raise SettingsError(f"{hook.event} hook {hook.shown}: {fault}")
     if sum((bool(hook.command), bool(hook.url), hook.function is not None)) != 1:
         raise SettingsError(f"{hook.event} hook {hook.shown}: give a function, a command or a url")
@@ -279,7 +281,7 @@ def _hooks_of(group: HookGroup) -> Iterator[Hook]:
         yield replace(base, fault="it is not a table; write a matcher and hooks")
         return
     matcher, hooks = group.written.get("matcher"), group.written.get("hooks")
-    if fault := _matcher_fault(matcher):
+    if fault := _matcher_fault(group.event, matcher):
         yield replace(base, fault=fault)
         return
     base = replace(base, matcher=str(matcher or ""))
@@ -290,11 +292,13 @@ def _hooks_of(group: HookGroup) -> Iterator[Hook]:
         yield _hook(base, each)
 
 
-def _matcher_fault(matcher: object) -> str:
+def _matcher_fault(event: str, matcher: object) -> str:
     if matcher is None or matcher in _ALL:
         return ""
     if not isinstance(matcher, str):
         return "its matcher is not a string; write a name or a regular expression"
+    if event == "FileChanged":
+        return next(filter(None, map(pattern_fault, matcher.split("|"))), "")
     try:
         re.compile(matcher)
     except re.error as error:

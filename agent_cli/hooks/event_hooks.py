@@ -1,14 +1,13 @@
-"""Run the hooks of events: wait for their answers, run them beside the session, watch files.
+"""Run the hooks of events: wait for their answers, or run them beside the session.
 
 Two ports are filled by asking them: the one around a compaction, and the one for the questions of
 MCP servers.
 """
 
 import asyncio
-import os
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from agent_cli.contracts.dialogs import Filled
 from agent_cli.contracts.errors import ModelError
@@ -17,9 +16,9 @@ from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.file_watch import CallChanges, FileChange, FileWatch, is_plain, names_of
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.runs import HookRuns, Ran
-from agent_cli.system.records import dataclass, field
 
 WOKEN_MAX: Final = 20
 """How often hooks begin or prolong a run after a prompt of the user's."""
@@ -82,63 +81,6 @@ RECORDED: Final = "hook"
 _GRACE_S: Final = 2.0
 _ANSWERABLE_S: Final = 30.0
 
-# It compares what the file system says once a second. Of a folder, the files directly in it count.
-_Stamp: TypeAlias = tuple[int, int, int]
-
-
-class FileChange(NamedTuple):
-    """A file that came, changed or went since the last look."""
-
-    path: Path
-    what: Literal["add", "change", "unlink"]
-
-
-@dataclass(slots=True)
-class FileWatch:
-    """The watched files and their state at the last look.
-
-    Attributes:
-        root: The folder that relative paths are in.
-        names: Names of files in `root` that are always watched.
-    """
-
-    root: Path
-    names: Collection[str]
-    _paths: tuple[Path, ...] = ()
-    _seen: dict[Path, _Stamp] = field(default_factory=dict[Path, _Stamp])
-
-    def watch(self, paths: Iterable[str]) -> None:
-        """Watch *paths* beside the names, in place of the earlier *paths*."""
-        self._paths = tuple(self.root / os.path.expanduser(path) for path in paths)[:FILES_MAX]  # noqa: PTH111
-        # A change of a file that was watched before is still to be told.
-        self._seen = {**dict(self._stamps()), **self._seen}
-
-    def look(self) -> list[FileChange]:
-        """Return what changed since the last look; blocks."""
-        before, self._seen = self._seen, dict(self._stamps())
-        known = [path for path in before if path in self._seen]
-        return [
-            *(FileChange(path, "add") for path in self._seen if path not in before),
-            *(FileChange(path, "change") for path in known if before[path] != self._seen[path]),
-            *(FileChange(path, "unlink") for path in before if path not in self._seen),
-        ]
-
-    def _stamps(self) -> Iterator[tuple[Path, _Stamp]]:
-        places = dict.fromkeys((*(self.root / name for name in self.names), *self._paths))
-        found = dict.fromkeys(file for place in places for file in _files_at(place))
-        # Those known first: a file beyond the limit must not push out one that is still there.
-        known = (path for path in self._seen if path in found)
-        left = FILES_MAX
-        for file in dict.fromkeys((*known, *found)):
-            try:
-                about = file.stat()
-            except (OSError, ValueError):
-                continue
-            yield file, (about.st_mtime_ns, about.st_size, about.st_ino)
-            left -= 1
-            if not left:
-                return
-
 
 class EventHooks:
     """Runs hooks in the background inside `async with`; hooks that run at its end are killed.
@@ -146,6 +88,7 @@ class EventHooks:
     Attributes:
         stop: The reason a hook gave for ending the run, or "".
         late: What hooks in the background said.
+        changes: What calls of tools and hooks change; None if that is not recorded.
     """
 
     def __init__(
@@ -162,6 +105,7 @@ class EventHooks:
         self.publish = publish
         self.stop = ""
         self.late = LateWords(publish)
+        self.changes: CallChanges | None = None
         self._runs = runs
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -197,10 +141,26 @@ class EventHooks:
         return bool(self._runs.matching(event, (matched,)))
 
     def watched_files(self) -> FileWatch | None:
-        """Return a watch of the files that FileChanged hooks name; None without such hooks."""
+        """Return a watch of the files for FileChanged hooks; None without such hooks."""
         hooks = [hook for hook in self._runs.hooks if hook.event == "FileChanged"]
-        names = {name for hook in hooks for name in hook.file_names}
-        return FileWatch(self.payloads.workspace, names) if hooks else None
+        names = {name for hook in hooks for name in hook.file_names if is_plain(name)}
+        if not hooks:
+            return None
+        return FileWatch(self.payloads.workspace, names, self._is_wanted, self.changes)
+
+    def _is_wanted(self, path: Path) -> bool:
+        return bool(self._runs.matching("FileChanged", names_of(path, self.payloads.workspace)))
+
+    async def ask_about_file(self, change: FileChange) -> HookAnswer:
+        """Run the FileChanged hooks that match a file, and return their joint answer."""
+        path, what = change
+        wanted = self._runs.matching("FileChanged", names_of(path, self.payloads.workspace))
+        if not wanted:
+            return HookAnswer()
+        payload = self.payloads.payload("FileChanged", file_path=str(path), event=what)
+        answer = await self._runs.run(wanted, payload, path.name)
+        self.heard(answer)
+        return answer
 
     async def ask(self, event: str, matched: str, /, **more: Json) -> HookAnswer:
         """Run the hooks of *event* whose matcher fits *matched*, and return their joint answer.
@@ -343,15 +303,3 @@ class ServerQuestionHooks:
             why = answer.reason or answer.stops
             self._asking.warn(f"a hook declined the {what} for MCP server {server}: {why}")
         return Filled("decline")
-
-
-EVERY_S: Final = 1.0
-FILES_MAX: Final = 1_000
-
-
-def _files_at(path: Path) -> list[Path]:
-    try:
-        with os.scandir(path) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_file()]
-    except (OSError, ValueError):
-        return [path]

@@ -28,10 +28,12 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import Exports, HookAnswer
-from agent_cli.hooks.event_hooks import EVERY_S, EventHooks, FileWatch
+from agent_cli.hooks.event_hooks import EventHooks
+from agent_cli.hooks.file_watch import EVERY_S, FileWatch
 from agent_cli.hooks.payloads import about_agent
 
 SENT_BACK_MAX: Final = 3
+_LAST_CHANGES_S: Final = 10.0
 # What ended a run, in Claude Code's words.
 _FAILURES: Final[Mapping[str | None, str]] = {
     "auth": "authentication_failed",
@@ -81,6 +83,7 @@ class Lifecycle:
         self._session: str | None = None
         self._exports: tuple[Exports, ...] = ()
         self._watch = asking.watched_files()
+        self._watching: asyncio.Task[object] | None = None
         self._ending = asyncio.Event()
 
     async def __aenter__(self) -> "Lifecycle":
@@ -89,12 +92,16 @@ class Lifecycle:
         self._begin("resume" if self._asking.conversation().prompts else "startup")
         if self._watch is not None:
             await asyncio.to_thread(self._watch.look)
-            self._asking.start(self._watch_files(self._watch))
+            self._watching = self._asking.start(self._watch_files(self._watch))
         return self
 
     async def __aexit__(self, *_failure: object) -> None:
         self._end_idling()
         self._ending.set()
+        with suppress(Aborted):
+            async with self._leaving.scope():
+                if self._watching:  # a short run has changed all its files just now
+                    await asyncio.wait({self._watching}, timeout=_LAST_CHANGES_S)
         await self._asking.__aexit__()
         with suppress(Aborted):
             async with self._leaving.scope():
@@ -269,16 +276,15 @@ class Lifecycle:
         )
 
     async def _watch_files(self, watch: FileWatch) -> None:
-        while not self._ending.is_set():
+        is_last = False
+        while not is_last:
             # What changed in the last moments of a run is told before it ends.
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY_S):
                     await self._ending.wait()
+            is_last = self._ending.is_set()
             for change in await asyncio.to_thread(watch.look):
-                answer = await self._asking.ask(
-                    "FileChanged", change.path.name, file_path=str(change.path), event=change.what
-                )
-                await self._use(answer)
+                await self._use(await self._asking.ask_about_file(change))
 
     async def _use(self, answer: HookAnswer) -> None:
         """Export the variables of *answer* beside earlier ones, and watch the paths it names."""

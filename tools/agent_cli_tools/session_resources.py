@@ -44,6 +44,8 @@ class SessionResources:
 
     Attributes:
         command_variables: Returns additional environment variables for a command.
+        wrote: Called with each recorded file that a tool has written, and whether it is new.
+        ran: Called with the folder of a command's log when its call ends; a job goes on.
         exports: Variables that hooks set for commands.
         network: Opens the network by host to commands in bubblewrap; None: it stays closed.
         named_files: Returns what a command names and may lose, where its calls cannot be stopped;
@@ -66,6 +68,8 @@ class SessionResources:
         self.network: CommandNetwork | None = None
         self.named_files: Callable[[str], NamedFiles | None] | None = None
         self.command_variables: Callable[[], Mapping[str, str]] = dict
+        self.wrote: Callable[[Path, bool], None] = lambda _path, _is_new: None
+        self.ran: Callable[[Path], None] = lambda _log: None
         self.spill_dir = spill_dir
         self._own_spill_dir: OwnFolder | None = None
         self._running: list[LeftRunning] = []

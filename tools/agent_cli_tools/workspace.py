@@ -5,8 +5,8 @@ The only object the tools share. It handles paths, not contents: it neither deco
 
 import os
 import unicodedata
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -199,12 +199,23 @@ class Workspace:
             if not self.open_files.write(path, data, before, claim):
                 write_atomic(path, data, before=before, claim=claim.take)
         self.wrote(path)
+        if self._keeper:
+            self.shared.wrote(path, before is None)
 
-    def running(
+    @asynccontextmanager
+    async def running(
         self, command: str, *, by_hook: bool = False
-    ) -> AbstractAsyncContextManager[Watched | None]:
-        """Return the context manager to run a command in; its value is how to record it."""
-        return self._keeper.running(command, by_hook=by_hook) if self._keeper else nullcontext()
+    ) -> AsyncGenerator[Watched | None]:
+        """Run a command in the body; the value is how to record it."""
+        if self._keeper is None:
+            yield None
+            return
+        async with self._keeper.running(command, by_hook=by_hook) as watched:
+            try:
+                yield watched
+            finally:
+                if watched and not by_hook:
+                    self.shared.ran(Path(watched.folder))
 
     async def decides(self, command: str, question: "CommandQuestion") -> bool:
         """Return the answer to the question of a running *command*."""

@@ -34,7 +34,11 @@ _NO_SANDBOX: Final = (
 
 
 class HookConfinement:
-    """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`."""
+    """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`.
+
+    Attributes:
+        ran: Called with the folder of the log of a FileChanged hook when that ends.
+    """
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class HookConfinement:
         self._startup = startup
         self._sandbox = sandbox
         self._outside: dict[Hook, bool] = {}
+        self.ran: Callable[[Path], None] = lambda _log: None
 
     @asynccontextmanager
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
@@ -63,7 +68,8 @@ class HookConfinement:
             return
         from agent_cli.app.hooks.recording import HookRecording  # as above
 
-        recording = HookRecording(self._workspace, hook, command)
+        ran = {"ran": self.ran} if hook.event == "FileChanged" else {}
+        recording = HookRecording(self._workspace, hook, command, **ran)
         async with AsyncExitStack() as stack:
             try:
                 watched = await stack.enter_async_context(recording.running())

@@ -6,25 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from agent_cli.app.hooks.conditions import covers
 from agent_cli.app.hooks.lines import listed, overview, waits_for, without_matches
 from agent_cli.app.mcp.config import inherited_environment
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
-from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import Event, EventSink, Notice, ToolCall
+from agent_cli.contracts.events import Event, EventSink, Notice
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction
-from agent_cli.policies.permission_rules import (
-    COMMAND_TOOL,
-    called_paths,
-    command_of,
-    parse_rule,
-    touches,
-)
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.providers.anthropic.thinking import effort_level
@@ -106,11 +99,12 @@ class SessionHooks:
         hooks, self._problems = defined_hooks(startup)
         self._transcripts = copies = HookTranscripts(startup.workspace)
         self._stack.callback(copies.close)
+        places = HookConfinement(startup, host.sandbox, lambda: copies.folder, host.workspace)
         around = HookEnvironment(
             startup.workspace,
             environment_of_hooks(startup),
             host.command_variables,
-            HookConfinement(startup, host.sandbox, lambda: copies.folder, host.workspace),
+            places,
             self._host.services(),
         )
         self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
@@ -133,6 +127,10 @@ class SessionHooks:
             self._runs, self._payloads, conversation=conversation, publish=self._publish
         )
         self._asking.late.wake = self._host.wake
+        if any(hook.event == "FileChanged" for hook in hooks):
+            from agent_cli.app.hooks.changed_files import ChangedFiles  # few have such hooks
+
+            self._asking.changes = ChangedFiles(startup, host.workspace).follow(places)
         if any(hook.answers for hook in hooks):
             from agent_cli.app.hooks.remote_answers import RemoteAnswers  # rare
 
@@ -377,23 +375,3 @@ def environment_of_hooks(startup: StartupContext) -> dict[str, str]:
     """Return the environment of hooks; it keeps Python from importing an untrusted workspace."""
     safe = {} if startup.trusted or startup.guarded else {"PYTHONSAFEPATH": "1"}
     return {**inherited_environment(startup), **safe}
-
-
-def covers(call: ToolCall, written: str, reach: Reach) -> bool:
-    """Return whether the permission rule *written* covers *call*.
-
-    In doubt it does: running a guard too often is safer than not running it.
-    """
-    try:
-        rule = parse_rule(written)
-        if call.name != COMMAND_TOOL or rule.text is None:
-            return touches(rule, call.name, called_paths(call, (), reach.root), reach.root)
-        if not rule.names(COMMAND_TOOL):
-            return False
-        from agent_cli.policies import shell  # with the first command
-
-        rules = shell.CommandRules(ask=[shell.command_rule(rule.text)])
-        judged = shell.judge(command_of(call), rules, reach)
-        return judged.rule == rule.text or judged.construct is not None
-    except AgentCliError:
-        return True

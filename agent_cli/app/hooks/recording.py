@@ -5,9 +5,10 @@ Its keeper asks before it deletes or overwrites much, and its time limit stands 
 
 import asyncio
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from agent_cli.hooks.definition import Hook
@@ -32,16 +33,32 @@ _NESTED: Final = (
 class HookRecording:
     """The recording of one run of a hook."""
 
-    def __init__(self, workspace: "Workspace", hook: Hook, command: Sequence[str]) -> None:
-        """Record nothing yet; *command* is the command line of *hook*."""
+    def __init__(
+        self,
+        workspace: "Workspace",
+        hook: Hook,
+        command: Sequence[str],
+        ran: Callable[[Path], None] = lambda _log: None,
+    ) -> None:
+        """Record nothing yet; *command* is the command line of *hook*.
+
+        *ran* is called with the folder of its log when it ends.
+        """
         self._workspace = workspace
+        self._ran = ran
         self._command = command
         is_shell = hook.args is None
         self._text = hook.command if is_shell else shlex.join([hook.command, *(hook.args or ())])
 
-    def running(self) -> "AbstractAsyncContextManager[Watched | None]":
-        """Return the context manager to run the hook in; its value is how to record it."""
-        return self._workspace.running(self._text, by_hook=True)
+    @asynccontextmanager
+    async def running(self) -> "AsyncGenerator[Watched | None]":
+        """Run the hook in the body; the value is how to record it."""
+        async with self._workspace.running(self._text, by_hook=True) as watched:
+            try:
+                yield watched
+            finally:
+                if watched is not None:
+                    self._ran(Path(watched.folder))
 
     async def around(
         self, placed: PlacedHook, watched: Watched, confinement: Confinement | None

@@ -1,0 +1,163 @@
+"""Read from the records for `/undo` what calls of tools changed, for FileChanged hooks.
+
+Files that `/undo` leaves out (git's own, the caches of tools) are left out here as well.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from agent_cli.app import parts
+from agent_cli.app.startup import StartupContext
+from agent_cli.hooks.file_watch import FileChange
+from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
+from agent_cli.system.logger import logger
+from agent_cli.undo.logs import CommandLog, is_running, read_log
+from agent_cli.undo.records import LOG
+from agent_cli_tools import Workspace
+from agent_cli_tools.secret_files import is_other_name, is_secret
+from agent_cli_tools.snapshots.commands import origins
+
+if TYPE_CHECKING:
+    from agent_cli.app.hooks.confinement import HookConfinement
+
+_LOG_BYTES_MAX: Final = 8_000_000
+_MOVED_FILES_MAX: Final = 10_000
+_log = logger(__name__)
+
+
+class ChangedFiles:
+    """What calls changed, until it is asked for; implements `hooks.file_watch.CallChanges`."""
+
+    def __init__(self, startup: StartupContext, workspace: Workspace) -> None:
+        """Wait for calls in *workspace*."""
+        self._startup = startup
+        self._root = workspace.root
+        self._rules = parts.permission_rules(startup)
+        # Tools write in threads.
+        self._written: deque[FileChange] = deque()
+        self._logs, self._logs_of_hooks = _Logs(), _Logs()
+        workspace.shared.wrote = self._wrote
+        workspace.shared.ran = self._logs.add
+
+    def follow(self, places: "HookConfinement") -> "ChangedFiles":
+        """Also keep what FileChanged hooks at *places* change; return this."""
+        places.ran = self._logs_of_hooks.add
+        return self
+
+    def take(self) -> Iterator[Sequence[FileChange]]:
+        """Yield, once for each call that has ended, what it changed."""
+        while self._written:
+            yield (self._written.popleft(),)
+        for log in self._logs.ended():
+            yield [FileChange(self._named(str(path)), what) for path, what in changes_of(log)]
+
+    def take_own(self) -> Mapping[Path, tuple[int, int] | None]:
+        """Return the files that FileChanged hooks changed, once, each as they left it."""
+        found: dict[Path, tuple[int, int] | None] = {}
+        for log in self._logs_of_hooks.ended():
+            for path, left in log.after.items():
+                if left is None or len(left) == 3:
+                    found[self._named(path)] = None if left is None else (left[1], left[2])
+        return found
+
+    def is_masked(self, path: Path) -> bool:
+        """Return whether commands in the sandbox do not see *path*."""
+        real = Path(os.path.realpath(path))
+        return (
+            is_secret(path)
+            or is_secret(real)
+            or is_other_name(real, self._root, Path.home())
+            or is_behind_a_secret(real)
+            or holds_token(real)
+            or self._rules.hides(real, self._root)
+        )
+
+    def _wrote(self, path: Path, is_new: bool) -> None:
+        self._written.append(FileChange(self._named(str(path)), "add" if is_new else "change"))
+
+    def _named(self, path: str) -> Path:
+        """Return a real path as one below the workspace, which may be a link."""
+        real = Path(path)
+        if not real.is_relative_to(self._root):
+            return real
+        return self._startup.workspace / real.relative_to(self._root)
+
+
+class _Logs:
+    """The logs of commands that may still run."""
+
+    def __init__(self) -> None:
+        self._new: deque[Path] = deque()
+        self._running: list[Path] = []
+
+    def add(self, folder: Path) -> None:
+        """Wait for the end of the command with the log in *folder*."""
+        self._new.append(folder)
+
+    def ended(self) -> Iterator[CommandLog]:
+        """Yield, once each, the logs of the commands that have ended; a job is waited for."""
+        waiting = self._running
+        read = [folder for folder in waiting if not is_running(folder)]
+        self._running = [folder for folder in waiting if folder not in read]
+        while self._new:
+            read.append(self._new.popleft())
+        for folder in read:
+            log = _log_in(folder)
+            if log and log.ended_ns:
+                yield log
+            elif is_running(folder):
+                self._running.append(folder)
+
+
+def _log_in(folder: Path) -> CommandLog | None:
+    try:
+        if (folder / LOG).stat().st_size <= _LOG_BYTES_MAX:
+            return read_log(folder)
+        _log.info("changed files not told to hooks", log=str(folder))
+    except OSError:  # it changed nothing, so its log was removed
+        pass
+    return None
+
+
+def changes_of(log: CommandLog) -> Iterator[FileChange]:
+    """Yield what a command changed, file by file, also in folders that it moved."""
+    found = origins((), [log])
+    for path, origin in found.items():
+        if "/.git/" in path:
+            continue
+        is_there = log.after[path] is not None if path in log.after else os.path.lexists(path)
+        if is_there:
+            yield FileChange(Path(path), "change" if origin.was_there else "add")
+        elif origin.was_there:
+            yield FileChange(Path(path), "unlink")
+    made = {each.path for each in log.records if each.kind in ("made", "came")}
+    for folder, before in _moved_folders(log).items():
+        for inside in _files_below(folder):
+            now, then = f"{folder}/{inside}", f"{before}/{inside}"
+            if now not in found:
+                yield FileChange(Path(now), "add")
+            if then not in found and then not in made and not os.path.lexists(then):
+                yield FileChange(Path(then), "unlink")
+
+
+def _moved_folders(log: CommandLog) -> Mapping[str, str]:
+    """Return the folders that a command moved, each with its name before the command."""
+    names: dict[str, str] = {}
+    for record in log.records:
+        if record.kind == "moved" and record.state and record.state.is_folder:
+            names[record.to] = names.pop(record.path, record.path)
+    return names
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    left = _MOVED_FILES_MAX
+    for path, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if each != ".git"]
+        for name in files[:left]:
+            yield os.path.relpath(f"{path}/{name}", folder)
+        left -= len(files)
+        if left <= 0:
+            return

@@ -1,0 +1,199 @@
+"""FileChanged hooks hear of what calls of tools changed: real hooks, in the whole program."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
+from agent_cli.undo.listener import why_missing
+from tests.e2e.program import agent_cli
+from tests.hooks.test_scripts import bash, command, hooks, printed, script
+from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.waiting import LIMIT_S
+
+pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+
+LOG = """
+    #!/usr/bin/env python3
+    import json, os, sys
+
+    told = json.load(sys.stdin)
+    line = json.dumps([told["event"], os.path.relpath(told["file_path"])]) + "\\n"
+    file = os.open("told.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(file, line.encode())
+"""
+
+FORMAT = f"""{LOG}
+    with open(told["file_path"], "a") as file:
+        file.write(line)
+"""
+
+
+def log() -> str:
+    """Return the command of a hook that adds a line to a file in the workspace."""
+    return "python3 " + script("log.py", LOG)
+
+
+def told() -> list[tuple[str, str]]:
+    """Return each event and file that the hook was told."""
+    path = Path("told.jsonl")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(event, file) for event, file in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize("matcher", ["src/a.py", "*.py", "src/*", "**/a.py", "x|a.py", "*", ""])
+def test_file_that_a_command_changed_runs_the_hooks_that_match_it(matcher: str) -> None:
+    """Once for each change; the file that the hook itself writes is none of them."""
+    hooks(None, FileChanged=command(log(), matcher))
+
+    run, _ = printed(
+        reply(bash("mkdir src; echo x > src/a.py")),
+        reply(bash("echo y >> src/a.py; cat src/a.py")),
+        reply(bash("rm src/a.py")),
+        reply("Done."),
+    )
+
+    assert run.code == 0, run.stderr
+    assert told() == [("add", "src/a.py"), ("change", "src/a.py"), ("unlink", "src/a.py")]
+
+
+def test_matcher_that_names_another_file_is_not_run() -> None:
+    hooks(None, FileChanged=command(log(), "a.py|lib/b.py|*.txt|src"))
+
+    printed(reply(bash("mkdir src; echo x > src/b.py")), reply("Done."))
+
+    assert told() == []
+
+
+def test_edits_of_the_tools_run_the_hooks() -> None:
+    hooks(None, FileChanged=command(log(), "*.py"))
+
+    run, _ = printed(
+        reply(tool_use("write", {"path": "src/a.py", "content": "x = 1\n"})),
+        reply(
+            tool_use("edit", {"path": "src/a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}),
+        ),
+        reply("Done."),
+    )
+
+    assert run.code == 0, run.stderr
+    assert told() == [("add", "src/a.py"), ("change", "src/a.py")]
+
+
+def test_change_that_the_poll_sees_too_is_told_once() -> None:
+    """It looks at the names in the root, also while the command that changed one still runs."""
+    hooks(None, FileChanged=command(log(), "notes.txt|*.py"))
+    Path("notes.txt").write_text("x")
+    seen = f"timeout {LIMIT_S} sh -c 'until grep -q notes.txt told.jsonl; do sleep 0.1; done'"
+
+    run, _ = printed(
+        reply(bash(f"echo y >> notes.txt; echo x > a.py; {seen}")),
+        reply(bash("echo z >> notes.txt")),
+        reply("Done."),
+    )
+
+    assert run.code == 0, run.stderr
+    assert sorted(told()) == [("add", "a.py"), ("change", "notes.txt"), ("change", "notes.txt")]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "src/a.py"])
+def test_change_that_a_hook_makes_to_its_file_runs_it_no_second_time(name: str) -> None:
+    """A formatter, which each time changes something, would run for ever.
+
+    There is another look when the run ends.
+    """
+    path = script("format.py", FORMAT)
+    hooks(None, FileChanged=command(f"python3 {path}", name))
+    Path(name).parent.mkdir(exist_ok=True)
+    waits = f"timeout {LIMIT_S} sh -c 'until grep -q add {name}; do sleep 0.1; done'"
+
+    run, _ = printed(
+        reply(bash(f"echo x > {name}")),
+        reply(bash(waits)),
+        reply("Done."),
+    )
+
+    assert run.code == 0, run.stderr
+    assert told() == [("add", name)]
+
+
+def test_job_and_agent_run_the_hooks_with_what_they_changed() -> None:
+    """A job when it has ended, an agent after each of its calls."""
+    hooks(None, FileChanged=command(log(), "*.py"))
+    ends = {"command": "echo x > job.py", "background": True}
+    wait = tool_use("job_output", {"id": 1, "wait": True})
+    agent = tool_use("agent", {"prompt": "go", "description": "go"})
+
+    run, _ = printed(
+        reply(tool_use("bash", ends)),
+        reply(wait),
+        reply(agent),
+        reply(bash("echo x > agent.py")),
+        reply("Done there."),
+        reply("Done."),
+    )
+
+    assert run.code == 0, run.stderr
+    assert told() == [("add", "job.py"), ("add", "agent.py")]
+
+
+def test_files_of_a_moved_folder_are_told_by_their_names() -> None:
+    hooks(None, FileChanged=command(log(), "*.py"))
+    Path("src/in").mkdir(parents=True)
+    Path("src/in/a.py").write_text("x")
+
+    printed(
+        reply(bash("mkdir new; echo x > new/b.py; mv new lib; mv src to; mv to old")),
+        reply("Done."),
+    )
+
+    assert sorted(told()) == [
+        ("add", "lib/b.py"),
+        ("add", "old/in/a.py"),
+        ("unlink", "src/in/a.py"),
+    ]
+
+
+def test_secrets_and_files_that_a_rule_hides_are_told_to_no_hook() -> None:
+    """The sandbox masks them; a command without it may still change one."""
+    hooks(None, FileChanged=command(log(), "*"))
+    write = "echo A=1 > .env; mkdir d; echo x > d/hidden; echo x > d/a"
+
+    with serve_in_thread(reply(bash(write)), reply("Done.")) as api:
+        run = agent_cli(
+            *("-p", "go", "--permission-mode", "yolo", "--deny", "Read(d/hidden)"),
+            api=api,
+            AGENT_CLI_SANDBOX__MODE="off",
+        )
+
+    assert run.code == 0, run.stderr
+    assert Path(".env").exists()
+    assert Path("d/hidden").exists()
+    assert told() == [("add", "d/a")]
+
+
+def test_only_the_first_files_of_a_call_are_told() -> None:
+    """A checkout must not run thousands of hooks; a hook that nothing matches costs no place."""
+    path = script("count.sh", "#!/bin/sh\nread -r line; echo x >> told.jsonl\n")
+    hooks(None, FileChanged=command(path, "*.py"))
+
+    run, _ = printed(
+        reply(bash("for i in $(seq 130); do echo x > $i.py; echo x > $i.txt; done")),
+        reply("Done."),
+    )
+
+    assert run.code == 0, run.stderr
+    assert len(Path("told.jsonl").read_text().splitlines()) == 100
+
+
+@pytest.mark.parametrize("matcher", ["*.py", "src/**/[a-z]?.py", "+"])
+def test_matcher_of_files_is_no_regular_expression(matcher: str) -> None:
+    found, problems = parse_hooks(
+        [HookGroup("FileChanged", command("true", matcher)[0], "settings.json")]
+    )
+
+    assert problems == []
+    assert found == [
+        Hook(event="FileChanged", matcher=matcher, command="true", origin="settings.json")
+    ]
