@@ -44,7 +44,7 @@ from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Policy, Report
-    from agent_cli.sandbox.undecided import FileDecider
+    from agent_cli.sandbox.aftermath import FileDecider
     from agent_cli.system.launching import NamedFiles
     from agent_cli_tools.workspace_ports import Keeper
 

@@ -42,7 +42,7 @@ TOOL_MODULES: Final = (
     "agent_cli.policies.receipts",
     "tree_sitter_bash",
     "tree_sitter",
-    "agent_cli.sandbox.undecided",
+    "agent_cli.sandbox.aftermath",
     "agent_cli_tools.command_run",
     "agent_cli_tools.search_runs",
     "agent_cli_tools.job_reading",

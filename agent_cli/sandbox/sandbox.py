@@ -21,12 +21,12 @@ from agent_cli.system.trees import remove_tree
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.acting import Acting
+    from agent_cli.sandbox.aftermath import FileDecider, Undecided
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.confinement import Candidate, Confinement
     from agent_cli.sandbox.places import Places
     from agent_cli.sandbox.policy import Policy, Rules
     from agent_cli.sandbox.probe import Canaries
-    from agent_cli.sandbox.undecided import FileDecider, Undecided
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 
@@ -88,7 +88,7 @@ class Sandbox:
 
     @cached_property
     def _undecided(self) -> "Undecided":
-        from agent_cli.sandbox.undecided import Undecided  # with the first command
+        from agent_cli.sandbox.aftermath import Undecided  # with the first command
 
         return Undecided(self._state_dir / _MOVED, self._person, self._warn)
 
