@@ -14,8 +14,15 @@ from typing import Any, NamedTuple
 
 from agent_cli.system.fixed_paths import write_all
 from agent_cli.undo import images
-from agent_cli.undo.change_log import ChangeLog
-from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord, State, is_git_object, signature_at
+from agent_cli.undo.records import (
+    INCOMPLETE,
+    LOG,
+    ChangeLog,
+    ChangeRecord,
+    State,
+    is_git_object,
+    signature_at,
+)
 from agent_cli.undo.space import KeptSpace
 
 _NEW = f"{LOG}.new"

@@ -11,12 +11,10 @@ import struct
 
 from agent_cli.undo import images
 from agent_cli.undo.calls import Call
-from agent_cli.undo.change_log import ChangeLog
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
-from agent_cli.undo.moves import Moves
-from agent_cli.undo.records import State
+from agent_cli.undo.records import ChangeLog, Moves, State
 from agent_cli.undo.space import KeptSpace
 
 _NO_FOLLOW, _FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 0x400, 1, 2

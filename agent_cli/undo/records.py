@@ -1,4 +1,4 @@
-"""The records of what a command was about to change: one JSON line each, in order.
+"""The records of what a command was about to change, one JSON line each, and the log of them.
 
     made     nothing was there                       undo: take it away
     came     something from outside the workspace    undo: move it aside, never delete it
@@ -17,10 +17,12 @@ The first line of a log has a `Header`, and the last one, if the command's keepe
 """
 
 import contextlib
+import errno
 import json
 import os
 import stat
 import struct
+import time
 import zlib
 from typing import Any, NamedTuple
 
@@ -30,6 +32,8 @@ LOG = "log.jsonl"
 EDITION = 1
 INCOMPLETE = 0o400
 """The mode of a log that misses something: a full disk can still take a mode, but no line."""
+
+_THE_REST = "what the command changed after that"
 
 _quoted = json.encoder.encode_basestring_ascii
 
@@ -141,3 +145,83 @@ def _entries(index: bytes) -> int:
         sum = zlib.crc32(each.mode, sum)
         sum = zlib.crc32(each.content + each.flags + each.path, sum)
     return sum
+
+
+class ChangeLog:
+    """The open log of one command."""
+
+    def __init__(self, log: int) -> None:
+        """Write to the open file *log*."""
+        self._log = log
+        self._why_given_up = ""
+
+    def write_line(self, line: bytes) -> None:
+        """Add a line to the log.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        if (written := os.write(self._log, line)) < len(line):
+            with contextlib.suppress(OSError):
+                os.write(self._log, b"\n")  # the reader skips the part before it
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} ({written} bytes)")
+
+    def note_fault(self, why: str, about: str = "a file") -> None:
+        """Record that a change was not recorded, also where the log can take no line."""
+        self._mark_incomplete()
+        with contextlib.suppress(OSError):
+            self._write("lost", about, why, None)
+
+    def give_up(self, why: str) -> None:
+        """Record nothing more: a log with a hole is worse than one that ends."""
+        if not self._why_given_up:
+            self._why_given_up = why
+
+    def close(self, end: dict[str, object] | None = None) -> None:
+        """Close the log, with a last line."""
+        if self._why_given_up:
+            self.note_fault(self._why_given_up, _THE_REST)
+        with contextlib.suppress(OSError):  # a full disk
+            if end:
+                self.write_line(json.dumps(end, separators=(",", ":")).encode() + b"\n")
+        os.close(self._log)
+
+    def _mark_incomplete(self) -> None:
+        with contextlib.suppress(OSError):
+            os.fchmod(self._log, INCOMPLETE)
+
+    def _write(
+        self,
+        kind: str,
+        path: str,
+        to: str,
+        state: State | None,
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        if self._why_given_up and kind != "lost":
+            return  # the call has gone on by now: what was kept may be too new
+        self.write_line(ChangeRecord(kind, time.time_ns(), path, to, state, attributes).line())
+
+
+class Moves:
+    """The renamed folders of one command, in the order of its records."""
+
+    def __init__(self) -> None:
+        self._moves: dict[str, list[tuple[int, str]]] = {}
+
+    def add(self, number: int, old: str, new: str) -> None:
+        """Note that record *number* gives the folder *old* the name *new*."""
+        self._moves.setdefault(old, []).append((number, new))
+
+    def called_now(self, path: str, number: int) -> str:
+        """Return the present name of *path*, which was last recorded by record *number*."""
+        while True:
+            above = path
+            while above := above.rpartition("/")[0]:
+                later = [each for each in self._moves.get(above, ()) if each[0] > number]
+                if later:
+                    number, to = later[0]
+                    path = to + path.removeprefix(above)
+                    break
+            else:
+                return path
