@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from agent_cli.contracts.prompt_commands import PromptCommand
     from agent_cli.contracts.provider import ThinkingLevel
     from agent_cli.contracts.timeline import Json
-    from agent_cli.contracts.todos import Todo
     from agent_cli.contracts.tooling import Tool
+    from agent_cli.core.application import Todo
 
 # The user waits for the list after typing /model.
 _OFFERED_WITHIN_S: Final = 3.0

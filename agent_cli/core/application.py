@@ -6,20 +6,43 @@ Each front end adds what it alone needs in its own `ports.py`; the composition r
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
     from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
+
+
+class Todo(Protocol):
+    """One step of the list; its texts are the model's."""
+
+    @property
+    def content(self) -> str:
+        """The step."""
+        ...
+
+    @property
+    def active_form(self) -> str:
+        """The step while it is being done, or ""."""
+        ...
+
+    @property
+    def status(self) -> Literal["pending", "in_progress", "completed"]:
+        """The progress of the step."""
+        ...
+
+    @property
+    def priority(self) -> Literal["high", "medium", "low"]:
+        """The importance of the step."""
+        ...
 
 
 class StatusCommand(NamedTuple):

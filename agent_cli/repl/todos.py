@@ -5,9 +5,9 @@ from typing import Final
 
 from agent_cli.contracts.events import Event, PromptOutput
 from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.agent import Agent
+from agent_cli.core.application import Todo
 from agent_cli.terminal.sanitize import reveal
 
 _CONTENT_CHARS_MAX: Final = 300

@@ -63,9 +63,9 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
-from agent_cli.contracts.todos import Todo
 from agent_cli.contracts.tooling import Approval, Tool, ToolContext
 from agent_cli.core.agent import Agent
+from agent_cli.core.application import Todo
 from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
