@@ -57,8 +57,8 @@ def web_fetch_tool(
     async def execute(
         _call_id: str, params: WebFetchParameters, cancel: CancelToken, _on_update: ToolContext
     ) -> ToolResult:
-        from agent_cli.web.addresses import page_address  # with the first page
         from agent_cli.web.pages import text_of_page
+        from agent_cli.web.requests import page_address  # with the first page
 
         address = page_address(params.url)
         async with cancel.scope():
@@ -120,7 +120,7 @@ async def _foresee(
     params: WebFetchParameters, _context: ToolContext, _contents: FileContents
 ) -> None:
     """Raise ToolError for an address of no page, before a person is asked."""
-    from agent_cli.web.addresses import page_address
+    from agent_cli.web.requests import page_address
 
     page_address(params.url)
 
@@ -131,7 +131,7 @@ def _doubt(params: WebFetchParameters) -> str:
 
 def _subject(params: WebFetchParameters) -> str:
     """Return the server of a call as rules name it; "" for an address that is none."""
-    from agent_cli.web.addresses import page_address
+    from agent_cli.web.requests import page_address
 
     try:
         return f"domain:{page_address(params.url).host}"
