@@ -11,9 +11,8 @@ from typing import TypeAlias
 
 from agent_cli.policies.shell.feeding import check_fed
 from agent_cli.policies.shell.options import known_options
-from agent_cli.policies.shell.programs import check_readable
+from agent_cli.policies.shell.programs import check_readable, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach
-from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
 

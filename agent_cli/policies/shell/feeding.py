@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from agent_cli.policies.shell.options import ProgramArguments
 from agent_cli.policies.shell.plain import SimpleCommand
-from agent_cli.policies.shell.programs import PROGRAMS, check_operands
+from agent_cli.policies.shell.programs import PROGRAMS, check_operands, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
-from agent_cli.policies.shell.sed import check_sed
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
 

@@ -1,4 +1,4 @@
-"""Read-only programs: the allowed options and operands of each, and the check of a call.
+"""Read-only programs: allowed options and operands of each, scripts of `sed`, and the check.
 
 Left out on purpose: options that write (sort -o), run programs (rg --pre, rg -z, find -exec),
 follow links (grep -R, tree -l), take names from a file (wc --files0-from, strings @file), wait for
@@ -7,6 +7,7 @@ unusual way (xxd -ps IN OUT). Short options whose value can only be joined to th
 (od -w16), because a path as the next word would pass for the value.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -15,10 +16,13 @@ from typing import Literal, TypeAlias
 from agent_cli.policies.shell.options import KnownOptions, ProgramArguments, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
+from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass
 
 # The kind of operands. "pattern": a pattern, then paths. "text": no file names.
 Operands: TypeAlias = Literal["paths", "pattern", "text", "none"]
+_SED_OPTIONS = known_options("-nErsuz -e= --quiet --silent --regexp-extended --posix --expression=")
+_SED_DELIMITERS = "/|,#:@!"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,3 +244,59 @@ def _check_paths(
                 reach.check_tree(path, folder)
             if program.no_folders and Path(real).is_dir():
                 raise Objection(f"{name} on a folder reads files that it chooses itself: {path}")
+
+
+def _sed_text(delimiter: str, *, brackets: bool) -> str:
+    """Return a pattern for the text between two *delimiter*s.
+
+    A bracket must be closed before the next delimiter: programs disagree on whether it may contain
+    one.
+    """
+    end = re.escape(delimiter)
+    if not brackets:
+        return rf"(?:[^\\\n{end}]|\\[^\n])*"
+    member = rf"(?:\[:\w+:\]|[^\]\[\\\n{end}])"
+    # A ] at the beginning is a literal member.
+    return rf"(?:[^\\\[\n{end}]|\\[^\n]|\[\^?(?:\]|(?!\^){member}){member}*\])*"
+
+
+_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_sed_text('/', brackets=True)}/I?)"
+_SED_WHERE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?\s*!?\s*"
+_SED_SUBSTITUTE = "|".join(
+    rf"s{re.escape(each)}{_sed_text(each, brackets=True)}{re.escape(each)}"
+    rf"{_sed_text(each, brackets=False)}{re.escape(each)}[gpiI0-9]*"
+    for each in _SED_DELIMITERS
+)
+_SED_COMMAND = rf"\s*{_SED_WHERE}(?:[pdqnNDPhHgGxl=]|q\d+|{_SED_SUBSTITUTE})\s*"
+_SED_SCRIPT = late_pattern(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*;?\s*")
+_SED_CHARS_MAX = 500
+
+
+def check_sed(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
+    """Accept `sed` with a script that only prints, and files that may be read.
+
+    Raises:
+        Objection: It may do more.
+    """
+    line = _SED_OPTIONS.sort("sed", arguments)
+    scripts, paths = _sed_scripts(arguments), line.operands
+    if not scripts:
+        if not paths or paths[0].glob:
+            raise Objection("sed without a script")
+        scripts, paths = [paths[0].text], paths[1:]
+    for script in scripts:
+        if len(script) > _SED_CHARS_MAX or not _SED_SCRIPT.fullmatch(script):
+            raise Objection("sed with a script that may write files or run programs")
+    check_readable(paths, reach, folder)
+
+
+def _sed_scripts(arguments: Sequence[Word]) -> list[str]:
+    """Return the values of -e, which must be separate words."""
+    texts = [word.text for word in arguments]
+    found: list[str] = []
+    for at, text in enumerate(texts):
+        if text == "-e" or text == "--expression":
+            found.append(texts[at + 1])
+        elif text.startswith(("-e", "--expression")) or re.fullmatch(r"-[nErsuz]+e.*", text):
+            raise Objection("sed with a script joined to its option")
+    return found
