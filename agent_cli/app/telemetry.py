@@ -52,7 +52,7 @@ class SessionTelemetry:
             return
         where = target(settings.endpoint, variables)
         from agent_cli.telemetry.agent_telemetry import AgentTelemetry
-        from agent_cli.telemetry.content import Content
+        from agent_cli.telemetry.conventions import Content
         from agent_cli.telemetry.otlp import OtlpExport
         from agent_cli.telemetry.runs import context_of
 

@@ -2,7 +2,7 @@
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
 `connection` and the modules below it (`transports`, `oauth`, `watched_stream`, `callbacks`,
-`listing`, `offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), which `pool`
+`offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), which `pool`
 imports in a thread when the first server is to be connected.
 """
 

@@ -18,7 +18,6 @@ from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits
-from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.offering import Offering, Upkeep
 from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
@@ -26,7 +25,7 @@ from agent_cli.mcp_client.reasons import (
     needs_sign_in,
     why_not_connected,
 )
-from agent_cli.mcp_client.requests import Requests
+from agent_cli.mcp_client.requests import Requests, list_tools
 from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.watched_stream import watched

@@ -27,8 +27,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Usage
 from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
-from agent_cli.telemetry.content import Content
-from agent_cli.telemetry.conventions import Instruments
+from agent_cli.telemetry.conventions import Content, Instruments
 from agent_cli.telemetry.runs import AgentRun, current_run, usage_attributes
 
 

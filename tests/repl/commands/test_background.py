@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import AGENT_STOPPED
-from agent_cli.core.hook_values import settled
+from agent_cli.core.returned_values import settled
 from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.commands.background import agent_work
 from agent_cli.repl.commands.registry import find_command

@@ -15,7 +15,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.system.redaction import Redactor
-from agent_cli.telemetry.content import Content
+from agent_cli.telemetry.conventions import Content
 
 SECRET = "canary-5d1f7c-secret"
 LIMIT = 70_000
