@@ -1,4 +1,4 @@
-"""Parameters of the search tools and their common part; `searches` runs the search itself."""
+"""The tools that search, glob and grep; `search_runs` runs a search, with the first one."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -9,6 +9,12 @@ from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, ToolResul
 
 if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
+
+_GLOB = (
+    "Find files by name, e.g. src/*.py or *.{ts,tsx} (in any folder); respects .gitignore, newest"
+    " first."
+)
+_GREP = "Search files for a regex (ripgrep); respects .gitignore, newest first."
 
 
 class SearchParameters(Parameters):
@@ -34,10 +40,32 @@ class GrepParameters(SearchParameters):
     limit: int = Field(100, ge=1)
 
 
+def glob_tool(workspace: "Workspace") -> Tool:
+    """Return the tool `glob`."""
+    return _search_tool("glob", _GLOB, GlobParameters, _glob, workspace)
+
+
+async def _glob(workspace: "Workspace", params: GlobParameters, context: ToolContext) -> ToolResult:
+    from agent_cli_tools.search_runs import glob  # with the first search
+
+    return await glob(workspace, params, context)
+
+
+def grep_tool(workspace: "Workspace") -> Tool:
+    """Return the tool `grep`."""
+    return _search_tool("grep", _GREP, GrepParameters, _grep, workspace)
+
+
+async def _grep(workspace: "Workspace", params: GrepParameters, context: ToolContext) -> ToolResult:
+    from agent_cli_tools.search_runs import grep  # with the first search
+
+    return await grep(workspace, params, context)
+
+
 ParametersT = TypeVar("ParametersT", bound=SearchParameters)
 
 
-def search_tool(
+def _search_tool(
     name: str,
     description: str,
     parameters: type[ParametersT],
