@@ -76,7 +76,7 @@ CATCHERS_OF_EVERYTHING = {
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/listeners/": "a broken listener must not stop the run it listens to",
-    "core/declared_paths/": "a tool's bug becomes an answer the model reads",
+    "core/returned_values/": "a tool's bug becomes an answer the model reads",
     "core/preflight/": "a broken permission check becomes a question to the user",
     "core/foresight/": "a call whose dry run is broken is asked about as before",
     "core/tool_call/": "a tool's bug becomes an answer the model reads",

@@ -13,9 +13,8 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import CustomOutput, Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.projection import entries
-from agent_cli.core.returned_results import as_result
+from agent_cli.core.returned_values import TakeMessages, as_result, queued
 from agent_cli.core.turn import Turn
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.event_loop import in_background

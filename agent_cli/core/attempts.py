@@ -10,9 +10,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState
-from agent_cli.core.declared_paths import declared_paths
-from agent_cli.core.hook_values import settled
-from agent_cli.core.returned_results import bounded
+from agent_cli.core.returned_values import bounded, declared_paths, settled
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Ask, FileContents, Tool, ToolContext
-from agent_cli.core.returned_results import bounded
+from agent_cli.core.returned_values import bounded
 from agent_cli.core.waits import InOrder, overlap
 from agent_cli.system.logger import logger, traceback_of
 

@@ -16,10 +16,10 @@ from agent_cli.contracts.messages import Incoming, is_cut_off
 from agent_cli.core.batch_end import give_up
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
-from agent_cli.core.hook_values import queued, settled
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
 from agent_cli.core.phase import ChatStateMachine, Phase
+from agent_cli.core.returned_values import queued, settled
 from agent_cli.core.run_result import RunResult, Tally
 from agent_cli.core.turn import Turn
 

@@ -15,7 +15,7 @@ from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict, require_unique_names
-from agent_cli.core.hook_values import Maybe, TakeMessages
+from agent_cli.core.returned_values import Maybe, TakeMessages
 from agent_cli.core.waits import InOrder
 from agent_cli.system.records import dataclass, field
 

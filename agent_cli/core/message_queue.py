@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.messages import Message, UserMessage
-from agent_cli.core.hook_values import TakeMessages, queued
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.system.batches import first_of
 
 QueueMode: TypeAlias = Literal["one_at_a_time", "all"]

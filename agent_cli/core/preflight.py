@@ -10,10 +10,8 @@ from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Json, Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.contracts.wording import MOVED
-from agent_cli.core.declared_paths import declared_paths, with_fixed_paths
 from agent_cli.core.foresight import Foresight
-from agent_cli.core.hook_values import settled
-from agent_cli.core.returned_results import bounded
+from agent_cli.core.returned_values import bounded, declared_paths, settled, with_fixed_paths
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.records import dataclass

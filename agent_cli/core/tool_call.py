@@ -16,9 +16,8 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
-from agent_cli.core.hook_values import settled
 from agent_cli.core.preflight import CheckedCall
-from agent_cli.core.returned_results import as_json, as_result, bounded
+from agent_cli.core.returned_values import as_json, as_result, bounded, settled
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import Bounded, Overran
 from agent_cli.system.logger import logger, traceback_of

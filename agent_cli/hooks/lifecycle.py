@@ -25,7 +25,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import TakeMessages, queued
+from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import Exports, HookAnswer
 from agent_cli.hooks.event_hooks import EventHooks

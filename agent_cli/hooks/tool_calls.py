@@ -11,7 +11,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import BlockOutput, Json, Success, ToolOutput, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import Maybe, settled
+from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_names import from_claude, response_of

@@ -22,7 +22,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import Maybe
+from agent_cli.core.returned_values import Maybe
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 

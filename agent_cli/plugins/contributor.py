@@ -22,9 +22,9 @@ from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import settled
 from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.projection import entries, has_reply
+from agent_cli.core.returned_values import settled
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext, Watch, check_additions
 from agent_cli.plugins.states import PluginStates

@@ -24,8 +24,8 @@ from agent_cli.contracts.provider import Price, StreamFn
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
-from agent_cli.core.hook_values import settled
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.returned_values import settled
 from agent_cli.telemetry.conventions import Content, Instruments, word_for
 from agent_cli.telemetry.runs import RunSpans
 from agent_cli.telemetry.spans import ChatSpans, Recorder, ToolSpans

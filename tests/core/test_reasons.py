@@ -8,7 +8,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import Approval, Deny, ToolContext
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.returned_results import REASON_CHARS_MAX, bounded
+from agent_cli.core.returned_values import REASON_CHARS_MAX, bounded
 from tests.fakes import (
     LIMIT_S,
     Gate,

@@ -22,7 +22,7 @@ from agent_cli.contracts.tooling import (
     Verdict,
 )
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.returned_results import bounded
+from agent_cli.core.returned_values import bounded
 from tests.fakes import (
     LIMIT_S,
     LOOK,

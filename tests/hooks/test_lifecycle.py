@@ -9,7 +9,7 @@ from agent_cli.app.hooks.lines import waits_for
 from agent_cli.contracts.events import AgentEnd, AgentStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import queued
+from agent_cli.core.returned_values import queued
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.event_hooks import EventHooks
 from agent_cli.hooks.lifecycle import Lifecycle

@@ -12,8 +12,8 @@ from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
-from agent_cli.core.hook_values import Maybe, TakeMessages
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.returned_values import Maybe, TakeMessages
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
 from agent_cli.plugins.facts import SessionFacts, tell_pins

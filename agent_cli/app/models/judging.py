@@ -10,7 +10,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.hook_values import Maybe, settled
+from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.policies.permission_rules import COMMAND_TOOL, command_of
 from agent_cli.policies.permissions import Permissions
 

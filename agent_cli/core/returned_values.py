@@ -1,19 +1,26 @@
-"""Convert what a tool returned to a result that can be recorded; bound the length of reasons.
+"""Normalise the values that tools and hooks return: results, paths, messages; bound reasons.
 
 A plugin's tool may return anything. One malformed block in the record would make every later
 request of the session fail.
 """
 
 import json
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
+from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.shapes import is_sequence
 
 _NO_JSON: Final = (TypeError, ValueError, RecursionError)
+T = TypeVar("T")
+Maybe: TypeAlias = T | Awaitable[T]
+_log = logger(__name__)
 
 
 def as_result(tool_name: str, returned: object) -> ToolResult:
@@ -79,3 +86,55 @@ def bounded(reason: str) -> str:
         return reason
     head, tail = reason[: REASON_CHARS_MAX - _TAIL_CHARS], reason[-_TAIL_CHARS:]
     return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
+
+
+async def settled(value: "Maybe[T]") -> T:
+    """Return *value*, awaited if it must be."""
+    if isinstance(value, Awaitable):
+        return await cast("Awaitable[T]", value)
+    return value
+
+
+TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
+
+
+async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
+    """Return the messages of *take*; a missing hook and None both count as no messages."""
+    messages = await settled(take()) if take else None
+    return messages or ()
+
+
+def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the paths that *tool* reads and writes with *params*.
+
+    Raises:
+        ToolError: Its own function failed.
+    """
+    try:
+        return tool.reads(params), tool.writes(params)
+    except (Exception, SystemExit) as error:
+        _log.error("paths of a call are unknown", tool=tool.name, exception=traceback_of(error))
+        raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
+
+
+def with_fixed_paths(tool: Tool) -> Tool:
+    """Return *tool* with paths that stay the same for the same input.
+
+    The policy decides about them, and the call may use no others: a symlink may change meanwhile.
+    """
+    known: list[tuple[object, Sequence[str], Sequence[str]]] = []
+
+    def paths(params: object) -> tuple[Sequence[str], Sequence[str]]:
+        for earlier, *found in known:
+            if earlier == params:
+                return found[0], found[1]
+        known.append((params, tool.reads(params), tool.writes(params)))
+        return known[-1][1:]
+
+    def reads(params: object) -> Sequence[str]:
+        return paths(params)[0]
+
+    def writes(params: object) -> Sequence[str]:
+        return paths(params)[1]
+
+    return replace(tool, reads=reads, writes=writes)

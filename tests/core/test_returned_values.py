@@ -1,20 +1,36 @@
 """What a plugin's tool returned: any value becomes a result that every later request can hold."""
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolExecutionEnd
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
-from agent_cli.core.returned_results import as_json, as_result
-from tests.fakes import calls, check_run, says, scripted_agent, texts, tool, tool_use
+from agent_cli.core.returned_values import (
+    Maybe,
+    TakeMessages,
+    as_json,
+    as_result,
+    declared_paths,
+    queued,
+    settled,
+    with_fixed_paths,
+)
+from tests.fakes import calls, check_run, returns, says, scripted_agent, texts, tool, tool_use
 
 IMAGE: Block = {
     "type": "image",
     "source": {"type": "base64", "media_type": "image/png", "data": ""},
 }
+HI = UserMessage.of("hi")
+TOOL = tool("save", returns("ok"), writes=lambda params: [f"/{params}"])
 
 
 @pytest.mark.parametrize(
@@ -75,3 +91,58 @@ async def test_details_and_widgets_that_are_not_json_are_shown_as_text() -> None
     assert isinstance(widget, WidgetOutput)
     assert widget.data == {"rows": [["a"]]}
     assert as_json(circle) is None
+
+
+async def test_a_value_and_an_awaitable_are_settled_alike() -> None:
+    later: Maybe[str] = asyncio.sleep(0, "later")
+
+    assert [await settled("now"), await settled(later)] == ["now", "later"]
+
+
+@pytest.mark.parametrize(
+    ("take", "messages"),
+    [
+        (None, []),
+        (lambda: None, []),
+        (list, []),
+        (lambda: [HI], [HI]),
+        (lambda: asyncio.sleep(0, [HI]), [HI]),
+        (lambda: asyncio.sleep(0, None), []),
+    ],
+)
+async def test_a_missing_source_none_and_no_messages_are_the_same(
+    take: TakeMessages | None, messages: list[UserMessage]
+) -> None:
+    assert [*await queued(take)] == messages
+
+
+def test_paths_are_those_of_the_input() -> None:
+    both = replace(TOOL, reads=lambda params: [f"/in/{params}"])
+
+    assert declared_paths(both, "a") == (["/in/a"], ["/a"])
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3)])
+def test_failing_function_of_a_tool_is_a_sentence_for_the_model(error: BaseException) -> None:
+    def fail(_params: object) -> Sequence[str]:
+        raise error
+
+    with pytest.raises(ToolError, match="save cannot tell which files it would touch"):
+        declared_paths(replace(TOOL, writes=fail), "a")
+
+
+def test_fixed_paths_are_asked_for_once_for_each_input() -> None:
+    """A symlink may change between the decision and the call."""
+    answers = iter(["/first", "/second", "/third"])
+    fixed = with_fixed_paths(replace(TOOL, writes=lambda _params: [next(answers)]))
+
+    assert [declared_paths(fixed, params)[1] for params in ("a", "b", "a", "b")] == [
+        *(["/first"], ["/second"]) * 2
+    ]
+
+
+def test_fixed_paths_that_are_read_stay_apart_from_those_that_are_written() -> None:
+    """C26: also when they are asked for the first time, which is when they become known."""
+    fixed = with_fixed_paths(replace(TOOL, reads=lambda params: [f"/in/{params}"]))
+
+    assert [declared_paths(fixed, "a") for _ in range(2)] == [(["/in/a"], ["/a"])] * 2
