@@ -12,11 +12,10 @@ from pathlib import Path, PurePath
 from agent_cli.sandbox.acting import Acting, acting_paths, nested_repositories
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.other_names import OtherNames, linked_files
+from agent_cli.sandbox.outside_paths import personal_files, socket_covers
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
-from agent_cli.sandbox.personal import personal_files
 from agent_cli.sandbox.protected import HOME_NAMES, NAMES
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
-from agent_cli.sandbox.sockets import socket_covers
 from agent_cli.sandbox.token_files import SECRETS, SETTINGS
 from agent_cli.system.executed import (
     executed_inside,

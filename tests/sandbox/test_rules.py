@@ -15,13 +15,13 @@ import pytest
 from agent_cli.sandbox import Policy, seatbelt, tripwire
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
+from agent_cli.sandbox.outside_paths import host_sockets, socket_covers
 from agent_cli.sandbox.path_sets import is_inside, outermost
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.protected import NAMES
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
-from agent_cli.sandbox.sockets import host_sockets, socket_covers
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
 from tests.deep_trees import deep_tree, little_recursion

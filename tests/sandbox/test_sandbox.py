@@ -15,11 +15,11 @@ from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissi
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.landlock import Grants, restrict_thread
+from agent_cli.sandbox.outside_paths import cover
 from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program
-from agent_cli.sandbox.sockets import cover
 from tests.sandbox.world import CANARY, Decider, World, git, machine, only, world
 
 

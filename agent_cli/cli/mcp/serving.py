@@ -1,5 +1,6 @@
 """`agent-cli mcp serve`: its options, and the token of a server over HTTP."""
 
+import ctypes
 import os
 import secrets
 import stat
@@ -13,7 +14,6 @@ from agent_cli.app.served import ServedProgram
 from agent_cli.cli.mcp.context import CommandParser
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.taken_variables import take_variable
 
 TOKEN_VARIABLE: Final = "MCP_SERVE_TOKEN"
 _TOKEN_CHARS_MIN: Final = 16
@@ -105,3 +105,20 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= _PORT_MAX):
         raise ValueError(text)
     return int(text)
+
+
+def take_variable(name: str) -> str:
+    """Return the variable *name*, and remove it; "" if it is not set.
+
+    Programs that we start inherit the environment. Removing a variable leaves the block in which
+    the process got it, which `/proc/PID/environ` shows to all programs of the same user; so its
+    value is overwritten there.
+    """
+    value = os.environ.get(name, "")
+    if value and sys.platform == "linux":
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype, getenv.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+        if address := getenv(os.fsencode(name)):
+            ctypes.memset(address, ord("x"), len(ctypes.string_at(address)))
+    os.environ.pop(name, None)
+    return value

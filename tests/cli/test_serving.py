@@ -8,7 +8,7 @@ import pytest
 
 _PROGRAM = """
 import os
-from agent_cli.system.taken_variables import take_variable
+from agent_cli.cli.mcp.serving import take_variable
 print(take_variable("SECRET"), os.environ.get("SECRET"), take_variable("UNSET"))
 print(open("/proc/self/environ").read())
 """
