@@ -247,11 +247,16 @@ class CompactionOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class TrimOutput(Output):
-    """From here on the projection leaves out all before `first_kept_id`."""
+    """From here on the projection leaves out all before `first_kept_id`.
+
+    The first user message is always shown, and so is a summary. `note`, with what the user said,
+    follows them; "" for none (as in records of earlier versions).
+    """
 
     kind: ClassVar[str] = "trim"
     first_kept_id: str
     removed_messages: int
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

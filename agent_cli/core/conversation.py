@@ -342,14 +342,14 @@ class Conversation(Record):
             self.compact("", None)
         return left_out
 
-    def trim(self, first_kept_id: str, *, removed_messages: int) -> None:
-        """Leave everything before *first_kept_id* out of the model's context.
+    def trim(self, first_kept_id: str, *, removed_messages: int, note: str = "") -> None:
+        """Project *note* in place of all before *first_kept_id*, behind a summary if there is one.
 
         Raises:
             ConversationError: No entry has that id.
         """
         self._require_entry(first_kept_id)
-        self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages))
+        self._append(TrimOutput(new_id(), self.now(), first_kept_id, removed_messages, note))
 
     def _require_entry(self, id: str) -> None:
         if all(entry.id != id for entry in projection.entries(self._prompts)):

@@ -45,6 +45,7 @@ from agent_cli.contracts.timeline import (
 )
 
 _SUMMARY_TEXT = "[Summary of the conversation up to here]"
+CUT_TEXT = "[agent-cli: older messages were left out here, without a summary of them"
 TRIGGER_TEXT = "(no input: go on)"
 WORDS_TEXT = "[What the user said until then, word for word, with the numbers of the entries]"
 INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
@@ -177,15 +178,18 @@ def _with_levels(messages: Iterable[Message]) -> list[Message]:
 
 def _signed(outputs: Sequence[Output]) -> SignedSummary | None:
     """Return the summary that stands second in *outputs* as the server signed it."""
+    found = None
     for output in outputs if len(outputs) > 1 else ():
         match output:
             case CompactionOutput(
                 id=entry_id, words=words, signed={"model": str(model), "block": dict(block)}
             ) if entry_id == outputs[1].id:
-                return SignedSummary(model, block, f"{WORDS_TEXT}\n{words}" if words else "")
+                found = SignedSummary(model, block, f"{WORDS_TEXT}\n{words}" if words else "")
+            case TrimOutput(note=note) if found and note:
+                found = replace(found, words=note)
             case _:
                 pass
-    return None
+    return found
 
 
 def shown(prompts: Sequence[Prompt]) -> list[Output]:
@@ -224,9 +228,9 @@ def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
     return {str(note["entry"]) for note in notes if isinstance(note, dict) and "entry" in note}
 
 
-def is_summary(text: str) -> bool:
-    """Return whether *text* is the message that stands for the summarised entries."""
-    return text.startswith(_SUMMARY_TEXT)
+def is_summary(text: str, *, or_cut: bool = False) -> bool:
+    """Return whether *text* is the message in place of summarised entries, or of any left out."""
+    return text.startswith((_SUMMARY_TEXT, CUT_TEXT) if or_cut else _SUMMARY_TEXT)
 
 
 def unsent_ids(prompts: Sequence[Prompt]) -> set[str]:
@@ -278,19 +282,19 @@ def _awaits_reply(outputs: Sequence[Output]) -> bool:
 
 
 def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
-    """Apply the compactions and trims among *shown*: the later one wins, summaries last.
+    """Apply the compactions and trims among *shown*: the later one wins, summaries and notes last.
 
     Args:
         shown: The entries to cut.
         gone: The former position of entries that are left out, by id.
     """
-    summary, first_kept_id = None, None
+    summary, trim, first_kept_id = None, None, None
     for output in shown:
         match output:
             case CompactionOutput():
-                summary, first_kept_id = output, output.first_kept_id
+                summary, trim, first_kept_id = output, None, output.first_kept_id
             case TrimOutput():
-                first_kept_id = output.first_kept_id
+                trim, first_kept_id = output if output.note else trim, output.first_kept_id
             case _:
                 pass
     if first_kept_id is None:
@@ -302,13 +306,20 @@ def _cut(shown: list[Output], gone: Mapping[str, int]) -> list[Output]:
         kept_from = next(i for i, output in enumerate(shown) if output.id == first_kept_id)
     if kept_from <= first:
         return shown
-    head = [shown[first]]
+    levels = _levels(shown[first:kept_from])[-1:]
+    return [shown[first], *_in_place(summary, trim), *levels, *shown[kept_from:]]
+
+
+def _in_place(summary: CompactionOutput | None, trim: TrimOutput | None) -> Iterator[UserOutput]:
+    """Yield the message in place of what the last *summary* and a later *trim* leave out."""
+    notes = [trim.note] if trim else []
     if summary is not None and summary.summary:
-        note = f"{_SUMMARY_TEXT}\n{summary.summary}"
-        if summary.words:
-            note += f"\n\n{WORDS_TEXT}\n{summary.words}"
-        head.append(UserOutput(summary.id, summary.at_ms, (text_block(note),), PROGRAM))
-    return [*head, *_levels(shown[first:kept_from])[-1:], *shown[kept_from:]]
+        if summary.words and not trim:  # whose note has these words too
+            notes = [f"{WORDS_TEXT}\n{summary.words}"]
+        notes = [f"{_SUMMARY_TEXT}\n{summary.summary}", *notes]
+    entry = summary if summary is not None and summary.summary else trim
+    if entry is not None:
+        yield UserOutput(entry.id, entry.at_ms, (text_block("\n\n".join(notes)),), PROGRAM)
 
 
 def _levels(outputs: Iterable[Output]) -> list[Output]:

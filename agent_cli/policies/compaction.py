@@ -4,6 +4,7 @@ The first user message and the last messages stay unchanged; replaced messages s
 If no summary can be made, the oldest rounds are left out without one.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Literal, Protocol, TypeAlias
@@ -27,7 +28,13 @@ from agent_cli.policies.estimate import (
     measured_tokens,
 )
 from agent_cli.policies.trimming import RequestHistory, history_of
-from agent_cli.policies.user_words import changing_entries, user_words, without_words
+from agent_cli.policies.user_words import (
+    WORDS_SHARE,
+    changing_entries,
+    cut_note,
+    user_words,
+    without_words,
+)
 from agent_cli.system.records import dataclass
 
 MAX_FAILURES = 3
@@ -38,8 +45,6 @@ LEAST_MESSAGES = 2
 LEAST_SHARE = 0.1
 # Room for the instructions of a summary, some thinking, and the summary itself.
 SUMMARY_TOKENS = 16_000
-# The user's words fill at most this share of the window.
-WORDS_SHARE = 0.1
 
 Trigger: TypeAlias = Literal["auto", "manual"]
 
@@ -152,7 +157,7 @@ class Compaction:
         self._tail_messages = protected_tail_messages
         self._words_chars = words_chars
         self._around = around
-        self._can_recall = can_recall
+        self.can_recall = can_recall
         self._conversation: Conversation | None = None
         self._failures = 0
         self._cached: tuple[list[str], list[Tool]] | None = None
@@ -174,7 +179,7 @@ class Compaction:
             self._cached = None
         plan = self._plan(turn)
         if plan and not await self._summarized(turn, plan):
-            _trim(turn, plan)
+            self._trim(turn, plan)
         self._cached = (list(turn.system), list(turn.tools))
 
     async def compact_now(self, turn: Turn, *, focus: str = "") -> bool:
@@ -257,7 +262,7 @@ class Compaction:
             focus=wanted,
             emit=emit,
             request=await _request(turn, plan),
-            entries=changing_entries(conversation, until=until) if self._can_recall else "",
+            entries=changing_entries(conversation, until=until) if self.can_recall else "",
             spent=spending(conversation, emit),
         )
         if not summary.text:
@@ -266,9 +271,9 @@ class Compaction:
             conversation,
             until=until,
             chars_max=self._room(removed, turn.model),
-            can_recall=self._can_recall,
+            can_recall=self.can_recall,
         )
-        saved = estimate_tokens(removed) - estimate_tokens([UserMessage.of(summary.text + words)])
+        saved = estimate_tokens(removed) - _tokens(summary.text + words)
         if saved <= 0:
             raise ModelError("the summary is not smaller than the messages it would replace")
         tokens = (plan.tokens, max(0, plan.tokens - saved))
@@ -277,6 +282,40 @@ class Compaction:
         emit(Compacted(len(removed), *tokens, summary.usage.prompt_tokens))
         if self._around:
             self._around.after(focus, trigger=trigger)
+
+    def _trim(self, turn: Turn, plan: _Plan) -> None:
+        """Leave out the oldest rounds, at most up to the plan's cut, until the target is reached.
+
+        The user's words stay, unless that takes more room than it makes.
+        """
+        conversation, history = turn.conversation, plan.history
+        saved = [0, *accumulate(estimate_tokens(each.messages) for each in history.rounds)]
+        words_before = estimate_tokens(history.summary) - estimate_tokens(
+            without_words(history.summary)
+        )
+
+        def note(cut: int) -> str:
+            return cut_note(
+                conversation,
+                until=history.cut_id(cut),
+                chars_max=self._room([*history.summary, *history.before(cut)], turn.model),
+                can_recall=self.can_recall,
+            )
+
+        def is_enough(cut: int) -> bool:
+            room = plan.target - plan.tokens + saved[cut] + words_before
+            return room > 0 and _tokens(note(cut)) <= room
+
+        cuts = [i for i in history.cuts() if i <= plan.cut]
+        found = bisect_left(cuts, True, key=is_enough)
+        cut = cuts[found] if found < len(cuts) else plan.cut
+        text = note(cut)
+        if _tokens(text) >= saved[cut] + words_before:
+            text = ""
+        removed = len(history.before(cut))
+        conversation.trim(history.cut_id(cut), removed_messages=removed, note=text)
+        dropped = f"dropped the oldest {counted(removed, 'message')} to make room"
+        turn.emit(Notice("warning", dropped))
 
     def _room(self, removed: Sequence[Message], model: Model) -> int:
         """Return the limit of the user's words in characters: half of the text they replace."""
@@ -292,15 +331,8 @@ async def _request(turn: Turn, plan: _Plan) -> ModelRequest | None:
     return await request_of(turn)
 
 
-def _trim(turn: Turn, plan: _Plan) -> None:
-    """Leave out the oldest rounds, at most up to the plan's cut, until the target is reached."""
-    rounds = plan.history.rounds
-    saved = [0, *accumulate(estimate_tokens(each.messages) for each in rounds)]
-    cuts = [i for i in plan.history.cuts() if i <= plan.cut]
-    cut = next((i for i in cuts if plan.tokens - saved[i] <= plan.target), plan.cut)
-    removed = len(plan.history.before(cut))
-    turn.conversation.trim(plan.history.cut_id(cut), removed_messages=removed)
-    turn.emit(Notice("warning", f"dropped the oldest {counted(removed, 'message')} to make room"))
+def _tokens(text: str) -> int:
+    return estimate_tokens([UserMessage.of(text)])
 
 
 def _estimate(turn: Turn) -> int:

@@ -17,7 +17,13 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import WORDS_TEXT, is_summary, last_reply, messages, shown
+from agent_cli.core.projection import (
+    WORDS_TEXT,
+    is_summary,
+    last_reply,
+    messages,
+    shown,
+)
 
 CHARS_PER_TOKEN = 4
 # The tokens of a large image on most models; the newest ones count up to three times as many.
@@ -53,13 +59,14 @@ def estimate_parts(
     results = [each for each in history if isinstance(each, ToolResultMessage)]
     messages = [each for each in history if not isinstance(each, ToolResultMessage)]
     texts = [each.text for each in messages if isinstance(each, UserMessage)]
-    summaries = [text for text in texts if is_summary(text)]
-    notes = sum(len(each.partition(WORDS_TEXT)[0]) for each in summaries) // CHARS_PER_TOKEN
-    words = sum(len(each.partition(WORDS_TEXT)[2]) for each in summaries) // CHARS_PER_TOKEN
+    cuts = [text.partition(WORDS_TEXT) for text in texts if is_summary(text, or_cut=True)]
+    notes = sum(len(each[0]) for each in cuts if is_summary(each[0])) // CHARS_PER_TOKEN
+    words = sum(len(each[2]) for each in cuts) // CHARS_PER_TOKEN
     notes_sent = [each for each in messages if isinstance(each, UserMessage) and not each.is_typed]
-    notes_sent = [each for each in notes_sent if not is_summary(each.text)]
+    notes_sent = [each for each in notes_sent if not is_summary(each.text, or_cut=True)]
     program = {"notes of the program": estimate_tokens(notes_sent)} if notes_sent else {}
-    cut = {"summary": notes, "your words before it": words} if summaries else {}
+    cut = {"summary": notes} if notes else {}
+    cut |= {"your words before it": words} if cuts else {}
     return {
         "system prompt": estimate_fixed(system, ()),
         "tools": estimate_fixed((), tools),

@@ -10,6 +10,7 @@ from agent_cli.contracts.timeline import (
     CompactionOutput,
     Output,
     ReplyOutput,
+    TrimOutput,
     UserOutput,
 )
 from agent_cli.contracts.wording import counted
@@ -84,7 +85,10 @@ class HistorySlice:
 
 @dataclass(frozen=True, slots=True)
 class RequestHistory:
-    """The history of the next request: a cut keeps `first`, a trim also `summary`."""
+    """The history of the next request: a cut keeps `first`, a trim also `summary`.
+
+    `summary` is the message in place of what earlier cuts left out.
+    """
 
     first: tuple[Message, ...] = ()
     summary: tuple[Message, ...] = ()
@@ -117,7 +121,7 @@ class RequestHistory:
 def history_of(conversation: Conversation) -> RequestHistory:
     """Return the history of *conversation* as the next request would show it."""
     recorded = list(entries(conversation.prompts))
-    summaries = {entry.id for entry in recorded if isinstance(entry, CompactionOutput)}
+    summaries = {e.id for e in recorded if isinstance(e, CompactionOutput | TrimOutput)}
     real = {entry.id for entry in recorded} - summaries
     parts = list(_parts(shown(conversation.prompts)))
     found = [HistorySlice(e[0].id if e[0].id in real else None, tuple(messages(e))) for e in parts]

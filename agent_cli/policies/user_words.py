@@ -17,7 +17,10 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import as_pinned, pins
-from agent_cli.core.projection import WORDS_TEXT, numbered, unsent_ids
+from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, numbered, unsent_ids
+
+# The user's words fill at most this share of the window.
+WORDS_SHARE: Final = 0.1
 
 # Tools whose results are answers of the user.
 _ANSWERED: Final = ("ask_user", "present_plan")
@@ -54,6 +57,18 @@ def user_words(
     return "\n".join([*pinned, *reversed(kept)])
 
 
+def cut_note(
+    conversation: Conversation, *, until: str, chars_max: int, can_recall: bool = True
+) -> str:
+    """Return what the model reads in place of all before the entry *until*: the user's words.
+
+    For a cut without a summary; the arguments are those of `user_words`.
+    """
+    finds = "; recall finds them" if can_recall else ""
+    words = user_words(conversation, until=until, chars_max=chars_max, can_recall=can_recall)
+    return f"{CUT_TEXT}{finds}.]" + (f"\n\n{WORDS_TEXT}\n{words}" if words else "")
+
+
 def changing_entries(conversation: Conversation, *, until: str) -> str:
     """Return the calls before the entry *until* that may have changed something, a line each.
 
@@ -71,7 +86,7 @@ def changing_entries(conversation: Conversation, *, until: str) -> str:
 
 
 def without_words(summary: Sequence[Message]) -> Iterator[Message]:
-    """Yield the message of an earlier *summary* without the user's words behind it."""
+    """Yield the message of an earlier *summary* or cut without the user's words behind it."""
     for message in summary:
         if isinstance(message, UserMessage):
             text = message.text.partition(f"\n\n{WORDS_TEXT}\n")[0]

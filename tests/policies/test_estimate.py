@@ -13,7 +13,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import Block, Json, Success, Usage, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import WORDS_TEXT
+from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT
 from agent_cli.policies.estimate import (
     estimate_fixed,
     estimate_parts,
@@ -131,4 +131,11 @@ def test_a_summary_and_the_users_words_are_parts_of_their_own() -> None:
     parts = estimate_parts([], [], history)
 
     assert (parts["summary"], parts["your words before it"]) == (110, 20)
+    assert sum(parts.values()) == estimate_tokens(history)
+
+    history[1] = UserMessage.of(f"{CUT_TEXT}.]\n\n{WORDS_TEXT}\n" + "w" * 80)
+    parts = estimate_parts([], [], history)
+
+    assert "summary" not in parts
+    assert parts["your words before it"] == 20
     assert sum(parts.values()) == estimate_tokens(history)

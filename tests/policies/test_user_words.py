@@ -5,10 +5,10 @@ import pytest
 from agent_cli.contracts.errors import ModelError, UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import Success, ToolOutput, Usage, text_block
+from agent_cli.contracts.timeline import Json, Success, ToolOutput, Usage, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import UNPINNED_MARK, as_pinned, pin, unpin
-from agent_cli.core.projection import WORDS_TEXT, numbered
+from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, numbered
 from agent_cli.plugins.facts import tell_pins
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.trimming import history_of
@@ -45,6 +45,52 @@ async def test_all_constraints_survive_three_compactions_of_a_long_session() -> 
     assert sum(sent.count(f"keep port {7_000 + n}.") for n in range(CONSTRAINTS)) == CONSTRAINTS
     assert len(sent) < 60_000
     assert sent.count(WORDS_TEXT) == 1
+
+
+@pytest.mark.parametrize("strategy", [None, FixedStrategy(failures=99)])
+async def test_all_constraints_survive_cuts_without_a_summary(
+    strategy: FixedStrategy | None,
+) -> None:
+    """The model reads where older messages went; a second cut tells it once, and all of it."""
+    conversation = Conversation()
+    policy = Compaction(strategy, protected_tail_messages=2)
+    for number in range(CONSTRAINTS):
+        said(conversation, f"Constraint {number}: keep port {7_000 + number}.", 15_000)
+        if number % (CONSTRAINTS // 3) == CONSTRAINTS // 3 - 1:
+            await policy(turn_of(conversation, model=WINDOW, overflow=True))
+
+    sent = "\n".join(sent_texts(conversation))
+
+    assert sum(sent.count(f"keep port {7_000 + n}.") for n in range(CONSTRAINTS)) == CONSTRAINTS
+    assert len(sent) < 500_000
+    assert sent.count(WORDS_TEXT) == sent.count(CUT_TEXT) == 1
+    assert "recall" in sent_texts(conversation)[1]
+
+
+@pytest.mark.parametrize("signed", [None, {"model": "m", "block": {"type": "compaction"}}])
+async def test_a_cut_behind_a_summary_keeps_it_and_says_the_later_words_too(signed: Json) -> None:
+    """A summary that the server signed goes with the words behind it in the same way."""
+    conversation = Conversation()
+    for each in ("first", "second", "third", "fourth"):
+        said(conversation, each, 4_000)
+    third = conversation.prompts[2].input
+    assert third
+    conversation.compact("notes", third.id, words="- [4] second", signed=signed)
+
+    await Compaction(None, protected_tail_messages=2)(
+        turn_of(conversation, model=WINDOW, overflow=True)
+    )
+
+    note = llm(conversation.context())[1]
+    assert isinstance(note, UserMessage)
+    words = f"{WORDS_TEXT}\n- [4] second\n- [7] third"
+    assert note.text.startswith(f"[Summary of the conversation up to here]\nnotes\n\n{CUT_TEXT}")
+    assert note.text.endswith(words)
+    assert note.text.count(WORDS_TEXT) == 1
+    if signed:
+        assert note.signed
+        assert note.signed.words.startswith(CUT_TEXT)
+        assert note.signed.words.endswith(words)
 
 
 def test_answers_and_refusals_are_words_of_the_user() -> None:

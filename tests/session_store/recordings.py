@@ -185,7 +185,7 @@ outputs: st.SearchStrategy[Output] = st.one_of(
     st.builds(FileOutput, texts, times, texts, texts, texts, texts),
     st.builds(WidgetOutput, texts, times, texts, texts, jsons, texts),
     st.builds(CompactionOutput, texts, times, texts, st.none() | texts, times, times),
-    st.builds(TrimOutput, texts, times, texts, times),
+    st.builds(TrimOutput, texts, times, texts, times, texts),
     st.builds(CustomOutput, texts, times, texts, jsons),
 )
 

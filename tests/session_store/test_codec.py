@@ -8,7 +8,7 @@ from typing import ClassVar
 from hypothesis import given, settings
 
 from agent_cli.contracts import timeline
-from agent_cli.contracts.timeline import Block, Output, TextOutput, WidgetOutput
+from agent_cli.contracts.timeline import Block, Output, TextOutput, TrimOutput, WidgetOutput
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
@@ -65,6 +65,13 @@ def test_unknown_field_of_an_entry_is_ignored() -> None:
     }
 
     assert Codec().output(data) == TextOutput("a", 1, "r", block)
+
+
+def test_trim_of_an_earlier_version_has_no_note() -> None:
+    """Its requests stay as they were sent."""
+    data: Block = {"kind": "trim", "id": "a", "at_ms": 1, "first_kept_id": "b"}
+
+    assert Codec().output(data | {"removed_messages": 2}) == TrimOutput("a", 1, "b", 2)
 
 
 def test_entry_with_a_missing_field_is_kept_as_unknown() -> None:
