@@ -51,10 +51,9 @@ class Usage:
         return self.cache_write_5m_tokens + self.cache_write_1h_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
-        known = self.cost_microdollars is not None and other.cost_microdollars is not None
-        cost = (self.cost_microdollars or 0) + (other.cost_microdollars or 0) if known else None
+        own, its = self.cost_microdollars, other.cost_microdollars
         counts = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
-        return Usage(cost_microdollars=cost, **counts)
+        return Usage(cost_microdollars=None if own is None or its is None else own + its, **counts)
 
 
 _COUNTS: Final = tuple(name for name in Usage.__slots__ if name != "cost_microdollars")

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from agent_cli.contracts.events import Notice
-from agent_cli.contracts.messages import Message
+from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.options import USER_WORDS_CHARS
 from agent_cli.contracts.timeline import (
     BlockOutput,
     CompactionOutput,
@@ -15,22 +16,40 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries, messages, shown
+from agent_cli.core.projection import entries, is_summary, messages, shown
 from agent_cli.core.turn import Turn
+from agent_cli.policies.estimate import CHARS_PER_TOKEN
+from agent_cli.policies.user_words import WORDS_SHARE, cut_note
 from agent_cli.system.records import dataclass
 
 
 class Trimming:
-    """A `prepare` contributor; `max_messages` 0 is no limit."""
+    """A `prepare` contributor.
 
-    def __init__(self, *, max_messages: int) -> None:
+    Args:
+        max_messages: 0 is no limit.
+        words_chars: Characters of what the user said that stay word for word.
+        can_recall: The agent has the tool `recall`, to which the note of a cut may refer.
+    """
+
+    def __init__(
+        self, *, max_messages: int, words_chars: int = USER_WORDS_CHARS, can_recall: bool = True
+    ) -> None:
         self._max_messages = max_messages
+        self._words_chars = words_chars
+        self._can_recall = can_recall
 
     def __call__(self, turn: Turn) -> None:
         """Trim before the model is asked; a warning says how many messages were dropped."""
         if turn.conversation.open_calls():
             return  # this turn only runs these calls; the model is not asked
-        removed = trim_history(turn.conversation, max_messages=self._max_messages)
+        window_chars = turn.model.context_window * CHARS_PER_TOKEN
+        removed = trim_history(
+            turn.conversation,
+            max_messages=self._max_messages,
+            words_chars=min(self._words_chars, int(WORDS_SHARE * window_chars)),
+            can_recall=self._can_recall,
+        )
         if removed:
             turn.emit(
                 Notice(
@@ -41,15 +60,25 @@ class Trimming:
             )
 
 
-def trim_history(conversation: Conversation, *, max_messages: int) -> int:
+def trim_history(
+    conversation: Conversation,
+    *,
+    max_messages: int,
+    words_chars: int = USER_WORDS_CHARS,
+    can_recall: bool = True,
+) -> int:
     """Leave out the oldest rounds after the first user message if there are too many messages.
 
     It trims to three quarters of the limit: each cut invalidates the prompt cache, so one cut has
     to serve many turns. A round is never split, so the last one may exceed the limit; a summary
-    stays.
+    stays. A note with what the user said stands in place of the rest; it does not count, because
+    it is sent as a part of the first message.
 
     Args:
+        conversation: The conversation to limit.
         max_messages: 0 is no limit.
+        words_chars: Characters of what the user said that stay word for word.
+        can_recall: The agent has the tool `recall`, to which the note may refer.
 
     Returns:
         The number of messages left out.
@@ -58,15 +87,22 @@ def trim_history(conversation: Conversation, *, max_messages: int) -> int:
         return 0  # checked first, because a limit is rarely set
     history = history_of(conversation)
     removed = [0, *accumulate(len(each.messages) for each in history.rounds)]
-    length = len(history.first) + len(history.summary) + removed[-1]
+    summaries = [each for each in history.summary if _is_summary(each)]
+    length = len(history.first) + len(summaries) + removed[-1]
     cuts = history.cuts()
     if not cuts or length <= max_messages:
         return 0
     targets = (max_messages - max_messages // 4, max_messages)
     reached = (i for target in targets for i in cuts if length - removed[i] <= target)
     cut = next(reached, cuts[-1])
-    conversation.trim(history.cut_id(cut), removed_messages=removed[cut])
+    until = history.cut_id(cut)
+    words = cut_note(conversation, until=until, chars_max=words_chars, can_recall=can_recall)
+    conversation.trim(until, removed_messages=removed[cut], note=words)
     return removed[cut]
+
+
+def _is_summary(message: Message) -> bool:
+    return isinstance(message, UserMessage) and is_summary(message.text)
 
 
 # A cut changes nothing in the timeline: it is an entry that says where the history continues after

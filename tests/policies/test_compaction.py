@@ -273,7 +273,8 @@ async def test_without_a_summary_the_oldest_rounds_are_dropped(
 ) -> None:
     """S1c-6: with a warning, and the turn continues; the first message and the end stay."""
     strategy = make()
-    conversation = conversation_with(["user", *[0] * 9] * 4)
+    steps: list[Step] = ["user", *[0] * 9]
+    conversation = conversation_with(steps * 4)
     before = conversation.context()
     listener = Listener()
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.messages import Message, ToolResultMessage
 from agent_cli.contracts.timeline import Prompt
-from agent_cli.core.api_messages import problems
+from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import CUT_TEXT
 from agent_cli.policies.trimming import Trimming, trim_history
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.policies.histories import (
@@ -37,7 +38,8 @@ def test_trimming_removes_the_oldest_messages_after_the_first() -> None:
     removed = trim_history(conversation, max_messages=6)
 
     assert removed == 2
-    assert first_words(conversation.context()) == ["0", "3", "4", "5", "last"]
+    assert first_words(conversation.context()) == ["0", "[agent-cli:", "3", "4", "5", "last"]
+    assert len(sent(conversation)) == 5  # the note is sent with the first message
 
 
 def test_trimming_never_splits_a_round_even_above_the_limit() -> None:
@@ -49,6 +51,7 @@ def test_trimming_never_splits_a_round_even_above_the_limit() -> None:
     assert removed == 2
     assert [message.role for message in conversation.context()] == [
         "user",
+        "user",
         "assistant",
         *["toolResult"] * 3,
     ]
@@ -59,7 +62,7 @@ def test_trimming_stops_at_the_limit_if_three_quarters_cannot_be_reached() -> No
     conversation = conversation_with(["user", 0, 0, 0, 5], last=None)
 
     assert trim_history(conversation, max_messages=8) == 2
-    assert len(conversation.context()) == 8
+    assert len(conversation.context()) == 9
 
 
 async def test_between_cuts_each_request_extends_the_previous_one() -> None:
@@ -88,7 +91,19 @@ def test_trimming_limit_counts_messages_and_0_disables_trimming(limit: int, remo
 
     assert len(conversation.context()) == 8
     assert trim_history(conversation, max_messages=limit) == removed
-    assert len(conversation.context()) == 8 - removed
+    assert len(conversation.context()) == 8 - removed + bool(removed)
+
+
+def test_what_the_user_said_stays_word_for_word_when_messages_are_dropped() -> None:
+    """Within the budget; the model is told of `recall` only if it has that."""
+    for words_chars, can_recall in ((1_000, True), (0, False)):
+        conversation = conversation_with(["user", 0, "user", 0, "user", 0])
+
+        trim_history(conversation, max_messages=6, words_chars=words_chars, can_recall=can_recall)
+
+        note = llm(conversation.context())[1].text
+        assert ("\n- [4] 2 word word" in note) == bool(words_chars)
+        assert ("recall" in note) == can_recall
 
 
 def test_notes_not_sent_to_the_model_do_not_count_for_trimming() -> None:
@@ -166,6 +181,7 @@ def test_any_trimmed_history_can_be_sent(happened: list[Step], limits: list[int]
     before, recorded = conversation.context(), conversation.messages()
     assert problems(sent(conversation)) == []
 
+    is_cut = False
     for limit in limits:
         length = len(llm(conversation.context()))
         removed = trim_history(conversation, max_messages=limit)
@@ -173,23 +189,24 @@ def test_any_trimmed_history_can_be_sent(happened: list[Step], limits: list[int]
 
         assert problems(sent(conversation)) == []
         assert after[0] == before[0] or llm(after)[0] == llm(before)[0]
-        assert llm(after)[1:] == llm(before)[len(llm(before)) - len(llm(after)) + 1 :]
-        assert len(llm(after)) == length - removed
-        assert removed == 0 or len(llm(after)) <= limit or _ends_with_one_round(llm(after))
+        is_first, is_cut = removed > 0 and not is_cut, is_cut or removed > 0
+        tail = llm(after)[2 if is_cut else 1 :]
+        assert tail == llm(before)[len(llm(before)) - len(tail) :]
+        assert [m for m in llm(after) if m.text.startswith(CUT_TEXT)] == llm(after)[1:2][:is_cut]
+        assert len(llm(after)) == length - removed + is_first
+        assert removed == 0 or 1 + len(tail) <= limit or _is_one_round(tail)
 
     assert conversation.messages() == recorded
     conversation.compact("", None)
     assert conversation.context() == before
 
 
-def _ends_with_one_round(messages: Sequence[Message]) -> bool:
-    """Return whether only the first message and one round are left."""
-    behind = [m for m in messages[1:] if not isinstance(m, ToolResultMessage)]
-    return len(behind) == 1
+def _is_one_round(messages: Sequence[Message]) -> bool:
+    return len([m for m in messages if not isinstance(m, ToolResultMessage)]) == 1
 
 
 async def test_history_is_trimmed_before_every_request_of_a_run() -> None:
-    """S1-04, S1-10: after tool results as well as at the start."""
+    """S1-04, S1-10: after tool results as well; the note is sent with the first message."""
     agent, model, events = scripted_agent(
         *[calls(tool_use("look", id=f"t{n}")) for n in range(4)],
         says("done"),
@@ -199,7 +216,8 @@ async def test_history_is_trimmed_before_every_request_of_a_run() -> None:
 
     await agent.prompt("go")
 
-    assert [len(request.messages) for request in model.requests] == [1, 3, 3, 3, 3]
+    assert [len(request.messages) for request in model.requests] == [1, 3, 4, 4, 4]
+    assert [len(to_api(llm(request.messages))) for request in model.requests] == [1, 3, 3, 3, 3]
     assert all(request.messages[0] == model.requests[0].messages[0] for request in model.requests)
     assert sum(event.type == "app.notice" for event in events) == 3
 

@@ -155,5 +155,9 @@ def _plan_mode(agent: AgentParts) -> Contributor:
 
 
 def _trimming(agent: AgentParts) -> Trimming:
-    history = agent.startup.loaded.settings.history
-    return Trimming(max_messages=history.max_conversation_messages)
+    settings = agent.startup.loaded.settings
+    return Trimming(
+        max_messages=settings.history.max_conversation_messages,
+        words_chars=settings.compaction.user_words_chars,
+        can_recall=agent.compaction.can_recall,
+    )
