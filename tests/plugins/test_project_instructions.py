@@ -642,3 +642,27 @@ async def test_rules_of_the_user_stay_theirs_where_home_is_the_workspace(
 
     assert '<instructions from="user"' in notes[0]
     assert 'from="repository"' not in notes[0]
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(32 * 1_024, True), (32 * 1_024 + 1, False)])
+async def test_instructions_are_whole_up_to_32_kib(
+    root: Path, user_dir: Path, size: int, *, is_whole: bool
+) -> None:
+    """Every request pays for them; what is left out is told."""
+    (root / "AGENTS.md").write_text("#" * size)
+
+    text, warnings = await shown(root, user_dir)
+
+    assert ("#" * size in text, warnings == []) == (is_whole, is_whole)
+
+
+async def test_a_folder_has_at_most_a_hundred_rules(root: Path, user_dir: Path) -> None:
+    """The first by name: a folder that some program fills must not fill the prompt."""
+    rules = root / ".claude" / "rules"
+    rules.mkdir(parents=True)
+    for number in range(101):
+        (rules / f"{number:03}.md").write_text(f"rule-{number}.")
+
+    text, _ = await shown(root, user_dir)
+
+    assert [f"rule-{number}." in text for number in (0, 99, 100)] == [True, True, False]
