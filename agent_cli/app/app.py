@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -313,9 +314,10 @@ class App:
     def contacts(self) -> Sequence[tuple[str, str, str]]:
         """Each host that was asked for, by what, and why it was not reached; "" if it was."""
         hosts = self._bench.session.hosts
+        agents = [self.agents.work(each.number).prompts for each in self.agents.all()]
         return [
             *((host, "commands", why) for host, why in (hosts.contacts if hosts else {}).items()),
-            *page_contacts(self.agent.conversation),
+            *page_contacts(chain(self.agent.conversation.prompts, *agents)),
             *server_contacts(self._startup, self.servers.states()),
         ]
 

@@ -1,6 +1,6 @@
 """The tools that read the web: our own, and tools that the model's server runs itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -8,10 +8,18 @@ from urllib.parse import urlsplit
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
-from agent_cli.contracts.timeline import Error, Pending, ToolOutput, text_of
+from agent_cli.contracts.hosted_blocks import error_of, is_result, is_use
+from agent_cli.contracts.timeline import (
+    BlockOutput,
+    Error,
+    Json,
+    Pending,
+    Prompt,
+    ToolOutput,
+    text_of,
+)
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.contracts.wording import one_line
-from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
 from agent_cli.settings.environment import chosen_platform
@@ -106,21 +114,31 @@ def web_facts(startup: StartupContext, rules: Rules) -> str:
     return f"no searches: {_why_not(startup, WEB_SEARCH_TOOL, search)}; {read}"
 
 
-def page_contacts(conversation: Conversation) -> Sequence[tuple[str, str, str]]:
-    """Return each host that a page was asked for, `web_fetch`, and why none was read, or ""."""
+def page_contacts(prompts: Iterable[Prompt]) -> Sequence[tuple[str, str, str]]:
+    """Return each host that a page was asked for, `web_fetch`, and why none was read, or "".
+
+    Pages that the API read count, too.
+    """
     found: dict[str, str] = {}
-    for output in entries(conversation.prompts):
-        if not isinstance(output, ToolOutput) or output.name != WEB_FETCH_TOOL:
-            continue
-        given = output.input if isinstance(output.input, dict) else {}
-        host = _host(str(given.get("url", "")))
-        if host and not isinstance(output.result, Pending):
-            failed = isinstance(output.result, Error)
-            found[host] = one_line(text_of(output.result.content), _REASON_CHARS) if failed else ""
-    return [(host, WEB_FETCH_TOOL, why) for host, why in found.items()]
+    asked: dict[str, str] = {}
+    for output in entries(prompts):
+        if isinstance(output, ToolOutput):
+            if output.name == WEB_FETCH_TOOL and not isinstance(output.result, Pending):
+                failed = isinstance(output.result, Error)
+                why = one_line(text_of(output.result.content), _REASON_CHARS) if failed else ""
+                found[_host(output.input)] = why
+        elif isinstance(output, BlockOutput):
+            block = output.block
+            if is_use(block) and block.get("name") == WEB_FETCH_TOOL:
+                asked[str(block.get("id"))] = _host(block.get("input"))
+            elif is_result(block) and (host := asked.get(str(block["tool_use_id"]))):
+                found[host] = error_of(block)
+    return [(host, WEB_FETCH_TOOL, why) for host, why in found.items() if host]
 
 
-def _host(url: str) -> str:
+def _host(given: Json) -> str:
+    """Return the host that a call with the input *given* names, or ""."""
+    url = str(given.get("url", "")) if isinstance(given, dict) else ""
     with suppress(ValueError):
         return urlsplit(url if "://" in url else f"https://{url}").hostname or ""
     return ""

@@ -21,7 +21,7 @@ from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Reach
 from tests.app.test_person import Dialogs
 from tests.e2e.program import agent_cli
-from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.messages_api import fetched, reply, serve_in_thread, tool_use
 
 PYPI, FILES, OTHER = "pypi.org", "files.pythonhosted.org", "example.com"
 
@@ -238,3 +238,22 @@ def test_permissions_lists_hosts_of_pages_and_servers_too(tmp_path: Path) -> Non
 
     assert re.search(r"127\.0\.0\.1 +web_fetch +\S", run.stderr), run.stderr
     assert re.search(r"tools\.example\.com +MCP server tools +the rule deny", run.stderr)
+
+
+def test_permissions_lists_hosts_of_pages_that_agents_and_the_api_read() -> None:
+    """The model's server says itself why it read none."""
+    page = tool_use("web_fetch", {"url": "https://127.0.0.1/x"})
+    agent = tool_use("agent", {"description": "a", "prompt": "Look.", "subagent_type": "general"})
+    with serve_in_thread(reply(agent), reply(page), reply("Seen."), reply("Done.")) as api:
+        by_agent = agent_cli(api=api, script="go\n/permissions\n")
+    read = fetched("https://a.org/x", "text")
+    missed = fetched("https://b.org/x", "", error="url_not_accessible")
+    allow = ("--allow", "web_fetch(domain:a.org)", "--allow", "web_fetch(domain:b.org)")
+    with serve_in_thread(reply(*read, *missed, "Read.")) as api:
+        by_api = agent_cli(
+            *allow, api=api, script="go\n/permissions\n", AGENT_CLI_TOOLS__WEB_FETCH="api"
+        )
+
+    assert re.search(r"127\.0\.0\.1 +web_fetch +\S", by_agent.stderr), by_agent.stderr
+    assert re.search(r"a\.org +web_fetch +reached", by_api.stderr), by_api.stderr
+    assert re.search(r"b\.org +web_fetch +the page cannot be reached", by_api.stderr)
