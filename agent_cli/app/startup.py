@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
-from agent_cli.contracts.options import RECALL_TOOL
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
 from agent_cli.settings.sources import CLAUDE_FILES, Override, WrittenHooks
@@ -36,7 +35,7 @@ from agent_cli.trust.store import (
 if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.added_plugins.plugin import AddedPlugin
     from agent_cli.agents.definition import AgentDefinition
-    from agent_cli.contracts.tooling import Tool
+    from agent_cli.contracts.tooling import RECALL_TOOL, Tool
     from agent_cli.hooks.definition import Hook
     from agent_cli.mcp_client import ServerConfig
 

@@ -6,9 +6,6 @@ to callers without settings is here, and both refer to it.
 
 from typing import Final, Literal, TypeAlias
 
-RECALL_TOOL: Final = "recall"
-"""Settings may take it away; then nothing refers to it."""
-
 ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
 ApprovalOrder: TypeAlias = Literal["defer", "batch"]

@@ -127,6 +127,7 @@ Verdict: TypeAlias = Allow | Deny | Ask
 
 WEB_SEARCH_TOOL: Final = "web_search"
 WEB_FETCH_TOOL: Final = "web_fetch"
+RECALL_TOOL: Final = "recall"  # Settings may take it away; then nothing refers to it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,6 @@ from typing import Annotated, Final, TypeAlias
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.late_models import BaseModel, ConfigDict, Field
-from agent_cli.contracts.options import RECALL_TOOL
 from agent_cli.contracts.timeline import (
     CustomOutput,
     Error,
@@ -21,7 +20,13 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_of,
 )
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
+from agent_cli.contracts.tooling import (
+    RECALL_TOOL,
+    Tool,
+    ToolContext,
+    ToolResult,
+    without_docstring,
+)
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import numbered
 from agent_cli.plugins.api import Plugin, PluginContext

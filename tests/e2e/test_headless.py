@@ -302,9 +302,9 @@ def test_internal_error_still_prints_a_json_result() -> None:
 
 @pytest.mark.parametrize("arguments", [("-p", "go"), ("sessions", "list"), ("doctor",)])
 def test_damaged_installation_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
-    """No module of ours that needs pydantic can be imported, which is nearly everything."""
+    """No module of ours that needs inspect can be imported, which is nearly everything."""
     Path("broken").mkdir()
-    Path("broken/pydantic.py").write_text("raise ZeroDivisionError('a bug')\n")
+    Path("broken/inspect.py").write_text("raise ZeroDivisionError('a bug')\n")
     broken = {"PYTHONPATH": str(Path("broken").resolve())}
     with serve_in_thread() as api:
         run = new_agent_cli(*arguments, api=api, **broken)
@@ -312,14 +312,14 @@ def test_damaged_installation_is_reported_in_one_line(arguments: tuple[str, ...]
 
     assert (run.code, run.stdout, len(run.stderr.splitlines())) == (1, "", 1)
     assert "internal error: ZeroDivisionError: a bug" in run.stderr
-    assert "pydantic.py:1)" in run.stderr
+    assert "inspect.py:1)" in run.stderr
     assert "Traceback" in shown.stderr
 
 
 def test_too_few_open_files_are_named_as_the_cause() -> None:
     """Another installation would not help: the remedy is the limit of the shell."""
     Path("broken").mkdir()
-    Path("broken/pydantic.py").write_text("raise OSError(24, 'Too many open files', 'a.py')\n")
+    Path("broken/inspect.py").write_text("raise OSError(24, 'Too many open files', 'a.py')\n")
     with serve_in_thread() as api:
         run = new_agent_cli("-p", "go", api=api, PYTHONPATH=str(Path("broken").resolve()))
 

@@ -30,7 +30,7 @@ def test_a_session_of_several_prompts_and_tools_is_one_valid_history() -> None:
     assert [len(request.body["messages"]) for request in api.requests] == [1, 3, 5, 7]
     assert said_by_user(api.requests[-1].body) == ["hi", "change it"]
     names = {"read", "edit", "write", "bash", "grep", "glob", "web_fetch"}
-    names |= {"agent", "todo", "ask_user", "present_plan", "job_output"}
+    names |= {"agent", "todo", "recall", "ask_user", "present_plan", "job_output"}
     [session] = paths.sessions_dir().glob("*.jsonl")
     for request in api.requests:
         assert request.body["stream"] is True

@@ -423,7 +423,7 @@ def tools_offered(*, repl: bool = False) -> Callable[[], set[str]]:
     def see() -> set[str]:
         _, bodies = talked(lines="go\n") if repl else printed()
         own = {"read", "edit", "write", "bash", "grep", "glob"}
-        own |= {"agent", "todo", "ask_user", "present_plan", "job_output", "web_fetch"}
+        own |= {"agent", "todo", "recall", "ask_user", "present_plan", "job_output", "web_fetch"}
         own |= {"placeholder_of_found_tools"}
         return {tool["name"] for tool in bodies[0]["tools"]} - own
 

@@ -33,7 +33,7 @@ class GlobParameters(SearchParameters):
 class GrepParameters(SearchParameters):
     """Parameters of grep."""
 
-    glob: str = Field("", description="e.g. *.py")
+    glob: str = ""
     mode: Literal["content", "files", "count"] = "content"
     context: int = Field(0, ge=0, le=20)
     ignore_case: bool = False

@@ -16,8 +16,7 @@ from agent_cli.app.agents.listing import AgentList, catalogue, plugin_agents
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.options import RECALL_TOOL
-from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.tooling import RECALL_TOOL, Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
