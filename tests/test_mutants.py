@@ -84,9 +84,10 @@ def test_tests_that_are_ended_at_the_limit_have_not_noticed_the_mutant() -> None
 
     ended = outcome_before(time.monotonic() + 60, 0.0, mutant)
 
-    assert ended == Outcome(mutant, noticed=False, said="no end within 0 s", timed_out=True)
+    late = Outcome(mutant, noticed=False, said="no end within 0 s", timed_out=True)
+    assert ended == late
     outcomes = [
-        ended,
+        late,
         Outcome(mutant, noticed=True, said=""),
         Outcome(mutant, noticed=False, said=""),
     ]

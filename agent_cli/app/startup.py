@@ -35,7 +35,7 @@ from agent_cli.trust.store import (
 if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.added_plugins.plugin import AddedPlugin
     from agent_cli.agents.definition import AgentDefinition
-    from agent_cli.contracts.tooling import RECALL_TOOL, Tool
+    from agent_cli.contracts.tooling import Tool
     from agent_cli.hooks.definition import Hook
     from agent_cli.mcp_client import ServerConfig
 
@@ -71,6 +71,8 @@ class StartupContext(NamedTuple):
     @property
     def can_recall(self) -> bool:
         """Whether the settings leave the model the tool `recall`."""
+        from agent_cli.contracts.tooling import RECALL_TOOL
+
         plugins = self.loaded.settings.plugins
         return plugins.enabled and RECALL_TOOL not in plugins.disabled
 

@@ -298,7 +298,7 @@ def _matcher_fault(event: str, matcher: object) -> str:
     if not isinstance(matcher, str):
         return "its matcher is not a string; write a name or a regular expression"
     if event == "FileChanged":
-        return next(filter(None, map(pattern_fault, matcher.split("|"))), "")
+        return next((why for each in matcher.split("|") if (why := pattern_fault(each))), "")
     try:
         re.compile(matcher)
     except re.error as error:
