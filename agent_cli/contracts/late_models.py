@@ -29,7 +29,12 @@ SCHEMAS: Final = Path(__file__).with_name("schemas.json")
 """What `input_schema` makes of each model, by `name_of`; a test compares them."""
 
 
-_OF_THE_CLASS: Final = ("__module__", "__qualname__", "__doc__")
+# Since Python 3.14 a function makes the annotations, which finds names of the class by a cell.
+_MAKES_ANNOTATIONS: Final = ("__annotate_func__", "__annotate__")
+_OF_THE_CLASS: Final = (
+    *("__module__", "__qualname__", "__doc__", "__annotations__", "__classdictcell__"),
+    *_MAKES_ANNOTATIONS,
+)
 _MODULES: Final = ("pydantic", "pydantic.main", "pydantic.fields", "pydantic.json_schema")
 _BUILT: Final = dict[type[Any], type[Any]]()
 
@@ -112,8 +117,11 @@ def _build(model: Any) -> Any:
 
     if model is _LateModel:
         return pydantic.BaseModel
-    body: dict[str, Any] = {name: _made(value) for name, value in model.body.items()}
-    annotations: Mapping[str, Any] = body.get("__annotations__", {})
+    body: dict[str, Any] = {
+        name: _made(value) for name, value in model.body.items() if name not in _MAKES_ANNOTATIONS
+    }
+    # Not `model.__annotations__`: where it has none, that would be its class's own.
+    annotations: Mapping[str, Any] = vars(type)["__annotations__"].__get__(model)
     body["__annotations__"] = {name: _annotated(each) for name, each in annotations.items()}
     of_models: Any = type(pydantic.BaseModel)
     return of_models(model.__name__, tuple(map(built, model.__bases__)), body)
