@@ -18,7 +18,9 @@ pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-"
 
 
 @pytest.fixture(autouse=True)
-def _files() -> None:
+def _files(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An ordinary user's hooks may gain rights, and are not watched otherwise.
+    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", "always")
     subprocess.run(["git", "init", "--quiet"], check=True, timeout=60)
     Path("data").mkdir()
     for number in range(8):

@@ -98,11 +98,15 @@ def test_change_that_the_poll_sees_too_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "src/a.py"])
-def test_change_that_a_hook_makes_to_its_file_runs_it_no_second_time(name: str) -> None:
+def test_change_that_a_hook_makes_to_its_file_runs_it_no_second_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A formatter, which each time changes something, would run for ever.
 
     There is another look when the run ends.
     """
+    # An ordinary user's hooks may gain rights, and are not watched otherwise.
+    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", "always")
     path = script("format.py", FORMAT)
     hooks(None, FileChanged=command(f"python3 {path}", name))
     Path(name).parent.mkdir(exist_ok=True)
