@@ -10,14 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from agent_cli.policies.shell.named_paths import at_home
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading, base_name
 from agent_cli.system.late_patterns import late_pattern
 
-DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
-PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
-"""Where programs lie, which every command uses."""
+_DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
 
 INTERPRETERS: Final = late_pattern(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|julia|Rscript|osascript"
@@ -115,15 +113,25 @@ def is_foreign(text: str, reach: Reach) -> bool:
         return False
     if text.startswith("~"):
         return text == "~" or "/" in text
-    if not text.startswith("/") and ".." not in text.split("/"):
-        return False
-    path = os.path.normpath(reach.root / at_home(text, reach))
-    if reach.holds(path) or path.startswith(PROGRAMS) or path in DEVICES:
+    path = path_beyond(text, reach)
+    if path is None:
         return False
     if not text.startswith("/") or os.path.lexists(path):
         return True
     above = os.path.dirname(path)  # noqa: PTH120 - many texts
     return above != "/" and os.path.isdir(above)  # noqa: PTH112
+
+
+def path_beyond(written: str, reach: Reach) -> str | None:
+    """Return the path that *written* names if it lies outside the workspace; else None.
+
+    Programs of the machine and standard devices, which every command uses, do not count.
+    """
+    if not written.startswith("/") and ".." not in written.split("/"):
+        return None
+    path = os.path.normpath(reach.root / written)
+    is_used = path in _DEVICES or path.startswith(_PROGRAMS) or reach.holds(path)
+    return None if is_used else path
 
 
 def _literals(code: str) -> Sequence[str]:

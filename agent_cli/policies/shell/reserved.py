@@ -16,12 +16,11 @@ from typing import Final
 from agent_cli.policies.shell.destructive import destructions, emptied_folders
 from agent_cli.policies.shell.effects import known_effect
 from agent_cli.policies.shell.foreign_code import (
-    DEVICES,
-    PROGRAMS,
     code_leaves,
     code_of,
     is_code,
     is_foreign,
+    path_beyond,
     sed_leaves,
 )
 from agent_cli.policies.shell.named_paths import at_home, named_paths, named_words, unbraced
@@ -260,8 +259,4 @@ def _pieces(word: str) -> Iterator[str]:
 def _is_outside(word: str, reach: Reach) -> bool:
     if word.startswith("~") and not word.startswith(("~/", "~+")) and word != "~":
         return True  # the home of another user
-    written = at_home(word, reach)
-    if not written.startswith("/") and ".." not in written.split("/"):
-        return False
-    path = os.path.normpath(reach.root / written)
-    return not (path in DEVICES or path.startswith(PROGRAMS) or reach.holds(path))
+    return path_beyond(at_home(word, reach), reach) is not None
