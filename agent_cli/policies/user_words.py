@@ -51,8 +51,7 @@ def user_words(
             break
         kept.append(text)
     if kept and (left_out := len(items) - len(kept)):
-        finds = "; recall finds them" if can_recall else ""
-        kept.append(f"[older ones left out here: {left_out}{finds}]")
+        kept.append(f"[older ones left out here: {left_out}{_finds(can_recall=can_recall)}]")
     pinned = [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
     return "\n".join([*pinned, *reversed(kept)])
 
@@ -64,9 +63,14 @@ def cut_note(
 
     For a cut without a summary; the arguments are those of `user_words`.
     """
-    finds = "; recall finds them" if can_recall else ""
     words = user_words(conversation, until=until, chars_max=chars_max, can_recall=can_recall)
-    return f"{CUT_TEXT}{finds}.]" + (f"\n\n{WORDS_TEXT}\n{words}" if words else "")
+    return f"{CUT_TEXT}{_finds(can_recall=can_recall)}.]" + (
+        f"\n\n{WORDS_TEXT}\n{words}" if words else ""
+    )
+
+
+def _finds(*, can_recall: bool) -> str:
+    return "; recall finds them" if can_recall else ""
 
 
 def changing_entries(conversation: Conversation, *, until: str) -> str:

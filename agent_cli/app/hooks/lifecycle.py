@@ -241,7 +241,11 @@ class SessionHooks:
             await self._lifecycle.prompt_expands(command, argument, source, text)
 
     async def question_is_asked(self, question: str) -> None:
-        """Ask UserPromptSubmit hooks, likewise, about a question beside the conversation."""
+        """Ask UserPromptSubmit hooks about a question beside the conversation.
+
+        Raises:
+            UsageError: One of them blocks it.
+        """
         if self._lifecycle:
             await self._lifecycle.question_is_asked(question)
 
