@@ -188,15 +188,13 @@ def _no_child_left_behind() -> Iterator[None]:
     before = running_children()
     yield
     ended = time.monotonic()
-    if _without(before, running_children()):
-        gc.collect(1)  # An unclosed workspace is released with the test's objects.
-    while _without(before, running_children()) and time.monotonic() < ended + CHILDREN_SOON_S:
-        time.sleep(0.01)
-    if _without(before, running_children()):
-        gc.collect()  # Old objects too, which takes a second of a worker that ran many tests.
-    deadline = ended + CHILDREN_GRACE_S
-    while (left := _without(before, running_children())) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    # An unclosed workspace is released with the test's objects. Old ones come last: looking through
+    # them takes a second of a worker that ran many tests.
+    for generation, limit_s in ((1, CHILDREN_SOON_S), (2, CHILDREN_GRACE_S)):
+        if _without(before, running_children()):
+            gc.collect(generation)
+        while (left := _without(before, running_children())) and time.monotonic() < ended + limit_s:
+            time.sleep(0.01)
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -23,7 +23,6 @@ from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.permission_modes import Mode
-from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, Verdict, check_input
 from agent_cli.core.conversation import Conversation
@@ -32,6 +31,7 @@ from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
 from agent_cli.web.fetch_tool import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
+from tests.app.test_judging import Answering
 from tests.fakes import returns, tool
 from tests.policies.shell.workspaces import is_secret, make_workspace
 from tests.sandbox.world import World, world
@@ -69,25 +69,6 @@ def calls(name: str) -> Iterator[Call]:
 
 
 HOSTILE, REAL = tuple(calls("hostile_calls.txt")), tuple(calls("real_calls.txt"))
-
-
-@dataclass
-class Answering:
-    """A model that gives one answer to everything; an exception is raised."""
-
-    answer_: str | Exception
-    asked: int = 0
-
-    def named(self, name: str | None = None) -> Model:
-        return Model(name or "m")
-
-    async def answer(
-        self, model: Model, system: str, prompt: str, *, max_tokens: int, waits_s_max: float
-    ) -> str:
-        self.asked += 1
-        if isinstance(self.answer_, Exception):
-            raise self.answer_
-        return self.answer_
 
 
 class Machine:

@@ -28,9 +28,10 @@ BASH = tool("bash", returns("done"))
 
 
 @dataclass
-class Yes:
-    """A model that says yes to everything."""
+class Answering:
+    """A model that gives one answer to everything; an exception is raised."""
 
+    answer_: str | Exception
     asked: int = 0
 
     def named(self, name: str | None = None) -> Model:
@@ -40,13 +41,15 @@ class Yes:
         self, model: Model, system: str, prompt: str, *, max_tokens: int, waits_s_max: float
     ) -> str:
         self.asked += 1
-        return "yes"
+        if isinstance(self.answer_, Exception):
+            raise self.answer_
+        return self.answer_
 
 
 @dataclass
 class Session:
     permissions: Permissions
-    model: Yes
+    model: Answering
     judge: SessionJudge
     conversation: Conversation
 
@@ -63,7 +66,7 @@ def session(root: Path, **rules: list[str]) -> Session:
     permissions = Permissions(reach, rules=RuleSet(ask=ask, deny=deny), mode="auto")
     conversation = Conversation()
     conversation.begin(UserMessage.of("Work."))
-    model = Yes()
+    model = Answering("yes")
     judge = SessionJudge(model, permissions, session=lambda: conversation, reach=reach)
     return Session(permissions, model, judge, conversation)
 
