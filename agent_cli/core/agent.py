@@ -30,7 +30,8 @@ from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.event_stream import append, close, conversation_of, joined, reopen
+from agent_cli.core.event_stream import joined, reopen
+from agent_cli.core.history_repair import append, close, conversation_of
 from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run

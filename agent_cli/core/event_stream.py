@@ -7,29 +7,26 @@ print(stream.result().final_message.text)
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import Any
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ConversationError, NothingToContinue
 from agent_cli.contracts.events import Event, MessageStart
 from agent_cli.contracts.messages import (
-    INCOMPLETE,
     AssistantMessage,
     CustomMessage,
     Incoming,
     Message,
-    ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.provider import Reply
-from agent_cli.contracts.timeline import Error, Success
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.incoming import checked_imported, checked_incoming
+from agent_cli.core.history_repair import conversation_of
+from agent_cli.core.incoming import checked_incoming
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import MessageQueue, beside
@@ -226,82 +223,3 @@ def joined(config: LoopConfig, where: str, **given: object) -> LoopConfig:
             raise AgentCliError(f"{name} is set in LoopConfig and in {where}: set it in one")
         chosen[name] = value
     return replace(config, **chosen)
-
-
-def conversation_of(
-    messages: Iterable[Message], *, user_id: str = "local", keep_open: bool = False
-) -> Conversation:
-    """Return a conversation that shows *messages*; calls without a result get an error result.
-
-    With *keep_open* the calls of the last reply stay open, for a decision that follows.
-
-    Raises:
-        ConversationError: A message cannot be sent, or a tool result answers no call of the reply
-            before it.
-    """
-    conversation = Conversation(user_id=user_id)
-    for message in messages:
-        _append(conversation, checked_imported(message))
-    if conversation.prompts and conversation.prompts[-1].output:
-        if keep_open and conversation.open_calls():
-            return conversation
-        close(conversation)
-    return conversation
-
-
-def close(conversation: Conversation) -> None:
-    """Close a prompt that was left running; a prompt that waits for a decision stays open."""
-    if conversation.prompts and conversation.prompts[-1].state == "running":
-        conversation.answer_open_calls()
-        conversation.complete()
-
-
-def append(conversation: Conversation, message: Message) -> None:
-    """Append *message* as if it had happened before the next prompt.
-
-    A call of its may be answered by the messages that follow; it is never run.
-
-    Raises:
-        ConversationError: *message* cannot be sent, a tool result answers no open call, or a call
-            waits for a decision.
-    """
-    conversation.require_ready_for(None)
-    _append(conversation, checked_imported(message))
-    conversation.complete()
-
-
-def _append(conversation: Conversation, message: Message) -> None:
-    with conversation.dated(message.timestamp):
-        _append_dated(conversation, message)
-
-
-def _append_dated(conversation: Conversation, message: Message) -> None:
-    match message:
-        case UserMessage():
-            conversation.begin(message)
-        case AssistantMessage():
-            _append_reply(conversation, message)
-        case ToolResultMessage():
-            open_ids = [call.tool_call_id for call in conversation.open_calls()]
-            if message.tool_call_id not in open_ids:
-                raise ConversationError(
-                    f"tool result {message.tool_call_id!r} answers no open call; open: {open_ids}"
-                )
-            outcome = Error if message.is_error else Success
-            result = outcome(message.content, message.details)
-            conversation.settle_call(message.tool_call_id, result)
-        case CustomMessage():
-            conversation.note(message)
-        case _:
-            assert_never(message)
-
-
-def _append_reply(conversation: Conversation, message: AssistantMessage) -> None:
-    conversation.answer_open_calls()
-    if not conversation.prompts:
-        conversation.begin()
-    if message.stop_reason in INCOMPLETE:
-        conversation.discard_reply(message.text, message.stop_reason, error=message.error)
-    else:
-        reply = Reply("", message.model, message.content, message.stop_reason, message.usage)
-        conversation.add_reply(reply)

@@ -32,7 +32,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.core import recorded_calls
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.event_stream import append, conversation_of
+from agent_cli.core.history_repair import append, conversation_of
 from tests.fakes import calls, says, tool_use
 
 OK = Success((text_block("ok"),))
