@@ -1,6 +1,6 @@
-"""The rule for a setting: a parser, and the sentence that names the allowed values; hooks too.
+"""The rule for a setting: a parser, and the sentence that names the allowed values.
 
-A rule is part of its setting's annotation (`settings/schema.py`).
+A rule is part of its setting's annotation (`settings/schema.py`, `settings/extension_settings.py`).
 """
 
 from collections.abc import Callable, Mapping

@@ -56,7 +56,6 @@ _MODEL_WORDS = {
 _DOLLARS = number(0, USD_MAX, "USD")._replace(stricter=lower_limit_but_0)
 _ROUNDS = whole(0, 100_000, "rounds")._replace(stricter=lower_limit_but_0)
 _THREADS = whole(0, 10_000_000, "tokens")._replace(user_only=True)
-_NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 
 def _most(minimum: int, maximum: int, unit: str) -> SettingRule:
@@ -309,7 +308,7 @@ class Settings(NamedTuple):
             "small": "claude-haiku-5-5",
         }
     )
-    prices: Annotated[Mapping[str, str], price_map()] = _NO_TEXTS
+    prices: Annotated[Mapping[str, str], price_map()] = MappingProxyType({})
     provider: ProviderSettings = ProviderSettings()
     history: HistorySettings = HistorySettings()
     compaction: CompactionSettings = CompactionSettings()
