@@ -23,6 +23,7 @@ from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli_tools.secret_files import is_secret
 from benchmarks._program import empty_home, own_s, run
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
+from tests.waiting import wait_until
 
 TURNS = 40
 STARTS = 5_000
@@ -80,14 +81,30 @@ def bare_ms(prefix: list[str]) -> float:
 
 def cpu_ms(prefix: list[str], command: list[str]) -> float:
     """Return the CPU time of *command*, of its children and of the launcher's part in it."""
-    launcher, before = Launcher(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    launcher = Launcher()
     for _ in range(TURNS):
         order = Order(arguments=[*prefix, *command], cwd="/", environment={}, nested=bool(prefix))
         finish(*launcher.launch(order))
+    return spent_s(launcher) / TURNS * 1000
+
+
+def spent_s(launcher: Launcher) -> float:
+    """Close *launcher*; return the CPU time of all its processes."""
+    before, children = _ended_children_s(), _children()
     launcher.close()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return spent / TURNS * 1000
+    wait_until(lambda: len(_children()) < len(children), "the launcher's end")
+    return _ended_children_s() - before
+
+
+def _ended_children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _children() -> list[str]:
+    """Return the processes that this one has started and not yet reaped."""
+    listed = Path("/proc/self/task").glob("*/children")
+    return [child for children in listed for child in children.read_text().split()]
 
 
 def finish(link: KeeperLink, reading: int) -> bool:

@@ -7,7 +7,6 @@ own is a folder to copy and a command: `python -m benchmarks.undo FOLDER COMMAND
 
 import asyncio
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -22,7 +21,7 @@ from agent_cli.sandbox import Confinement, Policy, Sandbox
 from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.system.launching import Launcher, Order, Watched
 from agent_cli_tools.secret_files import is_secret
-from benchmarks.commands import finish
+from benchmarks.commands import finish, spent_s
 
 BASH = shutil.which("bash") or "/bin/bash"
 FILES = 5_000
@@ -130,16 +129,8 @@ async def measured(load: Load, sandbox: Sandbox | None, root: Path, state: Path)
             confinement.release()
             shutil.rmtree(state / "commands", ignore_errors=True)
     for which, launcher in enumerate(launchers):
-        before = own_children_s()
-        launcher.close()
-        found[which].cpu_s = own_children_s() - before
+        found[which].cpu_s = spent_s(launcher)
     return found
-
-
-def own_children_s() -> float:
-    """Return the processor time of our ended children."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def watched(root: Path, state: Path) -> Watched:
