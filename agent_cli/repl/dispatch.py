@@ -22,7 +22,7 @@ from agent_cli.repl.commands.registry import is_command, run_command
 from agent_cli.repl.commands.spec import Context, Controls, OutgoingPrompt
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp.offers import with_resources
-from agent_cli.repl.mcp.ports import ServersPort
+from agent_cli.repl.mcp.servers import ServersPort
 from agent_cli.repl.ports import Application
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code

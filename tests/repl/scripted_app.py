@@ -70,7 +70,7 @@ from agent_cli.core.branching import up_to
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.todo import todo_list
-from agent_cli.repl.live import bell
+from agent_cli.repl.live import activity
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system.launching import Launcher, Watched
 from agent_cli.system.redaction import Redactor
@@ -741,7 +741,7 @@ def build() -> Application:
     if "AWAIT_BUILT" in os.environ:
         wait_for("built")
     if "LONG_S" in os.environ:
-        bell.LONG_S = float(os.environ["LONG_S"])  # type: ignore[misc]  # nobody waits ten seconds
+        activity.LONG_S = float(os.environ["LONG_S"])  # type: ignore[misc]  # nobody waits ten seconds
     if "SETTINGS_ERROR" in os.environ:
         raise SettingsError("appsettings.toml: model is not set")
     return Application()

@@ -9,7 +9,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Tool
 from agent_cli.repl.approval.preview import Row, changes_of, cut_end, cut_middle, folded, preview
-from agent_cli.repl.markdown.spans import cells
+from agent_cli.repl.markdown.styles import cells
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.planned_change import written_by

@@ -13,8 +13,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
-from agent_cli.repl.markdown.spans import cells
-from agent_cli.repl.markdown.spans import folded as broken
+from agent_cli.repl.markdown.styles import cells
+from agent_cli.repl.markdown.styles import folded as broken
 from agent_cli.terminal.planned_change import planned_change, written_by
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.repl.live.cells import row_width, shortened
+from agent_cli.repl.live.paint import row_width, shortened
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

@@ -13,14 +13,13 @@ from agent_cli.contracts.provider import TextDelta
 from agent_cli.core.phase import CONTENT_STREAMED, Phase
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.live.backlog import Backlog, Item, Rows, Thinking
-from agent_cli.repl.live.cells import row_width
-from agent_cli.repl.live.paint import TAB_CELLS, Paint, Role, colored, rows_of
+from agent_cli.repl.live.paint import TAB_CELLS, Paint, Role, colored, row_width, rows_of
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.sentences import sentence_rows
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.markdown import THEMES, rendered
-from agent_cli.repl.markdown.theme import TokenKind
+from agent_cli.repl.markdown.styles import TokenKind
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import HostedView, cited_text, narrate, words
 from agent_cli.terminal.writer import Style

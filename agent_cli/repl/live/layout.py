@@ -24,10 +24,8 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.contracts.wording import counted
-from agent_cli.repl.live.cells import row_width, rows_taken, shortened
-from agent_cli.repl.live.choices import AnswerRow
-from agent_cli.repl.live.paint import Paint
-from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
+from agent_cli.repl.live.choices import CHOSEN, FAINT, AnswerRow, Picker
+from agent_cli.repl.live.paint import Paint, row_width, rows_taken, shortened
 from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import clean, reveal
 

@@ -6,9 +6,8 @@ import time
 from functools import partial
 
 from agent_cli.repl.approval.ask import Approvals
-from agent_cli.repl.live.activity import ActivityLine
+from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, Thinking
-from agent_cli.repl.live.bell import Bell, alert
 from agent_cli.repl.live.display import Display, Sequence
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.results import Details, Results

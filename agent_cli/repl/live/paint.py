@@ -1,15 +1,23 @@
-"""Colours of the program's own text, and conversion of text to rows."""
+"""Rows of the program's own text: their colours, and their width in cells.
 
+Imported before the first prompt: standard library and prompt_toolkit only.
+"""
+
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from prompt_toolkit.utils import get_cwidth
 
 from agent_cli.contracts.options import THEME, ThemeChoice, ThemeName
 from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:
-    from agent_cli.repl.markdown.theme import TokenKind
+    from agent_cli.repl.markdown.styles import TokenKind
+
 
 Role: TypeAlias = (
     Style
@@ -138,7 +146,7 @@ class Paint:
     def token(self, kind: "TokenKind", ground: Role | None = None) -> str:
         """Return the sequence for a *kind* of code, on the *ground* of a changed line, or ""."""
         if ground is None:
-            from agent_cli.repl.markdown.theme import THEMES  # with the first code
+            from agent_cli.repl.markdown.styles import THEMES  # with the first code
 
             parameters = THEMES[self.theme].tokens.get(kind, "")
         else:
@@ -160,3 +168,53 @@ def colored(text: str, begin: str) -> str:
 def rows_of(text: str, begin: str = "", *, tab_cells: int = TAB_CELLS) -> list[str]:
     """Return untrusted text as rows: cleaned, tabs expanded, each row coloured separately."""
     return [colored(line, begin) for line in clean(text).expandtabs(tab_cells).split("\n")]
+
+
+_ESCAPE: Final = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\)")
+
+
+@lru_cache(maxsize=256)  # of one row, several times in each frame that shows it
+def row_width(row: str) -> int:
+    """Return the number of cells a row with colours takes."""
+    text = _ESCAPE.sub("", row)
+    return len(text) if text.isascii() else sum(max(get_cwidth(char), 0) for char in text)
+
+
+def rows_taken(width: int, columns: int) -> int:
+    """Return how many rows a line of *width* cells takes on a terminal that wraps."""
+    return max(1, -(-width // max(columns, 1)))
+
+
+def shortened(text: str, cells_max: int) -> str:
+    """Return *text*, which has no escapes, cut to *cells_max* cells."""
+    if row_width(text) <= cells_max:
+        return text
+    return f"{fitting(text, cells_max - 1)}…" if cells_max > 0 else ""
+
+
+def fitting(text: str, cells_max: int) -> str:
+    """Return the longest prefix of *text*, which has no escapes, of at most *cells_max* cells."""
+    used = 0
+    for at, char in enumerate(text):
+        used += max(get_cwidth(char), 0)
+        if used > cells_max:
+            return text[:at]
+    return text
+
+
+def cut(row: str, columns: int) -> str:
+    """Return *row*, which may have colours, cut to *columns* cells; all its escapes stay."""
+    if row_width(row) <= columns:
+        return row
+    parts: list[str] = []
+    room = columns - 1
+    for at, part in enumerate(_ESCAPE.split(row)):
+        if at % 2:  # an escape
+            parts.append(part)
+        elif (width := row_width(part)) <= room:
+            parts.append(part)
+            room -= width
+        elif room >= 0:
+            parts.append(shortened(part, room + 1))
+            room = -1
+    return "".join(parts)

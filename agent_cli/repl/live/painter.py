@@ -7,7 +7,7 @@ key: 4 ms instead of 0.6.
 from collections.abc import Sequence
 from typing import Final
 
-from agent_cli.repl.live.cells import cut, row_width, rows_taken
+from agent_cli.repl.live.paint import cut, row_width, rows_taken
 from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12

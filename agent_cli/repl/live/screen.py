@@ -18,15 +18,12 @@ from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import Asking
-from agent_cli.repl.live.choices import AnswerRow
-from agent_cli.repl.live.input.draft import Draft
-from agent_cli.repl.live.input.menu import Menu
+from agent_cli.repl.live.choices import AnswerRow, Picker
+from agent_cli.repl.live.input.draft import Draft, Menu
 from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
-from agent_cli.repl.live.listener import Listener
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.painter import Painter
-from agent_cli.repl.live.picker import Picker
-from agent_cli.repl.live.queue_edit import QueueEdit
+from agent_cli.repl.live.queue_edit import Listener, QueueEdit
 from agent_cli.repl.live.standard_error import copy_to_file
 from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication
 from agent_cli.terminal.writer import Style

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from agent_cli.repl.live.paint import colored, rows_of
-from agent_cli.repl.markdown.spans import cells, wrapped
+from agent_cli.repl.markdown.styles import cells, wrapped
 
 _GAP: Final = re.compile(r" {2,}(?=\S)")
 _BAR: Final = re.compile(r"  (?:\S{1,30} )?│ ")

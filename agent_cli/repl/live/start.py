@@ -15,10 +15,10 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
 from agent_cli.repl.hosting import ProgramHost
-from agent_cli.repl.live.cells import row_width, rows_taken
 from agent_cli.repl.live.input.keyboard import QUESTION, Ground, GroundAnswer, Keyboard, first_guess
 from agent_cli.repl.live.keys import bind_keys
-from agent_cli.repl.live.listener import Listener, Queued, move_line, release_line
+from agent_cli.repl.live.paint import row_width, rows_taken
+from agent_cli.repl.live.queue_edit import Listener, Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.toolkit_app import FrameOutput
 from agent_cli.repl.look import Look

@@ -27,7 +27,7 @@ from agent_cli.contracts.timeline import CompactionOutput, Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd, share, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
-from agent_cli.repl.live.cells import cut, row_width, shortened
+from agent_cli.repl.live.paint import cut, row_width, shortened
 from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.sanitize import clean_but_colors
 from agent_cli.version import __version__

@@ -10,10 +10,9 @@ from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted, seconds, whole_seconds
 from agent_cli.repl.approval.answers import failure
-from agent_cli.repl.live.cells import row_width, shortened
-from agent_cli.repl.live.paint import Paint, rows_of
+from agent_cli.repl.live.paint import Paint, row_width, rows_of, shortened
 from agent_cli.repl.live.results import Details, SideOutput, has_failed, outcome_of, progress_of
-from agent_cli.repl.markdown.spans import wrapped
+from agent_cli.repl.markdown.styles import wrapped
 from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.narration import describe_call, label_of
 from agent_cli.terminal.sanitize import clean

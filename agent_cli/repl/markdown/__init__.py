@@ -6,6 +6,6 @@ show.
 """
 
 from agent_cli.repl.markdown.scanner import MarkdownStream, rendered
-from agent_cli.repl.markdown.theme import SPOKEN, THEMES, Theme
+from agent_cli.repl.markdown.styles import SPOKEN, THEMES, Theme
 
 __all__ = ["SPOKEN", "THEMES", "MarkdownStream", "Theme", "rendered"]

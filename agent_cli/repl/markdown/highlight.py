@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from agent_cli.repl.markdown.line_lexer import LineLexer
-from agent_cli.repl.markdown.spans import Spans, plain
-from agent_cli.repl.markdown.theme import Theme, TokenKind
+from agent_cli.repl.markdown.styles import Spans, Theme, TokenKind, plain
+
+if TYPE_CHECKING:
+    from agent_cli.repl.markdown.lexing import LineLexer
 
 Tokens: TypeAlias = tuple[tuple[int, int, TokenKind], ...]
 # Longer lines are data or minified code, and take some lexers quadratic time.
@@ -65,7 +66,7 @@ def code_tokens(lines: Iterable[str], language: str) -> Iterator[Tokens]:
 class Highlighter:
     """Highlights the lines of one code block in order."""
 
-    def __init__(self, lexer: LineLexer, colours: Mapping[TokenKind, str]) -> None:
+    def __init__(self, lexer: "LineLexer", colours: Mapping[TokenKind, str]) -> None:
         self._lexer = lexer
         self._colours = colours
 
@@ -97,7 +98,7 @@ def highlighter(info: str, theme: Theme) -> Highlighter | None:
 
 
 @lru_cache(maxsize=32)
-def _lexer_of(name: str) -> Callable[[], LineLexer] | None:
+def _lexer_of(name: str) -> "Callable[[], LineLexer] | None":
     # Imported with the first code block, because it takes tens of milliseconds.
     from agent_cli.repl.markdown.lexing import line_lexer_of
 

@@ -9,8 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from typing import Final
 
-from agent_cli.repl.markdown.spans import Span, Spans, join_styles, linked
-from agent_cli.repl.markdown.theme import Theme
+from agent_cli.repl.markdown.styles import Span, Spans, Theme, join_styles, linked
 from agent_cli.system.records import dataclass
 
 _TOKEN: Final = re.compile(

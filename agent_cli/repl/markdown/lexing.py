@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 # pygments has no type annotations, so its objects are annotated where they are used.
 from pygments.lexer import (  # type: ignore[import-untyped]
@@ -15,7 +15,21 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, String, _TokenType  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
-from agent_cli.repl.markdown.line_lexer import LineLexer, Token
+Token: TypeAlias = tuple[str, str]
+"""The name of the token type, such as "Literal.String", and the text."""
+
+
+class LineLexer(Protocol):
+    """Splits the lines of one text into tokens; a copy continues independently."""
+
+    def tokens(self, line: str) -> Iterator[Token]:
+        """Return the tokens of the next line."""
+        ...
+
+    def copy(self) -> "LineLexer":
+        """Return a copy in the same state."""
+        ...
+
 
 # Deeper stacks lose their outer states, because the stack is copied often.
 _STATES_MAX: Final = 100

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Final, Self, TypeAlias
 
 from agent_cli.repl.markdown.pieces import Prefix
-from agent_cli.repl.markdown.spans import Spans
-from agent_cli.repl.markdown.theme import Theme
+from agent_cli.repl.markdown.styles import Spans, Theme
 from agent_cli.system.records import dataclass
 
 _LIST_MARK: Final = re.compile(r"(?P<mark>[-+*]|(?P<number>\d{1,9})[.)])(?P<gap> +|$)")

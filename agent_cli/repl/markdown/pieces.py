@@ -7,7 +7,7 @@ arrived.
 from collections.abc import Iterator
 from typing import Final, Protocol, Self
 
-from agent_cli.repl.markdown.spans import Spans, plain
+from agent_cli.repl.markdown.styles import Spans, plain
 from agent_cli.system.records import dataclass
 
 PIECE_CHARS: Final = 1024

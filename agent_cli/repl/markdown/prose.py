@@ -7,8 +7,16 @@ from typing import Final, Self
 from agent_cli.repl.markdown.highlight import Highlighter
 from agent_cli.repl.markdown.inline import parse_inline
 from agent_cli.repl.markdown.pieces import PIECE_CHARS, PROSE_CHARS, Piece, Prefix
-from agent_cli.repl.markdown.spans import Spans, cells, cut, is_narrow, plain, split_lines, wrapped
-from agent_cli.repl.markdown.theme import Theme
+from agent_cli.repl.markdown.styles import (
+    Spans,
+    Theme,
+    cells,
+    cut,
+    is_narrow,
+    plain,
+    split_lines,
+    wrapped,
+)
 from agent_cli.system.records import dataclass
 
 # A longer paragraph is finished in parts, at places without open marks. Less than a piece, because

@@ -12,9 +12,8 @@ from agent_cli.repl.markdown.highlight import highlighter
 from agent_cli.repl.markdown.page import Page, indent_of, list_mark, opened
 from agent_cli.repl.markdown.pieces import Leaf, Piece, PieceCutter
 from agent_cli.repl.markdown.prose import Code, Fence, Prose, heading_style
-from agent_cli.repl.markdown.spans import Spans, cells, cut, folded, painted, plain
+from agent_cli.repl.markdown.styles import Spans, Theme, cells, cut, folded, painted, plain
 from agent_cli.repl.markdown.table import MarkdownTable, alignments, split_cells
-from agent_cli.repl.markdown.theme import Theme
 from agent_cli.terminal.sanitize import clean
 
 _CODE_INDENT: Final = 4

@@ -7,8 +7,7 @@ from typing import Final, Literal, Self, TypeAlias
 
 from agent_cli.repl.markdown.inline import parse_inline
 from agent_cli.repl.markdown.pieces import Piece, Prefix
-from agent_cli.repl.markdown.spans import Spans, cells, cut, plain, wrapped
-from agent_cli.repl.markdown.theme import Theme
+from agent_cli.repl.markdown.styles import Spans, Theme, cells, cut, plain, wrapped
 
 # After this many rows or characters the widths are fixed, and each row is finished at once.
 _MEASURED_ROWS: Final = 64

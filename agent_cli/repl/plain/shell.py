@@ -1,13 +1,14 @@
 """The controller of a plain session: runs a line, and asks the questions its tools raise.
 
+For a screen reader it prints an answer in whole lines, each once, with words instead of symbols.
 Imported after the first prompt is shown.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from agent_cli.contracts import events
 from agent_cli.contracts.cancel import CancelToken
@@ -24,6 +25,7 @@ from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Dialogue, Questions
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
+from agent_cli.repl.markdown import SPOKEN, MarkdownStream
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
@@ -37,10 +39,8 @@ from agent_cli.terminal.narration import (
     side_output,
     words,
 )
+from agent_cli.terminal.sanitize import Filter
 from agent_cli.terminal.writer import Writer
-
-if TYPE_CHECKING:
-    from agent_cli.repl.plain.spoken import SpokenAnswer
 
 _REFUSED_NEXT: Final = (
     "a tool call waits for a decision: cannot ask here, so the next prompt declines it"
@@ -196,7 +196,7 @@ class Renderer:
         self._tools = tools
         self._live = streaming == "live"
         self._show_thinking = show_thinking
-        self._spoken = _spoken_answer() if spoken else None
+        self._spoken = SpokenAnswer() if spoken else None
         self._clock = clock
         self._hosted = HostedView()
         self._next: dict[str, str] = {}  # the calls that begin or are refused, in words
@@ -281,7 +281,26 @@ class Renderer:
         return describe_call(self._tools(), name, given)
 
 
-def _spoken_answer() -> "SpokenAnswer":
-    from agent_cli.repl.plain.spoken import SpokenAnswer  # markdown, for few only
+# A paragraph is one line, because a listener does not hear where a row ends.
+_COLUMNS: Final = 1_000_000
 
-    return SpokenAnswer()
+
+class SpokenAnswer:
+    """Text in as it streams; lines out as soon as they are final."""
+
+    def __init__(self) -> None:
+        self._filter = Filter()
+        self._markdown = MarkdownStream(_COLUMNS, SPOKEN)
+
+    def feed(self, delta: str) -> str:
+        """Add *delta* and return the lines it completes, each with its newline."""
+        return _lines(self._markdown.feed(self._filter.feed(delta)))
+
+    def finish(self) -> str:
+        """Return the rest; the next `feed` begins another answer."""
+        self._filter.reset()
+        return _lines(self._markdown.finish())
+
+
+def _lines(rows: Iterable[str]) -> str:
+    return "".join(f"{row}\n" for row in rows if row)

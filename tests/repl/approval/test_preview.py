@@ -10,7 +10,7 @@ import pytest
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.repl.approval.preview import BETWEEN, Row, changes_of, folded, preview, write_rows
-from agent_cli.repl.markdown.spans import cells
+from agent_cli.repl.markdown.styles import cells
 from agent_cli.terminal.writer import Style
 from tests.fakes import returns, tool
 

@@ -1,4 +1,4 @@
-"""The activity line in every phase of a run and during a command."""
+"""The activity line in every phase of a run and during a command; the bell and its alerts."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import pytest
 
 from agent_cli.contracts import events
 from agent_cli.contracts.agents import AgentInfo
+from agent_cli.contracts.events import AgentEnd, AgentStart
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import (
     StreamEvent,
@@ -16,7 +17,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.repl.live.activity import ActivityLine
+from agent_cli.repl.live.activity import LONG_S, ActivityLine, Bell, alert
 
 THINKING = events.StateChanged("idle", "thinking")
 
@@ -219,3 +220,90 @@ def test_activity_line_sends_the_terminal_no_sequence_of_a_name() -> None:
     with run.activity.command(f"!{name}", unless=bool):
         run(events.AgentEnd((), "end_turn"))
         assert run(after_s=1) == "!abc · 1 s"
+
+
+@pytest.mark.parametrize(("took_s", "rings"), [(LONG_S, 0), (LONG_S + 0.1, 1)])
+def test_bell_rings_only_after_a_long_run(took_s: float, rings: int) -> None:
+    """Longer than ten seconds; each run counts separately."""
+    rung: list[str] = []
+    now_s = 0.0
+    bell = Bell(rung.append, lambda: now_s)
+
+    bell(AgentEnd((), "end_turn"))
+    bell(AgentStart())
+    now_s += took_s
+    bell(AgentEnd((), "end_turn"))
+    now_s += 60
+    bell(AgentEnd((), "end_turn"))
+
+    assert rung == ["agent-cli: the run has ended"] * rings
+
+
+def test_bell_of_a_run_that_stops_to_ask_says_that_a_question_waits() -> None:
+    """The notification must not claim that the run has ended: it waits for a decision."""
+    rung: list[str] = []
+    now_s = 0.0
+    bell = Bell(rung.append, lambda: now_s)
+
+    bell(AgentStart())
+    now_s += LONG_S + 1
+    bell(AgentEnd((), "waiting_for_approval"))
+
+    assert rung == ["agent-cli: a question waits"]
+
+
+def test_bell_rings_for_a_question_in_a_long_run_but_not_at_an_idle_prompt() -> None:
+    """A server asks during a call; at an idle prompt the user is present."""
+    rung: list[str] = []
+    now_s = 0.0
+    bell = Bell(rung.append, lambda: now_s)
+
+    bell.question()
+    bell(AgentStart())
+    bell.question()
+    now_s += LONG_S + 1
+    bell.question()
+
+    assert rung == ["agent-cli: a question waits"]
+
+
+SAID = "\x1b]9;done\x1b\\"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TERM_PROGRAM": "iTerm.app"},
+        {"TERM_PROGRAM": "WezTerm"},
+        {"TERM_PROGRAM": "ghostty", "TERM": "xterm-ghostty"},
+        {"TERM": "xterm-kitty"},
+        {"KITTY_WINDOW_ID": "1", "TERM": "xterm-256color"},
+    ],
+)
+def test_terminal_with_notification_support_gets_a_notification(
+    environment: dict[str, str],
+) -> None:
+    """Unless tmux is in between, which would swallow it, or another alert is configured."""
+    assert alert("done", "auto", environment) == SAID
+    assert alert("done", "auto", environment | {"TMUX": "/tmp/x,1,0"}) == "\a"
+    assert alert("done", "auto", environment | {"TERM": "screen-256color"}) == "\a"
+    assert alert("done", "bell", environment) == "\a"
+    assert alert("done", "off", environment) == ""
+
+
+@pytest.mark.parametrize(
+    "environment", [{}, {"TERM": "xterm-256color"}, {"WT_SESSION": "1"}, {"TERM_PROGRAM": "vscode"}]
+)
+def test_other_terminals_ring_the_bell_unless_notifications_are_configured(
+    environment: dict[str, str],
+) -> None:
+    """Some terminals give OSC 9 another meaning."""
+    assert alert("done", "auto", environment) == "\a"
+    assert alert("done", "osc9", environment) == SAID
+
+
+def test_configured_notification_passes_through_tmux() -> None:
+    """Every escape is doubled, as tmux requires."""
+    sent = alert("done", "osc9", {"TMUX": "/tmp/x,1,0"})
+
+    assert sent == "\x1bPtmux;\x1b\x1b]9;done\x1b\x1b\\\x1b\\"

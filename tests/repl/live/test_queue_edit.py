@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.repl.live.listener import Queued
+from agent_cli.repl.live.queue_edit import Queued
 from tests.repl.live.test_controller import session
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
 

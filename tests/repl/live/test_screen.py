@@ -15,7 +15,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.keys import bind_keys
-from agent_cli.repl.live.listener import Queued, move_line, release_line
+from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.toolkit_app import FrameOutput
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.repl.live.cells import row_width
+from agent_cli.repl.live.paint import row_width
 from agent_cli.repl.live.sentences import sentence_rows
 
 ADDRESS = "https://example.com/" + "a" * 40

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from agent_cli.repl.markdown import MarkdownStream
-from agent_cli.repl.markdown.spans import is_narrow
+from agent_cli.repl.markdown.styles import is_narrow
 
 _ERASE_ROW = "\x1b[2K"
 _ERASE_BELOW = "\x1b[J"

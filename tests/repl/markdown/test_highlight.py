@@ -8,7 +8,7 @@ from pygments.lexers import get_all_lexers  # type: ignore[import-untyped]  # it
 
 from agent_cli.repl.markdown import THEMES
 from agent_cli.repl.markdown.highlight import Highlighter, highlighter
-from agent_cli.repl.markdown.spans import plain
+from agent_cli.repl.markdown.styles import plain
 
 TOKENS = THEMES["dark"].tokens
 

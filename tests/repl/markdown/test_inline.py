@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli.repl.markdown import THEMES, MarkdownStream, Theme
 from agent_cli.repl.markdown.inline import parse_inline
-from agent_cli.repl.markdown.spans import plain
+from agent_cli.repl.markdown.styles import plain
 
 # Letters for styles, so that a test reads like the text.
 THEME = Theme(strong="S", emphasis="E", strike="X", code="C", url="U")

@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli.contracts.options import ThemeName
 from agent_cli.repl.markdown import THEMES, MarkdownStream
-from agent_cli.repl.markdown.spans import cells
+from agent_cli.repl.markdown.styles import cells
 from tests.repl.markdown.documents import (
     SINGLES,
     chunked,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from agent_cli.repl.markdown import THEMES, MarkdownStream
-from agent_cli.repl.markdown.spans import folded
+from agent_cli.repl.markdown.styles import folded
 from tests.repl.markdown.documents import chunked, deltas, mixed, random_document
 from tests.repl.markdown.painter import Painter, play, text_of
 from tests.repl.markdown.screen import Terminal, printed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.repl.live.cells import cut, row_width
+from agent_cli.repl.live.paint import cut, row_width
 
 BOLD, OFF = "\x1b[1m", "\x1b[0m"
 

@@ -9,8 +9,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.repl.plain.shell import Renderer
-from agent_cli.repl.plain.spoken import SpokenAnswer
+from agent_cli.repl.plain.shell import Renderer, SpokenAnswer
 from agent_cli.terminal.writer import Writer
 from tests.repl.plain.test_render import started
 from tests.repl.terminal import Terminal

@@ -5,7 +5,7 @@ import sys
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
-from agent_cli.repl.markdown.spans import cells, folded, is_narrow, wrapped
+from agent_cli.repl.markdown.styles import cells, folded, is_narrow, wrapped
 
 
 def rows(text: str, width: int, *, breaks_words: bool = False) -> list[str]:
