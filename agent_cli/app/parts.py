@@ -269,7 +269,7 @@ def permissions(
     rules, why = permission_rules(startup), why_kept_back(startup)
 
     def keep(allow: Sequence[str], workspace: Path | None = startup.workspace) -> None:
-        from agent_cli.settings.permissions_file import add_project_rules  # rare
+        from agent_cli.settings.files import add_project_rules  # rare
 
         add_project_rules(permissions_file, workspace, allow)
 

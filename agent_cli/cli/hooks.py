@@ -19,7 +19,7 @@ from agent_cli.hooks.events import EVENTS
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
-from agent_cli.settings.claude_files import ClaudeFile
+from agent_cli.settings.files import ClaudeFile
 from agent_cli.settings.sources import CLAUDE_FILES
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.shapes import is_mapping, is_object, is_sequence

@@ -104,7 +104,7 @@ def load_environment(
     if used is not None:
         project = {name: value for name, value in project.items() if name in used}
     if is_read and not trusted:
-        from agent_cli.settings.guards import is_guard_variable  # rare
+        from agent_cli.settings.layers import is_guard_variable  # rare
 
         project = {name: text for name, text in project.items() if is_guard_variable(name)}
         notices = []

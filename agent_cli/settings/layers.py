@@ -1,16 +1,19 @@
-"""Merge layers of settings: find the key, check the value, keep the origin.
+"""Merge layers of settings: find the key, check the value, keep the origin, tell guards.
 
-It knows the schema but no source: values of files, variables and options arrive as `Entry`.
+It knows the schema but no source: values of files, variables and options arrive as `Entry`. Guards
+are the settings of a project that only restrict the model (hooks that may block, rules that ask or
+deny); they hold on when another part of their file is no longer trusted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, cast, get_args, get_origin
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings
-from agent_cli.settings.sources import Entry, KeyPath
+from agent_cli.settings.sources import ENVIRONMENT_PREFIX, Entry, KeyPath
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_array, is_mapping, is_sequence
 
@@ -25,6 +28,8 @@ OLD_NAMES = {
     "logconsumers": "logging.sinks",
     "mcpservers": "mcp.servers",
 }
+_GUARD_RULES = ("ask", "deny")
+_FOUND_CHARS_MAX = 60
 
 
 class Layers:
@@ -163,18 +168,34 @@ def _checked(key: str, rule: SettingRule, entry: Entry, value: object) -> object
     try:
         return rule.parse(rule.read(value) if entry.is_text and isinstance(value, str) else value)
     except ValueError:
-        from agent_cli.settings.complaints import found_text  # rarely needed
-
         # Without the cause, whose text would quote the value, which may be a secret.
         raise SettingsError(
-            f"{entry.origin}: {key} must be {rule.allowed}, not {found_text(rule, value)}"
+            f"{entry.origin}: {key} must be {rule.allowed}, not {_found(rule, value)}"
         ) from None
 
 
-def _nearest(written: str, known: Mapping[str, str]) -> str:
-    from agent_cli.settings.complaints import nearest_hint  # rarely needed
+def _found(rule: SettingRule, value: object) -> str:
+    """Return the value as JSON, short and without secrets."""
+    if rule.secret or isinstance(value, dict | list):
+        return f"this {'table' if isinstance(value, dict) else 'value'}"
+    import json  # as the next two, only after an invalid setting
 
-    return nearest_hint(written, known)
+    from agent_cli.system.redaction import Redactor
+
+    found = Redactor().text(json.dumps(value, ensure_ascii=False, default=str))
+    return found if len(found) <= _FOUND_CHARS_MAX else found[:_FOUND_CHARS_MAX] + "…"
+
+
+def _nearest(written: str, known: Mapping[str, str]) -> str:
+    """Return a hint at the known key most similar to *written*, or ""."""
+    import difflib
+
+    last_parts = {folded.rpartition(".")[2]: key for folded, key in known.items()}
+    folded = fold(written)
+    for candidates, word in ((known, folded), (last_parts, folded.rpartition(".")[2])):
+        if close := difflib.get_close_matches(word, candidates, n=1, cutoff=0.7):
+            return f"; did you mean {candidates[close[0]]}?"
+    return ""
 
 
 def rules_of(record: type) -> dict[str, SettingRule]:
@@ -209,3 +230,26 @@ def value_of(settings: Settings, key: str) -> object:
     for part in key.split("."):
         value = getattr(value, part)
     return value
+
+
+def is_guard(path: Sequence[str]) -> bool:
+    """Return whether the key *path*, as written in a file, sets a guard."""
+    section, _, name = ".".join(path).partition(".")
+    match fold(section):
+        case "permissions":
+            return fold(name) in _GUARD_RULES
+        case "hooks":
+            return guards_on(name)
+        case _:
+            return False
+
+
+def is_guard_variable(name: str) -> bool:
+    """Return whether the environment variable *name* sets a guard."""
+    setting = name.removeprefix(ENVIRONMENT_PREFIX)
+    return setting != name and is_guard(setting.split("__"))
+
+
+def only_guards(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the *entries* that set guards."""
+    return (entry for entry in entries if is_guard(entry.path))

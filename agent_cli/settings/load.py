@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings.environment import Environment
-from agent_cli.settings.layers import Layers
+from agent_cli.settings.layers import Layers, only_guards
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.sources import (
     CLAUDE_FILES,
@@ -63,8 +63,6 @@ def load_settings(
     if trusted:
         layers.take(_files(workspace, from_project=True))
     elif guarded:
-        from agent_cli.settings.guards import only_guards  # rare
-
         layers.take(only_guards(_files(workspace, from_project=True)))
     if extra_file:
         layers.take(_file(extra_file, from_project=False))
@@ -87,7 +85,7 @@ def _user_rules(workspace: Path) -> tuple[WrittenRule, ...]:
     path = paths.permissions_file()
     if not path.is_file():
         return ()
-    from agent_cli.settings.permissions_file import read_rules  # as in `_file`
+    from agent_cli.settings.files import read_rules  # as in `_file`
 
     return read_rules(path, workspace)
 
@@ -119,7 +117,7 @@ def _of_claude(
         files += [workspace / name for name in CLAUDE_FILES]
     for path in dict.fromkeys(files if reads_rules or reads_hooks else ()):
         if paths.is_file(path):
-            from agent_cli.settings.claude_files import ClaudeFile  # as in `_file`
+            from agent_cli.settings.files import ClaudeFile  # as in `_file`
 
             file, of_project = ClaudeFile.read(path), path != files[0]
             if reads_rules:
@@ -137,6 +135,6 @@ def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:
 
 
 def _file(path: Path, *, from_project: bool) -> Iterator[Entry]:
-    from agent_cli.settings.toml_json import file_entries  # most starts have no file
+    from agent_cli.settings.files import file_entries  # most starts have no file
 
     return file_entries(path, from_project=from_project)

@@ -100,7 +100,7 @@ def _hook_files(workspace: Path) -> tuple[Path, ...]:
     own = (paths.user_settings_file(), paths.claude_dir() / "settings.json")
     if not any(map(paths.is_file, files)) and not any(map(_names_hooks, own)):
         return ()
-    from agent_cli.settings.claude_files import is_acting  # as below
+    from agent_cli.settings.files import is_acting  # as below
     from agent_cli.settings.hook_files import (  # most workspaces have no hooks
         all_scripts_of,
         hooks_in_files,

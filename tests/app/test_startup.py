@@ -20,8 +20,8 @@ from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.policies.permissions import Permissions
+from agent_cli.settings.files import add_project_rules
 from agent_cli.settings.load import load_settings
-from agent_cli.settings.permissions_file import add_project_rules
 from agent_cli.system import paths
 from agent_cli.trust.store import TrustStore
 

@@ -515,7 +515,7 @@ def typed_with_escape() -> str:
 
 
 def called_by() -> list[str]:
-    """Return how a session alerts the user; that needs a run of ten seconds, see test_activity.py."""
+    """Return how a session alerts the user; that takes ten seconds, see test_activity.py."""
     seen: list[str] = []
 
     async def run(options: ReplOptions, _build: object) -> int:

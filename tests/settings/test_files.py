@@ -1,15 +1,71 @@
-"""The user's permissions.toml: the scope of each rule, its line, and rules added by the program."""
+"""Settings files: the lines of their keys; the rules of permissions.toml, read and added."""
 
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings.environment import Environment
+from agent_cli.settings.files import add_project_rules, read_rules, toml_lines
 from agent_cli.settings.load import load_settings
-from agent_cli.settings.permissions_file import add_project_rules, read_rules
 from agent_cli.settings.sources import Override, WrittenRule
 from agent_cli.system import paths
+
+SPANNING = '''# one
+first = """
+a = 1
+""" # two
+[table] # three
+second = [
+  "x[", # four
+  ["y",
+   "]"],
+  { third = [
+      1,
+  ] },
+]
+fourth = { fifth = 1, sixth = ["z"] }
+seventh = \'\'\'
+eighth = 2\'\'\'
+[[many]]
+ninth = 9
+'''
+
+
+def test_each_key_has_the_line_on_which_its_statement_begins() -> None:
+    """A message about a setting names the file and the line."""
+    lines = toml_lines(SPANNING)
+
+    assert {path: line for path, line in lines.items() if len(path) < 3} == {
+        ("first",): 2,
+        ("table",): 5,
+        ("table", "second"): 6,
+        ("table", "fourth"): 14,
+        ("table", "seventh"): 15,
+        ("many",): 17,
+        ("many", "ninth"): 18,
+    }
+
+
+def test_long_list_is_not_parsed_again_for_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of 500 rules cost each start a third of a second."""
+    parsed: list[str] = []
+    loads = tomllib.loads
+
+    def counted(text: str) -> Mapping[str, object]:
+        parsed.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(tomllib, "loads", counted)
+    rules = "".join(f'  "bash(tool{number} *)",\n' for number in range(400))
+
+    lines = toml_lines(f"allow = [\n{rules}]\nmode = 1\n")
+
+    assert lines == {("allow",): 1, ("mode",): 403}
+    assert len(parsed) <= 5
+
 
 FILE = Path("permissions.toml")
 TEXT = """\

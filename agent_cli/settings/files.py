@@ -1,0 +1,298 @@
+"""Settings files: TOML or JSON with the line of every key, `permissions.toml`, and Claude Code's.
+
+Imported only if there is such a file, or a rule is added to one, to keep start-up fast.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings.sources import (
+    RULE_KINDS,
+    Entry,
+    KeyPath,
+    WrittenHooks,
+    WrittenRule,
+    read_file,
+)
+from agent_cli.system import paths
+from agent_cli.system.paths import is_file
+from agent_cli.system.shapes import is_array, is_object
+
+_GUARDS = ("ask", "deny")
+# The key of the tables of `permissions.toml`, and the path that stands for every project.
+_PROJECTS = "projects"
+_EVERY = "*"
+_STATEMENT_LINES_MAX = 500
+# The last line of a longer statement has one of these: only brackets and such strings span lines.
+_ENDS = ("]", "}", '"""', "'''")
+
+
+def file_entries(path: Path, *, from_project: bool) -> Iterator[Entry]:
+    """Read a TOML or JSON file (by its suffix); one entry for each key of each table.
+
+    Raises:
+        SettingsError: The file cannot be read, or does not match its suffix.
+    """
+    text = read_file(path)
+    is_json = path.suffix == ".json"
+    try:
+        document = _json_document(path, text) if is_json else _toml_document(path, text)
+    except RecursionError as error:
+        raise SettingsError(f"{path} is nested too deeply") from error
+    except ValueError as error:  # Python converts at most 4,300 digits
+        raise SettingsError(f"{path} holds a number that is too long; correct it") from error
+    lines = {} if is_json else toml_lines(text)
+    for key_path, value in _leaves(document):
+        line = json_line(text, key_path) if is_json else lines.get(key_path)
+        origin = f"{path}:{line}" if line else str(path)
+        yield Entry(key_path, value, origin, from_project=from_project)
+
+
+def _leaves(document: Mapping[str, object]) -> Iterator[tuple[KeyPath, object]]:
+    for key, value in document.items():
+        if is_object(value):
+            for inner_key, inner_value in value.items():
+                yield (key, inner_key), inner_value
+        else:
+            yield (key,), value
+
+
+def _toml_document(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+
+
+def _json_document(path: Path, text: str) -> Mapping[str, object]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SettingsError(f"{path}:{error.lineno} is not valid JSON: {error.msg}") from error
+    if not is_object(document):
+        raise SettingsError(f"{path} must hold one JSON object")
+    return document
+
+
+def toml_lines(text: str) -> dict[KeyPath, int]:
+    """Return the line on which each key of a valid TOML text is first set.
+
+    tomllib reports no positions. A statement ends where its lines, taken together, first parse;
+    that is right for multi-line strings and arrays too, and leaves the grammar to tomllib. After a
+    very long statement the lines are unknown: each line of it that may be the last costs a parse of
+    all before it.
+    """
+    lines: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    statement, start = "", 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        if number - start > _STATEMENT_LINES_MAX:
+            break
+        statement += line + "\n"
+        if number > start and not any(end in line for end in _ENDS):
+            continue
+        try:
+            parsed = tomllib.loads(statement)
+        except tomllib.TOMLDecodeError:
+            continue
+        path = _deepest(parsed)
+        if statement.lstrip().startswith("["):
+            table, path = path, ()
+        for depth in range(1, len(table + path) + 1):
+            lines.setdefault((table + path)[:depth], start)
+        statement, start = "", number + 1
+    return lines
+
+
+def _deepest(value: object) -> KeyPath:
+    """Return the path that a statement sets, through inline tables and arrays of tables."""
+    if is_array(value) and len(value) == 1:
+        return _deepest(value[0])
+    if not is_object(value) or not value:
+        return ()
+    key = next(iter(value))
+    return (key, *_deepest(value[key]))
+
+
+def json_line(text: str, path: KeyPath) -> int | None:
+    """Return the line of a key: the first occurrence of its last part after the parts before it."""
+    position = 0
+    for part in path:
+        position = text.find(json.dumps(part, ensure_ascii=False), position)
+        if position < 0:
+            return None
+    return text.count("\n", 0, position) + 1
+
+
+def read_rules(path: Path, workspace: Path) -> tuple[WrittenRule, ...]:
+    """Return the rules of a `permissions.toml` that apply to *workspace*, in its order.
+
+        deny = ["bash(git push *)"]
+
+        [[projects]]
+        path = "/home/ada/shop"
+        allow = ["bash(npm test *)"]
+
+    Raises:
+        SettingsError: The file cannot be read, or has an unknown key.
+    """
+    text = read_file(path)
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from error
+    here = os.path.realpath(workspace)
+    rules = list(_rules(path, document))
+    lines = _lines(text, [rule for _, _, rule in rules])
+    return tuple(
+        WrittenRule(kind, rule, f"{path}:{line}")
+        for (project, kind, rule), line in zip(rules, lines, strict=True)
+        if project in (None, _EVERY) or os.path.realpath(project) == here
+    )
+
+
+def add_project_rules(path: Path, workspace: Path | None, allow: Sequence[str]) -> None:
+    """Allow calls in *workspace* from now on, or in every one; a missing file is created.
+
+    The tables are appended, so that comments and order stay the same.
+
+    Raises:
+        SettingsError: The file cannot be written, or is invalid.
+    """
+    if path.exists():
+        # Do not append to a file that could not be read again.
+        read_rules(path, workspace or Path("/"))
+    listed = ", ".join(map(_toml_text, allow))
+    folder = os.path.realpath(workspace) if workspace else _EVERY
+    block = f"[[{_PROJECTS}]]\npath = {_toml_text(folder)}\nallow = [{listed}]"
+    try:
+        paths.private_dir(path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as stream:
+            stream.write(f"\n{block}\n".encode())
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{path} cannot hold the name of {workspace!a}") from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _rules(path: Path, document: Mapping[str, object]) -> Iterator[tuple[str | None, str, str]]:
+    """Yield (project, kind, rule); the project of a global rule is None."""
+    for key, value in document.items():
+        if key != _PROJECTS:
+            yield from _listed(path, None, key, value)
+            continue
+        for table in value if is_array(value) else [value]:
+            if not is_object(table) or not isinstance(project := table.get("path"), str):
+                raise SettingsError(f'{path}: each [[{_PROJECTS}]] must have a path = "/..."')
+            for kind, rules in table.items():
+                if kind != "path":
+                    yield from _listed(path, project, kind, rules)
+
+
+def _listed(
+    path: Path, project: str | None, kind: str, rules: object
+) -> Iterator[tuple[str | None, str, str]]:
+    if kind not in RULE_KINDS:
+        raise SettingsError(
+            f"{path}: unknown key {kind}; rules go under {', '.join(RULE_KINDS)},"
+            f" or below [[{_PROJECTS}]]"
+        )
+    if not is_array(rules) or not all(isinstance(rule, str) for rule in rules):
+        raise SettingsError(f"{path}: {kind} must be a list of strings")
+    for rule in rules:
+        yield project, kind, rule
+
+
+def _lines(text: str, rules: Sequence[str]) -> Iterator[int]:
+    """Yield the line of each rule; tomllib keeps their order but reports no positions."""
+    lines = text.split("\n")
+    at = 0
+    for rule in rules:
+        # A rule written with escapes is not found; the line of the one before is near enough.
+        found = (number for number in range(at, len(lines)) if _holds(lines[number], rule))
+        at = next(found, at)
+        yield at + 1
+
+
+def _holds(line: str, rule: str) -> bool:
+    return not line.lstrip().startswith("#") and any(
+        f"{quote}{rule}{quote}" in line for quote in "\"'"
+    )
+
+
+def _toml_text(text: str) -> str:
+    """Return *text* as a TOML string: as in JSON, except for DEL, which JSON does not escape."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+class ClaudeFile(NamedTuple):
+    """A settings file of Claude Code as read: its text, and its object as far as it is one.
+
+    The code that defines hooks validates its hooks; `policies.claude_rules` translates its rules.
+    """
+
+    path: Path
+    text: str
+    document: dict[str, object]
+
+    @classmethod
+    def read(cls, path: Path) -> "ClaudeFile":
+        """Read the file at *path*.
+
+        Raises:
+            SettingsError: The file cannot be read, so a guard in it would have no effect.
+        """
+        text = read_file(path)
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SettingsError(
+                f"{path} is not valid JSON, so its hooks and permission rules cannot be read:"
+                " correct it, or set hooks.claude_files = false and"
+                " permissions.claude_files = false"
+            ) from error
+        return cls(path, text, document if is_object(document) else {})
+
+    def hooks(self, *, from_project: bool) -> Iterator[WrittenHooks]:
+        """Yield the groups of hooks."""
+        hooks = self.document.get("hooks")
+        if not hooks or self.document.get("disableAllHooks") is True:
+            return
+        if not is_object(hooks):
+            hooks = {"PreToolUse": ["hooks"]}  # not a table: a hook that blocks with an error
+        for event, groups in hooks.items():
+            origin = self._origin("hooks", event)
+            for group in groups if is_array(groups) else [groups]:
+                yield WrittenHooks(event, group, origin, from_project)
+
+    def rules(self, *, from_project: bool) -> Iterator[WrittenRule]:
+        """Yield the permission rules; a project's only if they ask or deny."""
+        permissions = self.document.get("permissions")
+        if not is_object(permissions):
+            return
+        for kind in _GUARDS if from_project else RULE_KINDS:
+            rules = permissions.get(kind)
+            for rule in rules if is_array(rules) else ():
+                origin = self._origin("permissions", kind, str(rule))
+                yield WrittenRule(kind, str(rule), origin, of_claude=True)
+
+    def _origin(self, *key: str) -> str:
+        line = json_line(self.text, key)
+        return f"{self.path}:{line}" if line else str(self.path)
+
+
+def is_acting(path: Path) -> bool:
+    """Return whether a project's settings file has hooks or guarding rules, or cannot be read."""
+    if not is_file(path):
+        return False
+    try:
+        file = ClaudeFile.read(path)
+    except SettingsError:
+        return True
+    return any(True for part in (file.hooks, file.rules) for _ in part(from_project=True))
