@@ -107,16 +107,16 @@ def _children() -> list[str]:
     return [child for children in listed for child in children.read_text().split()]
 
 
-def finish(link: KeeperLink, reading: int) -> bool:
+def finish(link: KeeperLink, reading: int, *, limit_s: float = _HANG_S) -> bool:
     """Wait for the end of a command; return whether it came in time."""
-    link.socket.settimeout(_HANG_S)
+    link.socket.settimeout(limit_s)
     try:
         while not link.found("status") and not link.is_closed:
             link.take(link.socket.recv(4096))
     except TimeoutError:
         return False
     finally:
-        link.end(_HANG_S)
+        link.end(limit_s)
         os.close(reading)
     return True
 
