@@ -11,6 +11,7 @@ from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, u
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.wording import one_line
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
@@ -128,6 +129,11 @@ def peace(
     [
         *("git add -A", "git add .", "git -C . commit -qam x", "git stash", "git reset --hard"),
         *("git checkout main", "make && git switch -c new", "bash -c 'git stash -u'"),
+        *("git commit -m 'fix all'", "git commit --amend", "git commit -i -m x mine"),
+        *("git add mine; git commit --author 'a <b>' -qm x", 'git commit -m "$(cat note)"'),
+        *(". <(printf 'git reset --hard\\n')", "source <(echo git stash)", "git $what"),
+        *("eval \"$(printf 'git add -A')\"", "echo 'git add -A' | sh", "sh <<< 'git stash'"),
+        *("bash <(echo git clean -fd)", "sh <<E\ngit stash\nE", "x='git stash'; $x"),
     ],
 )
 async def test_command_that_takes_the_work_of_another_session_is_asked_about(
@@ -141,16 +147,18 @@ async def test_command_that_takes_the_work_of_another_session_is_asked_about(
         await keeper(command)
 
     assert dialogs.asked == [
-        f"The command: `{command}` also takes what is not committed of another session 0a1b2c3d:"
-        " held. That session is open in this folder."
+        f"The command: `{one_line(command)}` also takes what is not committed of another session"
+        " 0a1b2c3d: held. That session is open in this folder."
     ]
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        *("git add held", "git commit -m 'fix all'", "git stash list", "git status", "make git"),
-        *("git push", "git log --all", "git diff -a", "echo digit -A"),
+        *("git add held", "git commit -m 'fix all' mine", "git stash list", "git status"),
+        *("git push", "git log --all", "git diff -a", "echo digit -A", "make git"),
+        *("git commit -m x -- mine", "git add held && git commit -m x", "echo git add -A"),
+        *("git commit --pathspec-from-file=list", 'eval "$(ssh-agent)"; git add held'),
     ],
 )
 async def test_command_that_takes_only_what_it_names_is_not_asked_about(
@@ -183,6 +191,15 @@ async def test_folder_in_which_another_session_works_is_asked_about(
     await keeper(command)
 
     assert len(dialogs.asked) == asked
+
+
+async def test_commit_takes_only_what_another_session_has_staged(tmp_path: Path) -> None:
+    """What is changed and not staged stays, as with `git add` of a file of one's own."""
+    in_git(tmp_path)
+    (tmp_path / "b.c").touch()
+    keeper, _person = peace(tmp_path, Dialogs(None), others=("b.c",))
+
+    await keeper("git commit -m x")
 
 
 async def test_committed_work_of_another_session_is_not_at_stake(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def session(
     "command",
     [
         "rm -rf data",
+        "printf 'rm -rf data\\n' | sh",
+        ". <(printf 'git reset --hard')",
         "rm -rf data src; mkdir data; echo x > data/other",
         "rm link hard sparse",
         "rm -f data/p*.bin",

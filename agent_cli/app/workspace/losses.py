@@ -108,43 +108,52 @@ class PeaceKeeper:
         if answer not in (_RUN, _ALWAYS):
             raise ToolError(
                 f"The command did not run: it takes what is not committed of another {whose}."
-                " Name your own files instead, as in `git add FILE`, or ask the user."
+                " Name your own files instead, as in `git add FILE` or `git commit FILE`,"
+                " or ask the user."
             )
 
     def _at_stake(self, command: str) -> tuple[str, Sequence[str]]:
         """Return a session with files that *command* takes and git does not hold; blocks."""
         from agent_cli.policies.shell.git import (  # with a command
+            commits_staged,
             staged_names,
             taking_all,
         )
 
-        names = () if (takes_all := taking_all(command)) else staged_names(command)
-        if not (takes_all or names):
-            return "", ()
+        takes_all, takes_staged = bool(taking_all(command)), commits_staged(command)
         # A file that it names is its own business; a folder may hold what others changed.
-        folders = {Path(os.path.normpath(self._root / name)) for name in names} or {self._root}
-        of_sessions = {
-            session: [path for path in paths if not folders.isdisjoint(path.parents)]
-            for session, paths in self._others().items()
-        }
+        named = {Path(os.path.normpath(self._root / name)) for name in staged_names(command)}
+        folders = {self._root} if takes_all else named
+        if not (folders or takes_staged):
+            return "", ()
+        of_sessions = self._others()
         if not any(of_sessions.values()):
             return "", ()
-        changed = {*_uncommitted(self._root)}
+        uncommitted = _uncommitted(self._root)
+
+        def is_taken(path: Path) -> bool:
+            is_staged = uncommitted.get(str(path))
+            if is_staged is None:
+                return False
+            is_committed = takes_staged and is_staged and path not in named
+            return is_committed or not folders.isdisjoint(path.parents)
+
         at_stake = {
-            session: [str(path) for path in paths if str(path) in changed]
+            session: [str(path) for path in paths if is_taken(path)]
             for session, paths in of_sessions.items()
         }
         return max(at_stake.items(), key=lambda each: len(each[1]))
 
 
-def _uncommitted(root: Path) -> Sequence[str]:
-    """Return the files that differ from HEAD, untracked ones included."""
+def _uncommitted(root: Path) -> Mapping[str, bool]:
+    """Return the files that differ from HEAD, untracked ones included, and which are staged."""
     status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
     listed = git_output(root, *status, limit_s=_GIT_LIMIT_S)
     top = git_output(root, "rev-parse", "--show-toplevel", limit_s=_GIT_LIMIT_S)
     if listed is None or top is None:
-        return ()
-    return [f"{top.rstrip()}/{row[3:]}" for row in listed.split("\0") if row]
+        return {}
+    rows = filter(None, listed.split("\0"))
+    return {f"{top.rstrip()}/{row[3:]}": row[0] not in " ?" for row in rows}
 
 
 def _about_others(command: str, whose: str) -> Question:

@@ -8,8 +8,9 @@ from typing import Final
 
 from agent_cli.policies.shell import Reach
 from agent_cli.policies.shell.destructive import destructions
+from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.named_paths import named_paths
-from agent_cli.policies.shell.readings import Reading, base_name, readings
+from agent_cli.policies.shell.readings import Reading, base_name
 from agent_cli.system.git import git_output
 from agent_cli.system.launching import NamedFiles
 from agent_cli.system.records import dataclass, field
@@ -54,7 +55,7 @@ def named_files(
         bytes_max: What is copied in all.
         is_kept_back: Returns whether a file is a secret, which is not kept.
     """
-    seen = [each for each in readings(command) if each]
+    seen = [each for each in possible_commands(command) if each]
     programs = {base_name(each[0]) if each[0] else "" for each in seen}
     redirects = _REDIRECTION.search(command) is not None
     if not (redirects or programs & _LOSERS or destructions(seen, reach.root)):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import base_name, readings
@@ -125,6 +126,11 @@ _ONLY_ADDS = frozenset(
 _TAKES_AWAY = late_pattern(r"-[dDf]|--delete|--force|--amend")
 _ONLY_SHOWS = frozenset({"list", "show", "log"})
 _ADDS_ALL = late_pattern(r"-\w*[Au]\w*|--all|--update|--no-ignore-removal|\.?/?|:/?|\*")
+_ADDS_TO_STAGED = late_pattern(r"-(?![mFCct])[a-zA-Z]*i\w*|--include")
+_HAS_VALUE_BEHIND = late_pattern(
+    r"-[a-zA-Z]*[mFCct]|--(?:message|file|author|date|template|reuse-message|reedit-message"
+    r"|fixup|squash|cleanup|trailer)"
+)
 _COMMITS_ALL = late_pattern(r"-(?![mFCct])[a-zA-Z]*a\w*|--all")
 
 
@@ -139,6 +145,29 @@ def taking_all(script: str) -> str:
     return ""
 
 
+def commits_staged(script: str) -> bool:
+    """Return whether *script* commits all that is staged, whoever staged it."""
+    return any(words[0] == "commit" and not _names_paths(words[1:]) for words in _calls(script))
+
+
+def _names_paths(words: Sequence[str]) -> bool:
+    """Return whether a commit takes only the files that it names."""
+    rest = iter(words)
+    is_named = False
+    for word in rest:
+        if _ADDS_TO_STAGED.fullmatch(word):
+            return False
+        if word == "--":
+            return next(rest, None) is not None
+        if _HAS_VALUE_BEHIND.fullmatch(word):
+            next(rest, None)
+        elif word.startswith("--pathspec-from-file"):
+            return True
+        elif not word.startswith("-"):
+            is_named = True
+    return is_named
+
+
 def staged_names(script: str) -> Sequence[str]:
     """Return the names that git commands in *script* stage, move or remove with all below them."""
     calls = [words for words in _calls(script) if words[0] in _STAGES]
@@ -147,7 +176,7 @@ def staged_names(script: str) -> Sequence[str]:
 
 def _calls(script: str) -> Iterator[Sequence[str]]:
     """Yield the subcommand and the arguments of each git command in *script*."""
-    for reading in readings(script):
+    for reading in possible_commands(script):
         if not reading or base_name(reading[0] or "") != "git":
             continue
         words = [word or "" for word in reading[1:]]
@@ -174,6 +203,8 @@ def _takes_all(name: str, rest: Sequence[str]) -> bool:
         return any(map(_ADDS_ALL.fullmatch, rest))
     if name == "commit":
         return any(map(_COMMITS_ALL.fullmatch, rest))
+    if not name:  # the script does not say it
+        return True
     return name in _TAKES_ALL and not (rest and rest[0] in _ONLY_SHOWS)
 
 

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.policies.shell.destructive import destructions, emptied_folders
 from agent_cli.policies.shell.effects import effects
+from agent_cli.policies.shell.fed_scripts import fed_commands
 from agent_cli.policies.shell.plain import Part, Unknown, parse
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
@@ -73,7 +74,8 @@ def _forbidden(script: str, rules: CommandRules, reach: Reach) -> _Finding | Non
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
         return "deny", f"denied by the rule {deny.written}", deny, False
-    losses = destructions(seen, reach.root) or emptied_folders(written_commands(script))
+    possible = [*seen, *fed_commands(script, seen)]
+    losses = destructions(possible, reach.root) or emptied_folders(written_commands(script))
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
         return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False
