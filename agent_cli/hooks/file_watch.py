@@ -7,6 +7,7 @@ the records, so that no change is told twice.
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -45,6 +46,11 @@ class CallChanges(Protocol):
 
         Its size, and its time in nanoseconds; None for no file.
         """
+        ...
+
+    @property
+    def records_hooks(self) -> bool:
+        """Whether all that FileChanged hooks change comes from `take_own`."""
         ...
 
     def is_masked(self, path: Path) -> bool:
@@ -93,6 +99,16 @@ class FileWatch:
             found += self._of_call(call, self.changes)
         return found
 
+    def has_told(self, path: Path) -> None:
+        """Take *path* as it is now for the work of its hooks, if that is not recorded; blocks.
+
+        Or a hook that changes its own file would run again with each look.
+        """
+        if self.changes is None or self.changes.records_hooks or path not in self._seen:
+            return
+        with suppress(OSError, ValueError):
+            self._seen[path] = _stamp(path)
+
     def _left(self, path: Path) -> tuple[int, int] | None:
         stamp = self._seen.get(path)
         return stamp and (stamp[1], stamp[0])
@@ -120,13 +136,17 @@ class FileWatch:
         left = FILES_MAX
         for file in dict.fromkeys((*known, *found)):
             try:
-                about = file.stat()
+                yield file, _stamp(file)
             except (OSError, ValueError):
                 continue
-            yield file, (about.st_mtime_ns, about.st_size, about.st_ino)
             left -= 1
             if not left:
                 return
+
+
+def _stamp(file: Path) -> _Stamp:
+    about = file.stat()
+    return about.st_mtime_ns, about.st_size, about.st_ino
 
 
 def _files_at(path: Path) -> list[Path]:

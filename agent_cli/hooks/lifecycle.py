@@ -285,6 +285,7 @@ class Lifecycle:
             is_last = self._ending.is_set()
             for change in await asyncio.to_thread(watch.look):
                 await self._use(await self._asking.ask_about_file(change))
+                await asyncio.to_thread(watch.has_told, change.path)
 
     async def _use(self, answer: HookAnswer) -> None:
         """Export the variables of *answer* beside earlier ones, and watch the paths it names."""

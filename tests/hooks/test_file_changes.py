@@ -97,16 +97,19 @@ def test_change_that_the_poll_sees_too_is_told_once() -> None:
     assert sorted(told()) == [("add", "a.py"), ("change", "notes.txt"), ("change", "notes.txt")]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "src/a.py"])
+@pytest.mark.parametrize(
+    ("name", "commands"), [("notes.txt", "always"), ("src/a.py", "always"), ("notes.txt", "off")]
+)
 def test_change_that_a_hook_makes_to_its_file_runs_it_no_second_time(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, commands: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A formatter, which each time changes something, would run for ever.
 
-    There is another look when the run ends.
+    There is another look when the run ends. Where hooks are not recorded, what happens to the file
+    while its hooks run counts as theirs.
     """
     # An ordinary user's hooks may gain rights, and are not watched otherwise.
-    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", "always")
+    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", commands)
     path = script("format.py", FORMAT)
     hooks(None, FileChanged=command(f"python3 {path}", name))
     Path(name).parent.mkdir(exist_ok=True)

@@ -39,13 +39,20 @@ class ChangedFiles:
         # Tools write in threads.
         self._written: deque[FileChange] = deque()
         self._logs, self._logs_of_hooks = _Logs(), _Logs()
+        self.records_hooks = True
         workspace.shared.wrote = self._wrote
         workspace.shared.ran = self._logs.add
 
     def follow(self, places: "HookConfinement") -> "ChangedFiles":
         """Also keep what FileChanged hooks at *places* change; return this."""
-        places.ran = self._logs_of_hooks.add
+        places.ran = self._hook_ran
         return self
+
+    def _hook_ran(self, log: Path | None) -> None:
+        if log is None:
+            self.records_hooks = False
+        else:
+            self._logs_of_hooks.add(log)
 
     def take(self) -> Iterator[Sequence[FileChange]]:
         """Yield, once for each call that has ended, what it changed."""

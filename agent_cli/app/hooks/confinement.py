@@ -37,7 +37,8 @@ class HookConfinement:
     """Starts hooks in the sandbox of the session; implements `hooks.run.Placing`.
 
     Attributes:
-        ran: Called with the folder of the log of a FileChanged hook when that ends.
+        ran: Called when a FileChanged hook ends, with the folder of its log; None if not all that
+            it changes was recorded.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class HookConfinement:
         self._startup = startup
         self._sandbox = sandbox
         self._outside: dict[Hook, bool] = {}
-        self.ran: Callable[[Path], None] = lambda _log: None
+        self.ran: Callable[[Path | None], None] = lambda _log: None
 
     @asynccontextmanager
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:

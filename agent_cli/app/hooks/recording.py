@@ -38,15 +38,16 @@ class HookRecording:
         workspace: "Workspace",
         hook: Hook,
         command: Sequence[str],
-        ran: Callable[[Path], None] = lambda _log: None,
+        ran: Callable[[Path | None], None] = lambda _log: None,
     ) -> None:
         """Record nothing yet; *command* is the command line of *hook*.
 
-        *ran* is called with the folder of its log when it ends.
+        *ran* is called when it ends, with the folder of its log; None if it is not watched.
         """
         self._workspace = workspace
         self._ran = ran
         self._command = command
+        self._is_watched = False
         is_shell = hook.args is None
         self._text = hook.command if is_shell else shlex.join([hook.command, *(hook.args or ())])
 
@@ -57,8 +58,7 @@ class HookRecording:
             try:
                 yield watched
             finally:
-                if watched is not None:
-                    self._ran(Path(watched.folder))
+                self._ran(Path(watched.folder) if watched and self._is_watched else None)
 
     async def around(
         self, placed: PlacedHook, watched: Watched, confinement: Confinement | None
@@ -68,6 +68,7 @@ class HookRecording:
 
         confinement = confinement or Confinement()
         order = await recorded(self._workspace, self._text, watched, confinement)
+        self._is_watched = order is not None and order.named is None
         if order is None:
             return placed
 
