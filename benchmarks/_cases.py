@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 from pathlib import Path
 
-from agent_cli_tools.matching.edits import Edit
+from agent_cli_tools.matching import Edit
 from agent_cli_tools.textio import decode, looks_binary
 
 FILE_BYTES_MAX = 200_000

@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 
 from agent_cli_tools.diffs import diff
-from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+from agent_cli_tools.matching import Edit, NoMatch, apply_edits
 from agent_cli_tools.misfits import slips
 from benchmarks._cases import Case, cases_of
 from benchmarks._distortions import DISTORTIONS, Distortion

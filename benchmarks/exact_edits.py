@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from agent_cli_tools.diffs import diff
-from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+from agent_cli_tools.matching import Edit, NoMatch, apply_edits
 from agent_cli_tools.textio import decode, encode
 from benchmarks._cases import Case, cases_of
 from benchmarks.edits import RECORDINGS

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agent_cli.sandbox import Policy, Report
     from agent_cli.sandbox.aftermath import FileDecider
     from agent_cli.system.launching import NamedFiles
-    from agent_cli_tools.workspace_ports import Keeper
+    from agent_cli_tools.session_resources import Keeper
 
 
 def connection(

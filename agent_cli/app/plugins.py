@@ -111,7 +111,7 @@ def agent_plugins(
 
 def _matching(workspace: Path) -> MatchLines:
     async def matching(regex: str, lines: Sequence[str]) -> Sequence[int]:
-        from agent_cli_tools.line_patterns import LinePattern  # rare
+        from agent_cli_tools.output import LinePattern  # rare
         from agent_cli_tools.searches import searcher  # rare
 
         return await LinePattern(regex, searcher(workspace)).numbers(lines)

@@ -46,7 +46,7 @@ TOOL_MODULES: Final = (
     "agent_cli_tools.command_run",
     "agent_cli_tools.search_runs",
     "agent_cli_tools.job_reading",
-    "agent_cli_tools.matching.edits",
+    "agent_cli_tools.matching",
     "agent_cli_tools.diffs",
     "agent_cli_tools.misfits",
     "agent_cli_tools.atomic_write",

@@ -65,7 +65,7 @@ LATER = {
     "agent_cli_tools.search_runs",
     "agent_cli_tools.job",
     "agent_cli_tools.job_reading",
-    "agent_cli_tools.matching.edits",
+    "agent_cli_tools.matching",
     "agent_cli_tools.searches",
     "agent_cli_tools.snapshots.journal",
     *("ctypes", "difflib", "html"),

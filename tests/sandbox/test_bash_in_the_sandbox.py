@@ -26,8 +26,7 @@ from agent_cli.sandbox.policy import Rules
 from agent_cli.system.launching import Launcher
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.bash import bash_tool
-from agent_cli_tools.command_line import CommandLine
-from agent_cli_tools.environment import command_environment
+from agent_cli_tools.command_line import CommandLine, command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import start
 from agent_cli_tools.session_resources import SessionResources

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli_tools.matching.edits import Edit, apply_edits
+from agent_cli_tools.matching import Edit, apply_edits
 from agent_cli_tools.misfits import slips
 from tests.tools.calling import Tools
 

@@ -10,8 +10,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.protected import what_it_starts
 from agent_cli_tools import Workspace
-from agent_cli_tools.session_resources import SessionResources
-from agent_cli_tools.workspace_ports import CommandExports
+from agent_cli_tools.session_resources import CommandExports, SessionResources
 
 
 @pytest.fixture

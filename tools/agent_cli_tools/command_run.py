@@ -29,8 +29,7 @@ from agent_cli_tools.command_answers import (
 )
 from agent_cli_tools.command_start import PacedUpdates, advice_about, start_command
 from agent_cli_tools.job import Job
-from agent_cli_tools.line_patterns import LinePattern
-from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.output import LinePattern, OutputBuffer
 from agent_cli_tools.processes import RunningCommand, TimeLimits
 from agent_cli_tools.searches import searcher
 from agent_cli_tools.workspace import Workspace

@@ -10,8 +10,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox import Confinement
 from agent_cli.system.launching import Watched
 from agent_cli.system.programs import find_program
-from agent_cli_tools.command_line import CommandLine
-from agent_cli_tools.environment import command_environment
+from agent_cli_tools.command_line import CommandLine, command_environment
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.processes import RunningCommand, start
 from agent_cli_tools.workspace import Workspace

@@ -17,7 +17,7 @@ from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
 
 if TYPE_CHECKING:
     from agent_cli_tools.diffs import Diff
-    from agent_cli_tools.matching.edits import Edit, Edited
+    from agent_cli_tools.matching import Edit, Edited
     from agent_cli_tools.workspace import Workspace
 
 EDITS_MAX = 50
@@ -126,7 +126,7 @@ def _change(
     Raises:
         ToolError: They do not fit.
     """
-    from agent_cli_tools.matching.edits import apply_edits  # with the first edit
+    from agent_cli_tools.matching import apply_edits  # with the first edit
 
     requested = _requested(params.edits)
     before, encoding = decode(raw)
@@ -172,7 +172,7 @@ def _read(workspace: "Workspace", path: Path) -> bytes:
 
 def _requested(edits: Sequence[OneEdit]) -> "list[Edit]":
     """Return the edits whose texts differ."""
-    from agent_cli_tools.matching.edits import Edit
+    from agent_cli_tools.matching import Edit
 
     if sum(len(edit.old) + len(edit.new) for edit in edits) > STRINGS_CHARS_MAX:
         raise ToolError(

@@ -9,8 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from agent_cli.contracts.listings import JobInfo
 from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli.system.records import dataclass, field
-from agent_cli_tools.line_patterns import LinePattern
-from agent_cli_tools.output import OutputBuffer
+from agent_cli_tools.output import LinePattern, OutputBuffer
 from agent_cli_tools.processes import GRACE_S
 
 _SHOWN_CHARS_MAX: Final = 100

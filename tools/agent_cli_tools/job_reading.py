@@ -13,8 +13,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.excerpts import excerpt
 from agent_cli_tools.job import Job
 from agent_cli_tools.jobs import LOOK_EVERY_S
-from agent_cli_tools.line_patterns import LinePattern
-from agent_cli_tools.output import SPILL_BYTES_MAX, is_binary, without_escapes
+from agent_cli_tools.output import SPILL_BYTES_MAX, LinePattern, is_binary, without_escapes
 from agent_cli_tools.searches import searcher
 from agent_cli_tools.workspace import Workspace
 

@@ -13,8 +13,7 @@ from agent_cli.contracts.errors import ToolError
 
 if TYPE_CHECKING:
     from agent_cli_tools.job import Job, JobNews, JobWork, StoppedBy
-    from agent_cli_tools.line_patterns import LinePattern
-    from agent_cli_tools.output import OutputBuffer
+    from agent_cli_tools.output import LinePattern, OutputBuffer
 
 LOOK_EVERY_S: Final = 0.25
 _ENDED_MAX: Final = 50

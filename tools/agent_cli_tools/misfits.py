@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from agent_cli_tools.diffs import align
+from agent_cli_tools.matching import Edit
 from agent_cli_tools.matching.document import flatten
-from agent_cli_tools.matching.edits import Edit
 from agent_cli_tools.matching.frames import can_follow, split_line
 
 _CHANGES_MAX = 50

@@ -20,7 +20,7 @@ from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass
-from agent_cli_tools.environment import command_environment
+from agent_cli_tools.command_line import command_environment
 from agent_cli_tools.secret_files import is_linked_secret
 from agent_cli_tools.workspace import Workspace
 

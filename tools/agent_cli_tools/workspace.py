@@ -16,10 +16,9 @@ from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system.launching import Watched
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
-from agent_cli_tools.session_resources import RootResources, SessionResources
+from agent_cli_tools.session_resources import Keeper, RootResources, SessionResources
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import failure
-from agent_cli_tools.workspace_ports import Keeper
 
 if TYPE_CHECKING:
     from agent_cli.undo.logs import CommandQuestion

@@ -24,7 +24,7 @@ from agent_cli.providers.anthropic.thinking import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.sources import WrittenHooks
 from agent_cli_tools import Workspace
-from agent_cli_tools.workspace_ports import CommandExports
+from agent_cli_tools.session_resources import CommandExports
 
 if TYPE_CHECKING:
     from agent_cli.app.hooks.remote_answers import RemoteAnswers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
+from agent_cli_tools.matching import Edit, NoMatch, apply_edits
 
 
 def edited(text: str, old: str, new: str, *, all: bool = False) -> str:

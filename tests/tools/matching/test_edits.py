@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from agent_cli_tools.matching import Edit, NoMatch, apply_edits
 from agent_cli_tools.matching.document import flatten
-from agent_cli_tools.matching.edits import Edit, NoMatch, apply_edits
 from agent_cli_tools.textio import decode, encode
 from tests.tools.matching.editing import edited, refusal
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.timeline import Json
-from agent_cli_tools.matching.edits import Edit, apply_edits
+from agent_cli_tools.matching import Edit, apply_edits
 from agent_cli_tools.textio import decode, encode
 from benchmarks._cases import Case
 from benchmarks._distortions import DISTORTIONS, Distortion

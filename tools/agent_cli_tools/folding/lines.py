@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from agent_cli_tools.folding.trouble import is_trouble
+from agent_cli_tools.folding.repeats import is_trouble
 
 # A shorter list is read as it is.
 _LISTED_MIN: Final = 12

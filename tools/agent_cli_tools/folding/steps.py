@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from agent_cli_tools.folding.trouble import ends_of, is_trouble
+from agent_cli_tools.folding.repeats import ends_of, is_trouble
 
 _STEPS_MIN: Final = 4
 # A longer line is no step: matching it would cost too much.

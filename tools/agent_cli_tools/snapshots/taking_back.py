@@ -19,6 +19,7 @@ from agent_cli.undo.reversal import (
     write_plan,
 )
 from agent_cli_tools.atomic_write import write_atomic
+from agent_cli_tools.session_resources import ModelListener
 from agent_cli_tools.snapshots.commands import (
     ToolEdit,
     conflicts,
@@ -38,7 +39,6 @@ from agent_cli_tools.snapshots.contents import (
     is_large,
 )
 from agent_cli_tools.snapshots.journal import ChangeSpan, Journal, RunChanges, spans
-from agent_cli_tools.workspace_ports import ModelListener
 
 _COMMANDS_MAX: Final = 3
 

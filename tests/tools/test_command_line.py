@@ -1,6 +1,6 @@
 """The environment variables that a command gets."""
 
-from agent_cli_tools.environment import command_environment
+from agent_cli_tools.command_line import command_environment
 
 
 def test_only_listed_environment_variables_are_passed_to_commands() -> None:
