@@ -85,7 +85,7 @@ def model(startup: StartupContext, name: str | None = None) -> Model:
         case "messages":
             return model_by_id(id)
         case "chat":
-            from agent_cli.providers.openai_chat.connection import API  # rare
+            from agent_cli.providers.openai_chat import API  # rare
 
             return Model(id, api=API, provider="openai")
 

@@ -55,7 +55,7 @@ class Translator(Protocol):
 
 
 class Batches(Protocol):
-    """Port to the API; see `providers.message_batches`. All raise ModelError."""
+    """Port to the API; see `MessageBatches` in `providers`. All raise ModelError."""
 
     async def create(self, requests: Mapping[str, Mapping[str, Json]], betas: Sequence[str]) -> str:
         """Create a Message Batch of the parameters by custom id; return its id."""

@@ -86,9 +86,9 @@ def api_engine(startup: StartupContext, journal: Path) -> ApiEngine:
         raise UsageError("--batch-api needs Anthropic's own API: remove it, or change [provider]")
 
     async def connect() -> Batches:
-        module = "agent_cli.providers.anthropic.message_batches"
+        module = "agent_cli.providers.anthropic.sdk_client"
         await asyncio.to_thread(load, module)  # the SDK takes over a second
-        from agent_cli.providers.anthropic.message_batches import MessageBatches
+        from agent_cli.providers.anthropic.sdk_client import MessageBatches
 
         return MessageBatches(connection)
 

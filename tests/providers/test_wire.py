@@ -12,8 +12,7 @@ from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.anthropic.betas import TASK_BUDGETS, THINKING_BINDING
-from agent_cli.providers.anthropic.models import model_by_id, model_table
-from agent_cli.providers.anthropic.thinking import thinking_parameters
+from agent_cli.providers.anthropic.models import model_by_id, model_table, thinking_parameters
 from tests.messages_api import Answer, FakeMessagesApi, ReceivedRequest, error, reply
 from tests.providers.asking import asker, request
 

@@ -22,7 +22,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.decision import during
 from agent_cli.policies.permissions import Permissions
-from agent_cli.providers.anthropic.thinking import effort_level
+from agent_cli.providers.anthropic.models import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.git import GitError

@@ -45,6 +45,7 @@ from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox.report import Report
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
+from agent_cli.system.importing import load
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import acting_files
@@ -257,7 +258,8 @@ async def _cloud_credentials(startup: StartupContext) -> list[Check]:
     speaks_messages = startup.loaded.settings.provider.speaks_messages
     if connection.platform.name == "anthropic" or not speaks_messages:
         return []
-    from agent_cli.providers.anthropic.sign_in import credentials_of  # rare
+    await asyncio.to_thread(load, "agent_cli.providers.anthropic.clouds")
+    from agent_cli.providers.anthropic.clouds import credentials_of  # the thread's
 
     try:
         source = await credentials_of(connection)

@@ -20,7 +20,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.compaction import AroundCompaction
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.providers.anthropic.thinking import effort_level
+from agent_cli.providers.anthropic.models import effort_level
 from agent_cli.sandbox import Sandbox
 from agent_cli.settings.sources import WrittenHooks
 from agent_cli_tools import Workspace

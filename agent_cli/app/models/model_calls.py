@@ -17,7 +17,7 @@ from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import FallbackModels
 from agent_cli.policies.side_questions import reply_to
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
-from agent_cli.providers.anthropic.thinking import level_for
+from agent_cli.providers.anthropic.models import level_for
 
 
 class ModelCalls:

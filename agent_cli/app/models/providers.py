@@ -20,14 +20,13 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
-from agent_cli.providers.retries import RetryPolicy
-from agent_cli.providers.shared_pause import SharedPause
+from agent_cli.providers.retries import RetryPolicy, SharedPause
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
-    from agent_cli.providers.openai_chat.connection import ChatConnection
+    from agent_cli.providers.openai_chat import ChatConnection
 
 
 class SessionProvider(Provider, Protocol):
@@ -81,7 +80,7 @@ def chat_connection(
     startup: StartupContext, on_sent: Callable[[], None] = lambda: None
 ) -> "ChatConnection":
     """Return the connection to a server of the Chat Completions API."""
-    from agent_cli.providers.openai_chat.connection import ChatConnection  # rare
+    from agent_cli.providers.openai_chat import ChatConnection  # rare
 
     settings, arguments = startup.loaded.settings.provider, startup.arguments
     variables = startup.environment.without_project()
@@ -136,7 +135,7 @@ def _provider(
             connection = parts.connection(startup, on_sent, on_refused_tool)
             return AnthropicMessages(connection, retry, shared=shared)
         case "chat":
-            from agent_cli.providers.openai_chat.provider import OpenAIChat  # rare
+            from agent_cli.providers.openai_chat import OpenAIChat  # rare
 
             return OpenAIChat(chat_connection(startup, on_sent), retry, shared=shared)
 

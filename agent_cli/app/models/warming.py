@@ -8,7 +8,7 @@ from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.provider import ModelRequest
 from agent_cli.policies.accounts import metered
-from agent_cli.providers.anthropic.thinking import thinking_parameters
+from agent_cli.providers.anthropic.models import thinking_parameters
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench

@@ -179,8 +179,8 @@ class LoopClients:
         if connection.record is not None:
             self._start_recording(connection.record)
         if connection.platform is not ANTHROPIC and connection.replay is None:
-            load("agent_cli.providers.anthropic.clouds.client")
-            from agent_cli.providers.anthropic.clouds.client import CloudClient  # as below
+            load("agent_cli.providers.anthropic.clouds")
+            from agent_cli.providers.anthropic.clouds import CloudClient  # as below
 
             return CloudClient(connection)
         credential = known_credential(connection)

@@ -1,12 +1,13 @@
-"""The Messages API through the SDK, for credentials that only it can find.
+"""The Messages API through the SDK, for credentials that only it can find, and its batches.
 
 The SDK handles profiles and workload identity, and its client classes those of other clouds
 (`clouds/`). Importing it takes over a second, so only `anthropic_messages` does, in a thread, when
 `connection.known_credential` finds nothing.
 """
 
+import json
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -15,8 +16,10 @@ import anthropic
 import httpx2
 from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
 from anthropic.lib.vertex import AsyncAnthropicVertex
+from anthropic.resources.beta.messages import AsyncBatches
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.timeline import Json
 from agent_cli.providers.anthropic.connection import (
     Connection,
     checked_key,
@@ -35,12 +38,7 @@ from agent_cli.providers.failures import (
     without_password,
 )
 from agent_cli.providers.retries import server_delay_s
-from agent_cli.providers.transport import (
-    OpenReply,
-    broken_reply,
-    connection_failure,
-    http_client,
-)
+from agent_cli.providers.transport import OpenReply, broken_reply, connection_failure, http_client
 from agent_cli.system.shapes import is_array
 from agent_cli.version import __version__
 
@@ -262,3 +260,47 @@ def _request_id(headers: httpx2.Headers) -> str | None:
     """Return the id that the server, or the cloud in front of it, gave the request."""
     found: str | None = headers.get("request-id") or headers.get("x-amzn-requestid")
     return found
+
+
+class MessageBatches:
+    """Creates Message Batches and reads their results.
+
+    Every method raises `ModelError` if the request failed.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Connect to nothing yet."""
+        self._client = SdkClient(connection)
+
+    async def create(self, requests: Mapping[str, Mapping[str, Json]], betas: Sequence[str]) -> str:
+        """Send *requests*, the parameters of each by its custom id; return the id of the batch."""
+        sent: Any = [  # JSON: the SDK describes each parameter
+            {"custom_id": id, "params": {name: encodable(each) for name, each in params.items()}}
+            for id, params in requests.items()
+        ]
+        with self._asking() as batches:
+            return (await batches.create(requests=sent, betas=[*betas])).id
+
+    async def has_ended(self, id: str) -> bool:
+        """Return whether each request of a batch has its result."""
+        with self._asking() as batches:
+            return (await batches.retrieve(id)).processing_status == "ended"
+
+    async def results(self, id: str) -> AsyncGenerator[tuple[str, Mapping[str, Json]], None]:
+        """Yield the custom id and the result of each request of a batch that has ended."""
+        with self._asking() as batches:
+            async for line in await batches.results(id):
+                result: dict[str, Json] = json.loads(line.result.to_json())
+                yield line.custom_id, result
+
+    async def aclose(self) -> None:
+        """Close the idle connections."""
+        await self._client.aclose()
+
+    @contextmanager
+    def _asking(self) -> Generator[AsyncBatches]:
+        try:
+            with self._client.failures():
+                yield self._client.sdk.beta.messages.batches
+        except CallFailed as failed:
+            raise failed.error from failed

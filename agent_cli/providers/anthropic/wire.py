@@ -32,7 +32,7 @@ from agent_cli.providers.anthropic.betas import (
     usable,
 )
 from agent_cli.providers.anthropic.hosted_tools import hosted_request
-from agent_cli.providers.anthropic.models import with_known_facts
+from agent_cli.providers.anthropic.models import thinking_parameters, with_known_facts
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import (
     holds_media,
@@ -40,7 +40,6 @@ from agent_cli.providers.anthropic.sent_images import (
     without_large_among_many,
     without_oldest,
 )
-from agent_cli.providers.anthropic.thinking import thinking_parameters
 from agent_cli.providers.anthropic.wire_parts import (
     has_signed_summary,
     output_format,

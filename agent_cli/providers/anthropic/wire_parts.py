@@ -16,7 +16,7 @@ from typing import Final
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
 from agent_cli.contracts.timeline import Block, Json, text_block
-from agent_cli.providers.anthropic.thinking import EFFORTS
+from agent_cli.providers.anthropic.models import EFFORTS
 
 EFFORT_MARK: Final = "effort"
 _NOTICE_MARK: Final = "notice"

@@ -22,8 +22,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.tooling import INVALID_JSON, ToolSpec
-from agent_cli.providers.openai_chat.connection import API, ChatConnection
-from agent_cli.providers.openai_chat.provider import OpenAIChat
+from agent_cli.providers.openai_chat import API, ChatConnection, OpenAIChat
 from agent_cli.providers.retries import RetryPolicy
 from tests.providers.openai_chat.server import (
     ChatServer,
