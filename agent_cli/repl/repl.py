@@ -93,7 +93,7 @@ def has_screen() -> bool:
 
 async def _run_live(options: ReplOptions, build: "Callable[[], Application]", typed: str) -> int:
     with without_collections():  # a tenth of the time to the first frame
-        from agent_cli.repl.live.standard_error import lines_above
+        from agent_cli.repl.live.shared_terminal import lines_above
         from agent_cli.repl.live.start import LiveRepl, LiveShells, StartupQueue, open_screen
 
         waiting = StartupQueue(options.first_lines)

@@ -11,8 +11,7 @@ from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, ToolExe
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.wording import seconds
-from agent_cli.repl.live.paint import Paint
-from agent_cli.repl.live.sentences import sentence_rows
+from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.system.records import dataclass
 
 HELD_CHARS_MAX: Final = 1_000_000

@@ -22,11 +22,10 @@ from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.commands.spec import Context
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.controls import ScreenControls
 from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
-from agent_cli.repl.live.opening import open_bell, open_dialogs, open_display
+from agent_cli.repl.live.opening import ScreenControls, open_bell, open_dialogs, open_display
 from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen

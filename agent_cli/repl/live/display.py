@@ -13,10 +13,17 @@ from agent_cli.contracts.provider import TextDelta
 from agent_cli.core.phase import CONTENT_STREAMED, Phase
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.live.backlog import Backlog, Item, Rows, Thinking
-from agent_cli.repl.live.paint import TAB_CELLS, Paint, Role, colored, row_width, rows_of
+from agent_cli.repl.live.paint import (
+    TAB_CELLS,
+    Paint,
+    Role,
+    colored,
+    row_width,
+    rows_of,
+    sentence_rows,
+)
 from agent_cli.repl.live.painter import Painter
-from agent_cli.repl.live.sentences import sentence_rows
-from agent_cli.repl.live.standard_error import copy_to_file
+from agent_cli.repl.live.shared_terminal import copy_to_file
 from agent_cli.repl.live.view import SessionView
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.markdown.styles import TokenKind
@@ -25,7 +32,7 @@ from agent_cli.terminal.narration import HostedView, cited_text, narrate, words
 from agent_cli.terminal.writer import Style
 
 
-class Sequence:
+class StreamingFilter:
     """Filters and splits events for display.
 
     Live, a reply passes unchanged. Sequential, its text is held back while it streams: an answer is
@@ -81,7 +88,7 @@ class Display:
         painter: Painter,
         backlog: Backlog,
         thinking: Thinking,
-        sequence: Sequence,
+        streaming: StreamingFilter,
         *,
         paint: Paint,
         columns: Callable[[], int],
@@ -92,7 +99,7 @@ class Display:
         self._painter = painter
         self._backlog = backlog
         self._thinking = thinking
-        self._sequence = sequence
+        self._streaming = streaming
         self._hosted = HostedView()
         self._paint = paint
         self._columns = columns
@@ -216,7 +223,7 @@ class Display:
 
     def _put(self, *items: Item) -> None:
         for item in items:
-            for shown in [item] if isinstance(item, Rows) else self._sequence(item):
+            for shown in [item] if isinstance(item, Rows) else self._streaming(item):
                 self._backlog.put(shown)
         self._changed.set()
 

@@ -1,10 +1,10 @@
-"""Rows of the program's own text: their colours, and their width in cells.
+"""Rows of the program's own text: their colours, their width in cells, and breaks between words.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -170,6 +170,9 @@ def rows_of(text: str, begin: str = "", *, tab_cells: int = TAB_CELLS) -> list[s
     return [colored(line, begin) for line in clean(text).expandtabs(tab_cells).split("\n")]
 
 
+# A gap between columns, and the bar before quoted text.
+_GAP: Final = re.compile(r" {2,}(?=\S)")
+_BAR: Final = re.compile(r"  (?:\S{1,30} )?│ ")
 _ESCAPE: Final = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\)")
 
 
@@ -218,3 +221,33 @@ def cut(row: str, columns: int) -> str:
             parts.append(shortened(part, room + 1))
             room = -1
     return "".join(parts)
+
+
+def sentence_rows(text: str, columns: int, begin: str = "") -> list[str]:
+    """Return *text* as rows of at most *columns* cells; indentation is kept.
+
+    Text behind a gap of two blanks is a column, and wraps below its own beginning; the bar that
+    marks quoted text is repeated before each of its rows. A wider word, such as a URL, is left
+    whole, so that a copy has no newline in it. *begin* is the escape sequence that begins the
+    colour of each row.
+    """
+    lines = rows_of(text)
+    return [colored(row, begin) for line in lines for row in _broken(line, columns)]
+
+
+def _broken(line: str, columns: int) -> Iterator[str]:
+    from agent_cli.repl.markdown.styles import cells, wrapped  # with the first sentence
+
+    if bar := _BAR.match(line):
+        begin, text = bar[0], line[bar.end() :]
+        for start, end in wrapped(text, max(columns - cells(begin), 1)):
+            yield f"{begin}{text[start:end]}"
+            begin = f"{' ' * (cells(begin) - 2)}│ "
+        return
+    indent = min(len(line) - len(line.lstrip(" ")), columns // 2)
+    gaps = (gap.end() for gap in _GAP.finditer(line))
+    column = max((end for end in gaps if end <= columns // 2), default=indent)
+    begin, text = line[:column], line[column:]
+    for start, end in wrapped(text, max(columns - cells(begin), 1)):
+        yield f"{begin}{text[start:end]}"
+        begin = " " * cells(begin)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent_cli.repl.live.paint import cut, row_width, rows_taken
-from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication, wraps_again
+from agent_cli.repl.live.shared_terminal import FrameOutput, LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
 _TAIL_ROWS_MIN: Final = 4

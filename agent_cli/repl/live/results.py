@@ -12,7 +12,7 @@ from agent_cli.contracts.wording import CUT, counted, dollars, one_line
 from agent_cli.repl.approval.answers import was_stopped
 from agent_cli.repl.live.paint import Paint, cut, row_width, rows_of, rows_taken
 from agent_cli.repl.markdown import THEMES
-from agent_cli.repl.markdown.pieces import Prefix
+from agent_cli.repl.markdown.page import Prefix
 from agent_cli.repl.markdown.styles import painted
 from agent_cli.repl.markdown.table import Alignment, Grid, Row
 from agent_cli.system.records import dataclass

@@ -21,11 +21,10 @@ from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.choices import AnswerRow, Picker
 from agent_cli.repl.live.input.draft import Draft, Menu
 from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
-from agent_cli.repl.live.paint import Paint
+from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.repl.live.painter import Painter
 from agent_cli.repl.live.queue_edit import Listener, QueueEdit
-from agent_cli.repl.live.standard_error import copy_to_file
-from agent_cli.repl.live.toolkit_app import FrameOutput, LiveApplication
+from agent_cli.repl.live.shared_terminal import FrameOutput, LiveApplication, copy_to_file
 from agent_cli.terminal.writer import Style
 
 _LOW_ROWS: Final = 20
@@ -141,16 +140,12 @@ class LiveScreen:
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""
-        from agent_cli.repl.live.sentences import sentence_rows  # not at the start
-
         self.print(sentence_rows(text, self.columns, self.paint.begin(style)))
         if style in ("warning", "error"):
             copy_to_file(text)
 
     def show_answer(self, text: str) -> None:
         """Print the open question with its answer; further rows are indented."""
-        from agent_cli.repl.live.sentences import sentence_rows  # not at the start
-
         first, *rest = sentence_rows(f"{self.question}{text}", self.columns - len(_INDENT))
         self.print([first, *(f"{_INDENT}{row}" for row in rest)])
 

@@ -20,7 +20,7 @@ from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.paint import row_width, rows_taken
 from agent_cli.repl.live.queue_edit import Listener, Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.toolkit_app import FrameOutput
+from agent_cli.repl.live.shared_terminal import FrameOutput
 from agent_cli.repl.look import Look
 from agent_cli.terminal.first_prompt import FIRST_PROMPT, PROMPT
 

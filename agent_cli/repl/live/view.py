@@ -11,8 +11,7 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.core.phase import THINKING_SHOWN, Phase
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows
-from agent_cli.repl.live.paint import Paint, rows_of
-from agent_cli.repl.live.sentences import sentence_rows
+from agent_cli.repl.live.paint import Paint, rows_of, sentence_rows
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from agent_cli.terminal.narration import narrate

@@ -6,7 +6,7 @@ from typing import Final, Self
 
 from agent_cli.repl.markdown.highlight import Highlighter
 from agent_cli.repl.markdown.inline import parse_inline
-from agent_cli.repl.markdown.pieces import PIECE_CHARS, PROSE_CHARS, Piece, Prefix
+from agent_cli.repl.markdown.page import PIECE_CHARS, PROSE_CHARS, Piece, Prefix
 from agent_cli.repl.markdown.styles import (
     Spans,
     Theme,

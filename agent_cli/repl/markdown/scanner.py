@@ -9,8 +9,15 @@ import re
 from typing import Final, Self
 
 from agent_cli.repl.markdown.highlight import highlighter
-from agent_cli.repl.markdown.page import Page, indent_of, list_mark, opened
-from agent_cli.repl.markdown.pieces import Leaf, Piece, PieceCutter
+from agent_cli.repl.markdown.page import (
+    Leaf,
+    Page,
+    Piece,
+    PieceCutter,
+    indent_of,
+    list_mark,
+    opened,
+)
 from agent_cli.repl.markdown.prose import Code, Fence, Prose, heading_style
 from agent_cli.repl.markdown.styles import Spans, Theme, cells, cut, folded, painted, plain
 from agent_cli.repl.markdown.table import MarkdownTable, alignments, split_cells

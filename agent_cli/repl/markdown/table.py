@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, Self, TypeAlias
 
 from agent_cli.repl.markdown.inline import parse_inline
-from agent_cli.repl.markdown.pieces import Piece, Prefix
+from agent_cli.repl.markdown.page import Piece, Prefix
 from agent_cli.repl.markdown.styles import Spans, Theme, cells, cut, plain, wrapped
 
 # After this many rows or characters the widths are fixed, and each row is finished at once.

@@ -8,7 +8,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.repl.live.backlog import text_of
-from agent_cli.repl.live.display import Sequence
+from agent_cli.repl.live.display import StreamingFilter
 
 CALL: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}
 
@@ -17,7 +17,7 @@ def delta(text: str, kind: type[TextDelta] | type[ThinkingDelta] = TextDelta) ->
     return events.MessageUpdate(lambda: AssistantMessage(()), kind(0, text))
 
 
-def through(sequence: Sequence, *happened: Event) -> list[Event]:
+def through(sequence: StreamingFilter, *happened: Event) -> list[Event]:
     return [shown for event in happened for shown in sequence(event)]
 
 
@@ -25,7 +25,7 @@ def test_live_mode_passes_text_through_unchanged() -> None:
     """C2: the same object, unchanged."""
     piece = delta("Hel")
 
-    assert through(Sequence("live"), piece) == [piece]
+    assert through(StreamingFilter("live"), piece) == [piece]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_sequential_mode_shows_the_reply_word_by_word_once_it_is_complete(
     pieces: list[str],
 ) -> None:
     """S4-03, S4-20, C2: nothing before the reply is complete; then all of it, to the byte."""
-    sequence, text = Sequence("sequential"), "".join(pieces)
+    sequence, text = StreamingFilter("sequential"), "".join(pieces)
     end = events.MessageEnd(AssistantMessage((text_block(text),)))
 
     during = through(sequence, *(delta(character) for character in text), end)
@@ -55,7 +55,7 @@ def test_sequential_mode_shows_the_reply_word_by_word_once_it_is_complete(
 
 def test_sequential_mode_shows_text_before_a_tool_call_in_one_piece() -> None:
     """S4-22, C25: not dropped, not streamed, and in its place."""
-    sequence = Sequence("sequential")
+    sequence = StreamingFilter("sequential")
     end = events.MessageEnd(AssistantMessage((text_block("I look."), CALL)))
     planning = events.StateChanged("thinking", "planning_tools")
     announced = events.ToolCallsAnnounced((events.ToolCall("1", "read", {}),))
@@ -67,7 +67,7 @@ def test_sequential_mode_shows_text_before_a_tool_call_in_one_piece() -> None:
 
 def test_sequential_mode_never_shows_a_broken_off_reply() -> None:
     """C16: the answer appears once, from the complete attempt."""
-    sequence = Sequence("sequential")
+    sequence = StreamingFilter("sequential")
     broken = events.MessageEnd(AssistantMessage((text_block("half"),), error="it broke"))
     turn_end = events.TurnEnd(None, ())
 
@@ -78,4 +78,4 @@ def test_thinking_is_live_even_in_sequential_mode() -> None:
     """S4-21: it is shown as it arrives."""
     thought = delta("why?", ThinkingDelta)
 
-    assert through(Sequence("sequential"), thought) == [thought]
+    assert through(StreamingFilter("sequential"), thought) == [thought]

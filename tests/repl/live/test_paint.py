@@ -1,8 +1,8 @@
-"""Truncated rows."""
+"""Rows: their width in cells, and the program's sentences wrapped between words."""
 
 import pytest
 
-from agent_cli.repl.live.paint import cut, row_width
+from agent_cli.repl.live.paint import cut, row_width, sentence_rows
 
 BOLD, OFF = "\x1b[1m", "\x1b[0m"
 
@@ -26,3 +26,36 @@ def test_truncated_row_ends_between_characters_with_its_colours_reset(
     """Otherwise the terminal would move the last character into the last column."""
     assert cut(row, columns) == expected
     assert row_width(expected) <= columns
+
+
+ADDRESS = "https://example.com/" + "a" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("one two three four", ["one two", "three four"]),
+        ("  an indented row stays", ["  an", "  indented", "  row", "  stays"]),
+        ("ab  one two three", ["ab  one", "    two", "    three"]),
+        ("a much  wider column", ["a much ", "wider", "column"]),
+        ("a\n\nb", ["a", "", "b"]),
+        ("  │ one two three", ["  │ one", "  │ two", "  │ three"]),
+        ("  ai │ one two", ["  ai │ one", "     │ two"]),
+        ("漢字かな交じり文", ["漢字かな交", "じり文"]),
+        (f"see {ADDRESS} now", ["see", ADDRESS, "now"]),
+        ("a\x1b[2Jb", ["ab"]),
+        ("", [""]),
+    ],
+)
+def test_sentence_is_wrapped_between_words(text: str, rows: list[str]) -> None:
+    """Cells are counted, not characters; a URL is left whole."""
+    assert sentence_rows(text, 10) == rows
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 20])
+def test_each_wrapped_row_has_the_colour_and_fits_the_screen(columns: int) -> None:
+    """Even on a tiny terminal, deep indentation must leave space in a row."""
+    rows = sentence_rows("        deep in it", columns, "\x1b[2m")
+
+    assert all(row.startswith("\x1b[2m") and row.endswith("\x1b[0m") for row in rows)
+    assert all(row_width(row) <= max(columns, 10) for row in rows)

@@ -25,8 +25,8 @@ from agent_cli.repl.live.controller import LiveShell
 from agent_cli.repl.live.input.editing import edited
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.screen import LiveScreen
+from agent_cli.repl.live.shared_terminal import FrameOutput, lines_left
 from agent_cli.repl.live.start import LiveShells, StartupQueue
-from agent_cli.repl.live.toolkit_app import FrameOutput, lines_left
 from agent_cli.repl.look import Look
 from tests.repl.scripted_app import Application
 

@@ -17,7 +17,7 @@ from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
-from agent_cli.repl.live.toolkit_app import FrameOutput
+from agent_cli.repl.live.shared_terminal import FrameOutput
 
 COLUMNS, ROWS = 40, 12
 CTRL_C, ESCAPE, UP, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b\r"

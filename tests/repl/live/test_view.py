@@ -16,7 +16,7 @@ from agent_cli.core.declining import SAYING
 from agent_cli.headless.report import to_json
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows, Thinking, text_of
-from agent_cli.repl.live.display import Sequence
+from agent_cli.repl.live.display import StreamingFilter
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Details, Results
 from agent_cli.repl.live.tool_rows import ToolRows
@@ -63,7 +63,7 @@ class Screen:
             clock=lambda: self.now_s,
             columns=lambda: COLUMNS,
         )
-        self._sequence = Sequence(streaming)
+        self._sequence = StreamingFilter(streaming)
 
     def __call__(self, *happened: Event | Rows) -> None:
         for event in happened:

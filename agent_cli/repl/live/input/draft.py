@@ -16,7 +16,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 
-from agent_cli.repl.live.toolkit_app import lines_left
+from agent_cli.repl.live.shared_terminal import lines_left
 
 # Arrow-up would need as many presses to get beyond a longer prompt in the history.
 _RECALLED_LINES_MAX: Final = 100

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agent_cli.contracts.timeline import Json, WidgetOutput
-from agent_cli.repl.live.controls import earlier_rows
+from agent_cli.repl.live.opening import earlier_rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Details, Results
 from agent_cli.repl.recall import EARLIER_ROWS_MAX, FOLDED_ROWS, Earlier, Exchange

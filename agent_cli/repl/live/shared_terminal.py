@@ -1,16 +1,19 @@
-"""prompt_toolkit's Application and output, extended to share the terminal with our own rows.
+"""The terminal as prompt_toolkit, our own rows and standard error share it.
 
 All uses of private names of prompt_toolkit are in this module and pinned by a test:
 `Renderer._cursor_pos`, `_last_screen`, `_last_style`, `_last_size` and `_min_available_height`,
 `Application._redraw`, `_on_resize` and `_running_in_terminal`, and `Buffer._working_lines`.
 """
 
+import asyncio
 import base64
+import io
 import os
+import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from select import select
-from typing import Final
+from typing import Final, TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -20,6 +23,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout.screen import Screen
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from agent_cli.system.event_loop import tell
+from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import READER_GONE
 
 # A dragged window reports dozens of sizes; painting between two of them leaves artefacts.
@@ -244,3 +249,55 @@ _END_FRAME: Final = "\x1b[?2026l"
 _ERASE_DOWN: Final = "\x1b7\x1b[K\x1b[B\x1b[J\x1b8"
 # No bracketed paste, cursor shown, line wrap on, no open frame, no colour.
 _AS_FOUND: Final = "\x1b[?2004l\x1b[?25h\x1b[?7h\x1b[?2026l\x1b[m"
+
+
+class LinesAbove(io.TextIOBase):
+    """A stream that passes whole lines to *show* in the event loop, from any thread."""
+
+    def __init__(self, terminal: TextIO, show: Callable[[str], None]) -> None:
+        """Keep nothing yet; *terminal* is the stream this replaces."""
+        self._terminal = terminal
+        self._show = show
+        self._loop = asyncio.get_running_loop()
+        self.unfinished = ""
+
+    def write(self, text: str) -> int:
+        """Add *text* and show the lines it completes."""
+        *lines, self.unfinished = (self.unfinished + text).split("\n")
+        if lines:
+            whole = "\n".join(lines)
+            tell(self._loop, lambda: self._show(whole))
+        return len(text)
+
+    def isatty(self) -> bool:
+        """True: the output ends up on the terminal."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the terminal's descriptor, for child processes that write to it directly."""
+        return self._terminal.fileno()
+
+
+@contextmanager
+def lines_above(show: Callable[[str], None]) -> Generator[None]:
+    """Show the lines of stderr with *show* if stderr is the terminal, instead of on the screen."""
+    terminal = sys.stderr
+    if not terminal.isatty():
+        yield
+        return
+    above = LinesAbove(terminal, show)
+    sys.stderr = above
+    try:
+        yield
+    finally:
+        sys.stderr = terminal
+        if above.unfinished:
+            terminal.write(f"{above.unfinished}\n")
+
+
+def copy_to_file(text: str) -> None:
+    """Also write a warning to stderr if that is not the terminal, as with `2>err.txt`."""
+    if not sys.stderr.isatty():
+        with suppress(OSError):  # a full disk must not end the session
+            sys.stderr.write(f"{clean(text)}\n")
+            sys.stderr.flush()
