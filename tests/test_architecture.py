@@ -72,7 +72,7 @@ CATCHERS_OF_EVERYTHING = {
     "attachments/images/": "Pillow raises anything for a damaged image; it is told in one sentence",
     "attachments/pdf_process/": "pypdf raises anything for a damaged file; one sentence tells it",
     "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",
-    "batch/ray_pause/": "Ray's own errors, of a lost actor, exist only where Ray is installed",
+    "batch/ray_worker/": "Ray's own errors, of a lost actor, exist only where Ray is installed",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",
     "contracts/schema_check/": "whatever a stranger's schema breaks is told to the model",
     "core/listeners/": "a broken listener must not stop the run it listens to",

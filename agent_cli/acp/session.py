@@ -6,8 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
-from agent_cli.acp.approvals import AgentCalls, PermissionRequests, QuestionClosed
-from agent_cli.acp.client import EditorClient, EditorDocuments
+from agent_cli.acp.client import (
+    AgentCalls,
+    EditorClient,
+    EditorDocuments,
+    PermissionRequests,
+    QuestionClosed,
+)
 from agent_cli.acp.content import image, message_chunk, text, user_message
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
 from agent_cli.acp.framing import (

@@ -32,10 +32,8 @@ from agent_cli.app.jobs import Announcements, JobHost
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.models.context_window import ContextWindow
-from agent_cli.app.models.judging import SessionJudge
-from agent_cli.app.models.model_calls import ModelCalls
+from agent_cli.app.models.model_calls import ModelCalls, SessionJudge, kept_warm
 from agent_cli.app.models.providers import unsent_images
-from agent_cli.app.models.warming import kept_warm
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import instructions_at_start, output_styles, plugins
 from agent_cli.app.preparations import Preparations

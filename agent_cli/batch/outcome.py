@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, Final
 
+from agent_cli.batch.engine import PATCH, STDERR
 from agent_cli.batch.folder import Attempt, BatchFolder
-from agent_cli.batch.ports import PATCH, STDERR
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import in_microdollars

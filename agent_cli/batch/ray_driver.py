@@ -31,9 +31,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-from agent_cli.batch.local import GRACE_S
-from agent_cli.batch.ray_pause import PauseKeeper
-from agent_cli.batch.ray_worker import run_on_node, write_files
+from agent_cli.batch.engine import GRACE_S
+from agent_cli.batch.ray_worker import PauseKeeper, run_on_node, write_files
 
 FORCE_AFTER_S: Final = GRACE_S + 5
 """Seconds from a request to end until the worker processes are killed."""

@@ -2,26 +2,67 @@
 
 A node that shares no files with the batch gets the repository as a bundle, and the prompt in the
 order; what the run leaves goes back as the value of Ray's task, and the driver writes it where the
-batch looks for it.
+batch looks for it. The pause of such a batch is kept by one actor: an agent asks the socket of its
+run, the worker behind it asks the actor.
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from agent_cli.batch.local import LocalEngine
-from agent_cli.batch.ports import PATCH, RESULT, STDERR, NotStarted, TaskRun
-from agent_cli.batch.ray_pause import PAUSE_VARIABLE, pause_socket
+from agent_cli.batch.engine import PATCH, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.git import GitError, unpack_bundle
 from agent_cli.system.private_files import write_private
+from agent_cli.system.shared_pauses import PauseState, Step
 from agent_cli.system.worktrees import Worktree, changes_in
 from agent_cli.version import __version__
+
+PAUSE_VARIABLE: Final = "AGENT_CLI_RETRY__SHARED_FILE"
+SOCKET: Final = "pause.sock"
+_LINE_BYTES_MAX: Final = 4_096
+
+
+class PauseKeeper:
+    """The state of the pause; an actor of Ray, so its methods run one at a time."""
+
+    def __init__(self) -> None:
+        self._state = PauseState()
+
+    def take(self, step: Step, asked_delay_s: float | None) -> float:
+        """Note *step*; see `PauseState.take`."""
+        return self._state.take(step, asked_delay_s, time.time())
+
+
+@asynccontextmanager
+async def pause_socket(folder: Path, keeper: Any) -> AsyncGenerator[Path]:  # Any: a handle of Ray
+    """Answer the steps of an agent with *keeper*; yield the socket it finds it at."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError):
+            step, asked_delay_s = json.loads(await reader.readline())
+            try:
+                taken = keeper.take.remote(step, asked_delay_s)
+                wait_s = await asyncio.wrap_future(taken.future())
+            except Exception:
+                wait_s = 0.0  # the node of the actor is lost: nothing is paused any more
+            writer.write(f"{wait_s}\n".encode())
+            await writer.drain()
+        writer.close()
+
+    path = folder / SOCKET
+    server = await asyncio.start_unix_server(answer, path, limit=_LINE_BYTES_MAX)
+    async with server:
+        yield path
+
 
 _KEPT: Final = (STDERR, "session.jsonl", "changes.diff", PATCH, RESULT)
 """The files that go back; the result last, for it says that the others are there."""

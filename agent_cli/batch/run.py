@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from agent_cli.batch.engine import Engine, NotStarted, Origin, TaskRun
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.outcome import (
     cost_of,
@@ -17,7 +18,6 @@ from agent_cli.batch.outcome import (
     result_of,
     trouble_in,
 )
-from agent_cli.batch.ports import Engine, NotStarted, Origin, TaskRun
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import Json

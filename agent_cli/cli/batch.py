@@ -11,15 +11,13 @@ from typing import Final
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import OPTIONS
 from agent_cli.app.startup import StartupContext
+from agent_cli.batch.engine import Engine, LocalEngine
 from agent_cli.batch.folder import RESULTS, BatchFolder
-from agent_cli.batch.local import LocalEngine
-from agent_cli.batch.ports import Engine
 from agent_cli.batch.ray_engine import CONNECT_LIMIT_S, CPUS_PER_RUN, RayEngine, ray_address
-from agent_cli.batch.ray_pause import PAUSE_VARIABLE
+from agent_cli.batch.ray_worker import PAUSE_VARIABLE
 from agent_cli.batch.run import ALIKE, Batch, BatchOptions, Budget
 from agent_cli.batch.tasks import Task, read_tasks
 from agent_cli.cli.batch_api import api_engine, check_api_tasks
-from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import ready
 from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
@@ -34,6 +32,7 @@ from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_sequence
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.views.progress import labelled
+from agent_cli.terminal.writer import print_complaint
 from agent_cli.trust.store import TrustStore
 
 # The fields of `Arguments` passed on to each run.

@@ -10,9 +10,8 @@ from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.batch.api_engine import ApiEngine, ApiRequest, Batches
-from agent_cli.batch.ports import TaskRun
+from agent_cli.batch.engine import TaskRun
 from agent_cli.batch.tasks import Task
-from agent_cli.cli.complaint import print_complaint
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import ModelRequest, Price, ReplyStart
@@ -28,6 +27,7 @@ from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import Refusal, refused
 from agent_cli.system.importing import load
+from agent_cli.terminal.writer import print_complaint
 
 _REFUSED: Final = (
     *(("--engine", "engine"), ("--json-schema", "json_schema"), ("--time-limit", "time_limit_s")),

@@ -7,17 +7,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, cast
 
-from agent_cli.app.arguments import Arguments
+from agent_cli.app.arguments import Arguments, SessionFolder
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext, start
-from agent_cli.cli.complaint import print_complaint
-from agent_cli.cli.session_folder import SessionFolder
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system import paths
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.importing import without_collections
 from agent_cli.terminal.abilities import confirmed, may_color
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
+from agent_cli.terminal.writer import print_complaint
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App

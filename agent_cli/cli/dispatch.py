@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
-from agent_cli.cli.complaint import print_complaint
 from agent_cli.cli.conversations import answer, decide, open_repl, play_demo, print_answer
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
+from agent_cli.terminal.writer import print_complaint
 
 
 def _doctor(arguments: Arguments) -> int:

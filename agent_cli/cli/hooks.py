@@ -7,8 +7,8 @@ from pathlib import Path
 
 from agent_cli.app import parts
 from agent_cli.app.hooks.confinement import HookConfinement
+from agent_cli.app.hooks.definitions import listed
 from agent_cli.app.hooks.lifecycle import defined_hooks, environment_of_hooks
-from agent_cli.app.hooks.lines import listed
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.errors import SettingsError, UsageError

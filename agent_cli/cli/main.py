@@ -146,7 +146,7 @@ def _opens_a_screen(arguments: Arguments) -> bool:
 
 def _complain(error: AgentCliError) -> int:
     """Print *error* on stderr and return its exit code."""
-    from agent_cli.cli.complaint import print_complaint  # rare
+    from agent_cli.terminal.writer import print_complaint  # rare
 
     FIRST_PROMPT.take_away()
     print_complaint(str(error))

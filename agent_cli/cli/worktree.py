@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final
 
-from agent_cli.app.arguments import Arguments
-from agent_cli.cli.session_folder import SessionFolder
+from agent_cli.app.arguments import Arguments, SessionFolder
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
 from agent_cli.settings.sources import Override

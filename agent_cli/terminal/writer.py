@@ -7,9 +7,11 @@ stderr. So a pipe on stdout gets answers only. All text is cleaned here, and onl
 
 import errno
 import os
+import sys
+from contextlib import suppress
 from typing import Final, Literal, Protocol, TextIO, TypeAlias
 
-from agent_cli.terminal.sanitize import Filter, clean
+from agent_cli.terminal.sanitize import Filter, clean, reveal
 
 Style: TypeAlias = Literal["plain", "dim", "title", "label", "warning", "error", "added", "removed"]
 
@@ -145,3 +147,23 @@ def silence(stream: TextIO) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, stream.fileno())
     os.close(nothing)
+
+
+def print_complaint(text: str) -> None:
+    """Print *text* to stderr; on a terminal its lines wrap between words.
+
+    It may hold the name of a file, or words of a server, with control sequences for the terminal.
+    """
+    sys.stderr.write(f"{_fitted(reveal(f'agent-cli: {text}'))}\n")
+
+
+def _fitted(text: str) -> str:
+    if not sys.stderr.isatty():
+        return text  # a file gets unbroken lines, for tools that search it
+    import textwrap  # a start that succeeds complains of nothing
+
+    columns = 0
+    with suppress(OSError):
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    lines = textwrap.TextWrapper(columns or 80, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines.fill(line) for line in text.split("\n"))

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.app.models.judging import SessionJudge
+from agent_cli.app.models.model_calls import SessionJudge
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.events import ToolCall

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.models.judging import SessionJudge
+from agent_cli.app.models.model_calls import SessionJudge
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model

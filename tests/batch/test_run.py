@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent_cli.batch.engine import NotStarted, TaskRun
 from agent_cli.batch.folder import Attempt, BatchFolder, state_folder
-from agent_cli.batch.ports import NotStarted, TaskRun
 from agent_cli.batch.run import Batch, BatchOptions, Budget, Outage
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_cli.app.hooks.conditions import covers
-from agent_cli.app.hooks.lines import listed, overview, waits_for, without_matches
+from agent_cli.app.hooks.definitions import covers, listed, overview, waits_for, without_matches
 from agent_cli.app.mcp.config import inherited_environment
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent

@@ -1,23 +1,39 @@
-"""Ask the session's models, and count what it costs."""
+"""Calls of the session's models beside the conversation, and what they cost.
+
+Single answers, those of the judge in the mode auto, and requests that keep the prompt cache warm.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.app import parts
 from agent_cli.app.models.providers import Providers
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.events import EventSink
+from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
-from agent_cli.contracts.timeline import Prompt, text_of
+from agent_cli.contracts.timeline import Json, Prompt, text_of
+from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.policies.accounts import Account, metered, spending_now
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import FallbackModels
+from agent_cli.policies.permission_rules import COMMAND_TOOL, command_of
+from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.side_questions import reply_to
 from agent_cli.providers.anthropic.betas import SERVER_FALLBACK
-from agent_cli.providers.anthropic.models import level_for
+from agent_cli.providers.anthropic.models import level_for, thinking_parameters
+
+if TYPE_CHECKING:
+    from agent_cli.app.workbench import Workbench
+    from agent_cli.policies.judge import Judge, JudgedCall
+    from agent_cli.policies.shell import Reach
 
 
 class ModelCalls:
@@ -120,3 +136,160 @@ class ModelCalls:
     async def aclose(self) -> None:
         """Close the idle connections."""
         await self._provider.aclose()
+
+
+_MODEL: Final = "small"
+_SHOWN_MAX: Final = 200
+_USERS_OWN: Final = "the judge decides nothing that may be final, unclear or outside the workspace"
+# One retry after a broken connection: the user answers sooner than a server that is overloaded.
+_WAITS_S_MAX: Final = 2.0
+
+
+class Models(Protocol):
+    """The part of `ModelCalls` that a judge needs."""
+
+    def named(self, name: str | None = None) -> Model:
+        """Return the model *name*."""
+        ...
+
+    async def answer(
+        self, model: Model, system: str, prompt: str, *, max_tokens: int, waits_s_max: float
+    ) -> str:
+        """Return the text that *model* answers; raises `AgentCliError`."""
+        ...
+
+
+class SessionJudge:
+    """Wraps `authorize_tool` of the session's agents; nothing is imported before it is needed.
+
+    Attributes:
+        verdicts: Those of this session, the newest last.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        permissions: Permissions,
+        reach: "Reach",
+        session: Callable[[], Conversation],
+    ) -> None:
+        """Judge nothing yet; *session* returns the conversation with the user."""
+        self._reach = reach
+        self._models = models
+        self._permissions = permissions
+        self._session = session
+        self.verdicts: Sequence[JudgedCall] = ()
+
+    def around(
+        self,
+        authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]],
+        *,
+        mode: Callable[[], Mode],
+        agent: Callable[[], Conversation],
+    ) -> Callable[[ToolCall, Tool, object], Awaitable[Verdict]]:
+        """Return *authorize* with a judge behind it while *mode* returns "auto".
+
+        Args:
+            authorize: The permissions; a question of the mode alone goes to the judge, any other
+                stays one. So does one that an attempt without effects may still answer.
+            mode: Returns the mode that holds for the agent.
+            agent: Returns the conversation of the agent that calls.
+        """
+
+        async def judged(call: ToolCall, tool: Tool, params: object) -> Verdict:
+            verdict: Verdict = await settled(authorize(call, tool, params))
+            if not isinstance(verdict, Ask) or not verdict.by_mode or verdict.attempt_failed:
+                return verdict
+            if mode() != "auto":
+                return verdict
+            if self._is_users_own(call, tool):
+                self._permissions.add_fact(call, _USERS_OWN)
+                return verdict
+            found = await self._judge.judge(call, agent())
+            if found not in self.verdicts:
+                self.verdicts = (*self.verdicts, found)[-_SHOWN_MAX:]
+            if found.is_allowed:
+                return Allow(input=verdict.input, holds=verdict.holds)
+            self._permissions.add_fact(call, found.reason)
+            return verdict
+
+        return judged
+
+    def _is_users_own(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether *call* cannot be undone, leaves the workspace, or is unclear.
+
+        That is known from the text, and from a server that says so; no model may overrule it.
+        """
+        if tool.destroys or any(part.is_danger for part in self._permissions.explain(call)):
+            return True
+        from agent_cli.policies.shell import reserved
+
+        if call.name == COMMAND_TOOL:
+            return reserved.is_reserved(command_of(call), self._reach)
+        return any(reserved.is_reserved_value(text, self._reach) for text in _texts(call.input))
+
+    @cached_property
+    def _judge(self) -> "Judge":
+        from agent_cli.policies.judge import Judge  # in the mode auto only
+
+        return Judge(self._ask, session=self._session)
+
+    async def _ask(self, text: str) -> str:
+        from agent_cli.policies.judge import INSTRUCTIONS, OUTPUT_TOKENS_MAX
+
+        model = self._models.named(_MODEL)
+        return await self._models.answer(
+            model, INSTRUCTIONS, text, max_tokens=OUTPUT_TOKENS_MAX, waits_s_max=_WAITS_S_MAX
+        )
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield the texts of an input, however deep they stand."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, Sequence):
+        yield from (text for each in value for text in _texts(each))
+
+
+@asynccontextmanager
+async def kept_warm(
+    bench: "Workbench", startup: StartupContext, *, one_shot: bool
+) -> AsyncGenerator[None]:
+    """Keep the cache of *bench* warm in the block; not after the only prompt of *one_shot*."""
+    settings = startup.loaded.settings
+    when = settings.keep_cache_warm
+    if when == "off" or one_shot or not settings.provider.is_whole:
+        yield
+        return
+    from agent_cli.policies.cache_warming import CacheWarming  # off by default
+
+    def session_id() -> str:
+        return bench.agent.options.session_id or bench.agent.conversation.id
+
+    def note_renewal(at_s: float) -> None:
+        bench.cache.note_renewal(at_s)
+        bench.prefix.note_renewal(at_s)
+
+    warming = CacheWarming(
+        when,
+        metered(bench.answer_format.stream, bench.calls.record),
+        price=parts.price(startup),
+        session_id=session_id,
+        can_repeat=_thinks_without_budget,
+        on_renewed=note_renewal,
+    )
+    bench.cache.warming = warming
+    unsubscribe = bench.agent.subscribe(warming.listen)
+    try:
+        async with warming:
+            yield
+    finally:
+        unsubscribe()
+
+
+def _thinks_without_budget(request: ModelRequest) -> bool:
+    """Return whether the limit of the reply is no part of what the cache knows the request by."""
+    thinking = thinking_parameters(request, compat=False).get("thinking")
+    return not (isinstance(thinking, dict) and thinking["type"] == "enabled")

@@ -1,8 +1,18 @@
-"""The hooks of a session in lines for a person."""
+"""Definitions of hooks: the lines that show them to a person, and their `if`, a permission rule."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.events import ToolCall
+from agent_cli.policies.permission_rules import (
+    COMMAND_TOOL,
+    called_paths,
+    command_of,
+    parse_rule,
+    touches,
+)
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.system import paths
 
 if TYPE_CHECKING:
@@ -54,3 +64,23 @@ def _kind(hook: "Hook") -> str:
 def _file_of(origin: str) -> str:
     path, _, line = origin.rpartition(":")
     return paths.shown(path if line.isdecimal() else origin)
+
+
+def covers(call: ToolCall, written: str, reach: Reach) -> bool:
+    """Return whether the permission rule *written* covers *call*.
+
+    In doubt it does: running a guard too often is safer than not running it.
+    """
+    try:
+        rule = parse_rule(written)
+        if call.name != COMMAND_TOOL or rule.text is None:
+            return touches(rule, call.name, called_paths(call, (), reach.root), reach.root)
+        if not rule.names(COMMAND_TOOL):
+            return False
+        from agent_cli.policies import shell  # with the first command
+
+        rules = shell.CommandRules(ask=[shell.command_rule(rule.text)])
+        judged = shell.judge(command_of(call), rules, reach)
+        return judged.rule == rule.text or judged.construct is not None
+    except AgentCliError:
+        return True

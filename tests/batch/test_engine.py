@@ -6,8 +6,7 @@ import socket
 from pathlib import Path
 from typing import cast
 
-from agent_cli.batch.local import LocalEngine
-from agent_cli.batch.ports import TaskRun
+from agent_cli.batch.engine import LocalEngine, TaskRun
 from agent_cli.system.launching import KeeperLink, Launcher, Order
 from tests.waiting import until
 
