@@ -283,8 +283,16 @@ class App:
         Questions before this call are declined.
         """
         self._bench.servers.answer(servers)
+        self.answer_model(model, calls)
+
+    def answer_model(self, model: "ModelDialogs", calls: "CallDialogs | None" = None) -> None:
+        """Let these dialogs answer the model and its agents."""
         self._bench.person.dialogs, self._bench.person.calls = model, calls
         self.jobs.is_attended = lambda: model.can_ask
+
+    def allow_losses(self, command: str) -> None:
+        """Let *command* go on however many files it takes: it was asked about before it began."""
+        self._bench.session.losses.allow(command)
 
     @property
     def undecided_files(self) -> Sequence[Path]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from agent_cli.contracts.dialogs import ModelDialogs
 from agent_cli.contracts.file_changes import FileChangesPort
 from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.permission_modes import Mode
@@ -36,6 +37,14 @@ class Application(ApprovingApplication, Protocol):
     @property
     def file_changes(self) -> FileChangesPort:
         """The agent's changes to files."""
+        ...
+
+    def answer_model(self, model: ModelDialogs) -> None:
+        """Let these dialogs answer the model."""
+        ...
+
+    def allow_losses(self, command: str) -> None:
+        """Let *command* go on however many files it takes: it was asked about before it began."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from mcp import MCPError
@@ -15,9 +15,17 @@ from mcp_types import (
     InputResponses,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
-from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.dialogs import (
+    Approved,
+    Decision,
+    ModelDialogs,
+    PlanDecision,
+    PlanRefused,
+    Rejected,
+    UserQuestion,
+)
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
 from agent_cli.contracts.timeline import Json
@@ -30,6 +38,8 @@ from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
 
+_COVERS_LOSSES: Final = "Yes also lets it delete or overwrite many files; it cannot ask later."
+_PLAN_IS_ANSWER: Final = "nobody approves plans here: give it as your answer and end there"
 _LIMITS = frozenset({"max_rounds", "max_cost"})
 
 
@@ -48,6 +58,11 @@ class Outcome(BaseModel):
 
 class Asker(Protocol):
     """Asks the client's user."""
+
+    @property
+    def dialogs(self) -> ModelDialogs | None:
+        """Dialogs in the midst of a call; None if nothing can be asked there."""
+        ...
 
     async def prepare(self, questions: Mapping[str, str]) -> None:
         """Get all questions in advance; raises AnswersNeeded if they cannot be asked yet."""
@@ -103,6 +118,8 @@ class ServedRun:
         agent = self._app.agent
         spent_before = agent.conversation.usage.cost_microdollars
         agent.subscribe(self._note)
+        if self._allow and self._allow.dialogs:
+            self._app.answer_model(self._allow.dialogs)
         result = await self._run_result(prompt)
         if result.stop_reason in ("error", "context_window"):
             raise AgentCliError(result.error or "the run ended in an error")
@@ -169,13 +186,25 @@ class ServedRun:
             if self._refusals > REFUSALS_MAX:
                 raise AgentCliError(f"stopped after {REFUSALS_MAX} calls that no user could allow")
             return Rejected(NOBODY_ALLOWS)
-        is_allowed = await self._allow(call.id, self._question(call))
-        return Approved() if is_allowed else Rejected(UNWANTED)
+        if not await self._allow(call.id, self._question(call)):
+            return Rejected(UNWANTED)
+        if command := self._is_last_asked(call):
+            self._app.allow_losses(command)
+        return Approved()
+
+    def _is_last_asked(self, call: ToolCall) -> str:
+        """Return the command of *call* if nothing can be asked about it once it runs, else ""."""
+        match call.input:
+            case {"command": str(command)} if self._allow and not self._allow.dialogs:
+                return command
+            case _:
+                return ""
 
     def _question(self, call: ToolCall) -> str:
         """Return the whole effect of *call*, and the reason for asking."""
         why = [f"Why it asks: {call.reason}"] if call.reason else []
-        facts = [*why, *self._app.permissions.asked_about(call).facts]
+        last = [_COVERS_LOSSES] if self._is_last_asked(call) else []
+        facts = [*why, *self._app.permissions.asked_about(call).facts, *last]
         where = f"Allow {call.name} in {self._app.workspace}?"
         return "\n".join([where, *_shown(call.input), *map(reveal, facts)])
 
@@ -240,6 +269,7 @@ class _DuringCall:
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx
+        self.dialogs = _ClientsDialogs(ctx)
 
     async def prepare(self, questions: Mapping[str, str]) -> None:
         """Do nothing: questions are asked one by one."""
@@ -253,11 +283,46 @@ class _DuringCall:
         return answer.action == "accept" and answer.data.allow
 
 
+class _ClientsDialogs:
+    """Asks in the midst of a call; implements `contracts.dialogs.ModelDialogs`."""
+
+    can_ask = True
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    async def ask(
+        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+    ) -> Sequence[str] | None:
+        answers: list[str] = []
+        for question in questions:
+            labels: list[Json] = [option.label for option in question.options]
+            extra: dict[str, Json] = {"enum": labels} if labels else {}
+            field = Field(title=reveal(question.header), json_schema_extra=extra)
+            form = create_model("Answer", answer=(str, field))
+            about = (f"{each.label}: {each.description}" for each in question.options)
+            shown = "\n".join([f"{who}: {question.question}", *about])
+            try:
+                answer = await self._ctx.elicit(reveal(shown), form)
+            except (MCPError, ValueError) as error:
+                _log.info("the client did not ask its user", fault=str(error))
+                return None
+            if answer.action != "accept":
+                return None
+            answers.append(str(answer.data.model_dump()["answer"]))
+        return answers
+
+    async def decide_plan(self, plan: str) -> PlanDecision:
+        # Approved, it would end the mode that the server was started in.
+        return PlanRefused(_PLAN_IS_ANSWER)
+
+
 class _BetweenCalls:
     """Uses the answers that came with the call, each for one question."""
 
     def __init__(self, answers: InputResponses) -> None:
         self._answers = dict(answers)
+        self.dialogs = None
 
     async def prepare(self, questions: Mapping[str, str]) -> None:
         """Raise AnswersNeeded unless each question has an answer."""

@@ -34,7 +34,7 @@ WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
 class User:
     """Answers the server's questions as scripted; records them."""
 
-    def __init__(self, *answers: bool | Literal["cancel", "fails"]) -> None:
+    def __init__(self, *answers: bool | str) -> None:
         self.asked: list[str] = []
         self._answers = [*answers]
 
@@ -45,6 +45,8 @@ class User:
             return ErrorData(code=-1, message="there is no window")
         if answer == "cancel":
             return ElicitResult(action="cancel")
+        if isinstance(answer, str):
+            return ElicitResult(action="accept", content={"answer": answer})
         return ElicitResult(action="accept", content={"allow": answer})
 
 
@@ -111,21 +113,64 @@ async def test_approval_is_asked_of_the_clients_user(mode: str) -> None:
 async def test_client_learns_which_command_was_stopped_at_the_files_that_it_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its user cannot be asked in the midst of a command, so a caller would take it for done."""
-    monkeypatch.setenv("AGENT_CLI_UNDO__ASK_BEYOND_FILES", "2")
-    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", "always")
-    for number in range(4):
-        Path(f"f{number}").touch()
-    removing = reply(tool_use("bash", {"command": "rm f?"}))
-    user = User(True)  # about the command, where no sandbox works
+    """Where its user cannot be asked, a caller would take it for done."""
+    removing = removes_files(monkeypatch)
     async with (
         FakeMessagesApi(removing, reply("Done.")) as api,
-        serving(api, "--permission-mode", "auto-edit", user=user, mode="legacy") as client,
+        serving(api, "--permission-mode", "auto-edit") as client,
     ):
         outcome = await called(client, "ask", prompt="go")
 
         assert outcome["refused_commands"] == ["rm f?"]
         assert len([*Path().glob("f?")]) == 2
+
+
+@pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+@pytest.mark.parametrize(("answer", "left"), [("Go on", 0), ("Stop", 2), ("cancel", 2)])
+async def test_client_is_asked_before_a_command_takes_many_files(
+    monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
+    """In the midst of the call, the same question as in a terminal."""
+    monkeypatch.setenv("AGENT_CLI_SANDBOX__MODE", "off")  # so it asks about each command
+    removing = removes_files(monkeypatch)
+    user = User(True, answer)
+    async with (
+        FakeMessagesApi(removing, reply("Done.")) as api,
+        serving(api, user=user, mode="legacy") as client,
+    ):
+        outcome = await called(client, "ask", prompt="go")
+
+        assert "`rm f?` has deleted or overwritten 2 files" in user.asked[1]
+        assert outcome["refused_commands"] == []
+        assert len([*Path().glob("f?")]) == left
+
+
+@pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+async def test_yes_between_calls_covers_the_files_that_a_command_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing can be asked once the command runs, and the question says so."""
+    monkeypatch.setenv("AGENT_CLI_SANDBOX__MODE", "off")  # so it asks about each command
+    removing = removes_files(monkeypatch)
+    user = User(True)
+    async with (
+        FakeMessagesApi(removing, reply("Done.")) as api,
+        serving(api, user=user) as client,
+    ):
+        outcome = await called(client, "ask", prompt="go")
+
+        assert "Yes also lets it delete or overwrite many files" in user.asked[0]
+        assert outcome["refused_commands"] == []
+        assert not [*Path().glob("f?")]
+
+
+def removes_files(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a reply with a command that takes more files than it may."""
+    monkeypatch.setenv("AGENT_CLI_UNDO__ASK_BEYOND_FILES", "2")
+    monkeypatch.setenv("AGENT_CLI_UNDO__COMMANDS", "always")
+    for number in range(4):
+        Path(f"f{number}").touch()
+    return reply(tool_use("bash", {"command": "rm f?"}))
 
 
 @pytest.mark.parametrize("answer", [False, "cancel", "fails"])

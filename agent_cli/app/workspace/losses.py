@@ -42,6 +42,10 @@ class LossDecider:
         self._root = root
         self._always: set[str] = set()
 
+    def allow(self, command: str) -> None:
+        """Let *command* go on each time."""
+        self._always.add(command)
+
     async def decide(self, command: str, loss: "CommandQuestion") -> bool:
         """Return whether *command* goes on with what it deletes and overwrites.
 

@@ -37,6 +37,7 @@ class SessionWorkspace:
         directories: The workspace, and those that the user adds.
         warn: Receives warnings.
         person: Decides about files that appear beside commands, and about what these delete.
+        losses: Decides whether commands go on that take many files.
     """
 
     def __init__(
@@ -64,13 +65,13 @@ class SessionWorkspace:
         """
         self.startup = startup
         self.warn = warn
-        losses = LossDecider(person, lambda: self.permissions, startup.workspace)
+        self.losses = LossDecider(person, lambda: self.permissions, startup.workspace)
         named = self._named = parts.named_by_commands(startup, self._report, self._folders)
         self.file_changes = _snapshots(
             startup,
             *(self._folders, lambda: person is not None and person.can_ask, named),
         )
-        self.file_changes.decide = losses.decide
+        self.file_changes.decide = self.losses.decide
         self.file_changes.of_user = self._of_user
         self.workspace = parts.workspace(startup, self.file_changes, one_shot=one_shot)
         self.file_changes.before = PeaceKeeper(
