@@ -39,6 +39,7 @@ from agent_cli.contracts.timeline import Block, text_block, text_of
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core import recorded_calls
 from agent_cli.core.agent import Agent, AgentState
+from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
@@ -1171,6 +1172,17 @@ async def test_a_triggered_run_sends_a_valid_request() -> None:
     assert model.sent()[0]["role"] == "user"
     assert users(agent.state.messages) == []
     assert not agent.conversation.prompts[0].visible
+
+
+async def test_transcript_shows_a_triggered_run_unless_it_is_to_be_hidden() -> None:
+    """S2-02: its reply can be branched from; a hidden prompt offers nothing to choose."""
+    agent, _, _ = scripted_agent(says("shown"), says("hidden"))
+
+    await agent.trigger()
+    await agent.trigger(visible=False)
+
+    points = branch_points(agent.conversation.prompts)
+    assert [point.answered for point in points] == ["shown"]
 
 
 async def test_unexpected_exception_in_a_hook_is_raised_after_agent_end() -> None:

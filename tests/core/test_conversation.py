@@ -348,6 +348,16 @@ def test_started_question_waits_for_its_answer(asks_person: bool) -> None:
     assert (call.result == Pending("approval", UNANSWERED_QUESTION)) is asks_person
 
 
+def test_started_call_is_no_question_unless_its_tool_is_one() -> None:
+    """A person must not be asked to decide about what may have run."""
+    conversation = asked("t1")
+
+    conversation.start_call("t1")
+
+    assert conversation.questions() == []
+    assert [call.tool_call_id for call in conversation.open_calls()] == ["t1"]
+
+
 def test_projection_follows_every_change() -> None:
     """It is kept between two changes only, whichever they are."""
     conversation = asked("t1")

@@ -1,5 +1,7 @@
 """Tools that come and go during a conversation change no earlier byte of its requests."""
 
+import pytest
+
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import CALL_FOUND, added_by, withdrawn_by
 from agent_cli.contracts.messages import ToolResultMessage
@@ -131,3 +133,20 @@ async def test_refused_tool_is_declared_no_more() -> None:
 
     assert declared(model) == [["one", "odd", CALL_FOUND], ["one", CALL_FOUND]]
     assert withdrawn_by(model.requests[-1].messages) == set()
+
+
+@pytest.mark.parametrize(("last", "is_cut"), [("n" * 50, False), ("n" * 51, True)])
+async def test_long_list_of_changed_tools_is_cut(last: str, *, is_cut: bool) -> None:
+    """Servers choose the names and their number; the definitions beside the sentence say all."""
+    source = Source(named("one"))
+    agent, model = agent_with(source, says("Hi."), says("Yes."))
+    names = [*(f"tool_{number:043}" for number in range(39)), last]
+
+    await agent.prompt("go")
+    source.tools += map(named, names)
+    await agent.prompt("and now")
+
+    listed = ", ".join(names)
+    shown = f"{listed[:2_000]} …" if is_cut else listed
+    assert f"[agent-cli: these tools can be called from now on: {shown}]" in str(model.sent())
+    assert [*added_by(model.requests[-1].messages)] == names

@@ -8,10 +8,16 @@ from typing import NoReturn
 import pytest
 from pydantic import BaseModel, field_validator
 
+from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import INVALID_JSON, Allow, Approval, Deny, Tool, Verdict
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.preflight import CheckedCall, recheck
+from agent_cli.core.turn import Turn
 from tests.fakes import LOOK, calls, check_run, raises, says, scripted_agent, texts, tool_use
 
 
@@ -155,3 +161,23 @@ async def test_error_about_an_unknown_tool_lists_the_available_tools() -> None:
 
     assert texts(with_tools.messages)["t1"] == "The tool 'lok' does not exist; there are: b, look."
     assert texts(without.messages)["t1"] == "The tool 'lok' does not exist; there are: none."
+
+
+async def test_checked_call_without_conditions_is_not_checked_again() -> None:
+    """A verdict without `holds` counts until the call runs, however long it waits."""
+    checks: list[str] = []
+
+    def note(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        checks.append(call.id)
+        return Allow()
+
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("go"))
+    conversation.add_reply(calls(tool_use("look")))
+    options = LoopConfig(authorize_tool=note, tools=(LOOK,))
+    turn = Turn(options, conversation, print, CancelToken(), ChatStateMachine(), False)
+    item = CheckedCall(conversation.call("t1"), LOOK, {})
+
+    assert await recheck(turn, item) is item
+
+    assert checks == []

@@ -11,6 +11,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import (
     Block,
+    CompactionOutput,
     FileOutput,
     ReplyOutput,
     Success,
@@ -215,6 +216,19 @@ def test_uncompact_restores_compacted_and_trimmed_messages() -> None:
 
     assert sent(conversation) == before
     assert not conversation.uncompact()
+
+
+def test_uncompact_and_summaries_without_counts_claim_no_tokens() -> None:
+    """What a session saved is counted from these entries."""
+    conversation = looked()
+
+    conversation.compact("they looked", conversation.prompts[0].output[-1].id)
+    conversation.uncompact()
+
+    entries = conversation.prompts[-1].output
+    made = [entry for entry in entries if isinstance(entry, CompactionOutput)]
+    assert [each.summary for each in made] == ["they looked", ""]
+    assert [(each.tokens_before, each.tokens_after) for each in made] == [(0, 0), (0, 0)]
 
 
 def _texts(message: Block) -> list[str]:

@@ -2,11 +2,18 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import timedelta
 
 import pytest
 
 from agent_cli.contracts.timeline import ToolOutput
-from agent_cli.core.waits import CallWaits, CapacityLimiter, InOrder, WaitedTooLong
+from agent_cli.core.waits import (
+    AGENT_SLOT_LIMIT_S,
+    CallWaits,
+    CapacityLimiter,
+    InOrder,
+    WaitedTooLong,
+)
 from tests.fakes import returns, tool, tool_use
 from tests.waiting import StoppedClock
 
@@ -125,3 +132,21 @@ async def test_a_call_waits_an_hour_for_a_file_and_for_a_slot() -> None:
 
     assert (early, late) == ([False, False], [True, True])
     assert [type(each) for each in ended] == [WaitedTooLong, WaitedTooLong]
+
+
+async def test_an_agent_waits_half_a_day_for_a_slot() -> None:
+    """An agent that has asked the user keeps its slot for a night; a hung one not for ever."""
+    clock, slots = StoppedClock(), CapacityLimiter(1, "a slot", limit_s=AGENT_SLOT_LIMIT_S)
+    await slots.take("agent (t1)")
+    waiting = asyncio.ensure_future(slots.take("agent (t2)"))
+    half_a_day_s = timedelta(hours=12).total_seconds()
+
+    await clock.pass_s(0)
+    await clock.pass_s(half_a_day_s - 0.5)
+    early = waiting.done()
+    await clock.pass_s(1.0)
+    late = waiting.done()
+    slots.give("agent (t1)")
+    [ended] = await asyncio.gather(waiting, return_exceptions=True)
+
+    assert (early, late, type(ended)) == (False, True, WaitedTooLong)
