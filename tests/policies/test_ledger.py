@@ -1,6 +1,7 @@
 """The cost limit: the reservation before each call, its settlement, and whose limit applies."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ from agent_cli.contracts.provider import (
     TextDelta,
 )
 from agent_cli.contracts.timeline import Block, Usage, text_block
-from agent_cli.contracts.tooling import Approval, ToolSpec
+from agent_cli.contracts.tooling import WEB_SEARCH_TOOL, Approval, Hosted, ToolSpec
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
@@ -39,10 +40,12 @@ from agent_cli.policies.reservations import (
     Payer,
     PromptBound,
     Reservation,
+    with_hosted,
 )
 from agent_cli.policies.side_questions import SideQuestions
 from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
 from tests.policies.histories import llm
+from tests.waiting import StoppedClock
 
 REQUEST = ModelRequest(model=MODEL, messages=(UserMessage.of("hello"),), max_tokens=10_000)
 # One micro-dollar for a token read or written, for simple sums.
@@ -370,6 +373,22 @@ async def test_wait_for_running_calls_has_a_bound_that_names_them() -> None:
         await book.ledger.account.changed(limit_s=0.01)
 
 
+async def test_wait_for_running_calls_lasts_an_hour() -> None:
+    """A long reply with its thinking fits into it; a call that hangs holds nobody up for ever."""
+    clock, account = StoppedClock(), Account(WORST_CASE)
+    waiting = asyncio.ensure_future(account.changed())
+
+    await clock.pass_s(0)
+    await clock.pass_s(3_599.5)
+    early = waiting.done()
+    await clock.pass_s(1.0)
+    late = waiting.done()
+    account.add(held=1)
+    [ended] = await asyncio.gather(waiting, return_exceptions=True)
+
+    assert (early, late, type(ended)) == (False, True, ModelError)
+
+
 async def test_model_without_a_known_price_is_not_called() -> None:
     """A limit that silently does not hold is worse than none."""
     book = Book(priced(7))
@@ -389,6 +408,97 @@ async def test_without_a_limit_nothing_is_reserved() -> None:
 
     assert book.figures() == (7, 0, 0)
     assert book.held == []
+
+
+def test_account_that_was_given_no_limit_has_none() -> None:
+    """Its usage is only counted."""
+    account = Account()
+
+    account.add(spent=1_000_000, lost=5)
+    account.check()
+
+    assert not account.is_limited
+    assert (account.spent, account.lost) == (1_000_000, 5)
+
+
+async def test_child_without_a_share_may_use_all_that_its_parent_has() -> None:
+    book = Book(priced(2_500_000), priced(7), limit=5_000_000)
+    child = book.ledger.child(lambda: book.conversation)
+
+    await ask(child)
+    await ask(child)
+
+    assert child.account.spent == 2_500_007
+
+
+@pytest.mark.parametrize(("rest", "sent"), [(1_280, [1_280]), (1_279, [])])
+async def test_reply_is_shortened_only_as_far_as_it_is_useful(rest: int, sent: list[int]) -> None:
+    """A reply that is cut off in its first call is paid for and of no use."""
+    book = Book(priced(7), limit=PROMPT_COST + rest)
+
+    if sent:
+        await book.ask()
+    else:
+        with pytest.raises(LimitReached):
+            await book.ask()
+
+    assert [each.max_tokens for each in book.model.requests] == sent
+
+
+@pytest.mark.parametrize("is_again", [False, True])
+@pytest.mark.parametrize(("rest", "counts"), [(8_192, 0), (8_191, 1)])
+async def test_call_waits_for_others_only_where_its_own_reply_would_be_short(
+    rest: int, counts: int, *, is_again: bool
+) -> None:
+    """8,192 tokens are enough for nearly every reply, so that the prompt is not counted for more.
+
+    An attempt after one that broke off is no different.
+    """
+    asked: list[ModelRequest] = []
+
+    async def count(request: ModelRequest) -> None:
+        asked.append(request)
+
+    lost = WORST_CASE if is_again else 0
+    script = [[TextDelta(0, "so"), AGAIN, *pieces(priced(7))]] if is_again else []
+    book = Book(*script, priced(7), limit=lost + PROMPT_COST + rest, count=count)
+
+    await book.ask()
+
+    assert len(asked) == counts
+    assert [each.max_tokens for each in book.model.requests] == [10_000] * is_again + [rest]
+
+
+def test_bound_of_a_prompt_leaves_room_for_what_the_server_adds() -> None:
+    """Instructions for calling tools, and marks around the messages."""
+    written = len(b'{"type": "text", "text": "hello"}')
+
+    assert PromptBound().usage(REQUEST) == Usage(cache_write_5m_tokens=written + 1_000)
+
+
+@pytest.mark.parametrize(
+    ("hosted", "uses", "searches"),
+    [
+        (Hosted(is_open=True, falls_back=True), 5, 5),
+        (Hosted(is_open=True, falls_back=True, uses_max=2), 2, 2),
+        (Hosted(falls_back=True), 0, 0),
+    ],
+)
+def test_searches_of_the_server_are_part_of_what_a_call_can_cost(
+    hosted: Hosted, uses: int, searches: int
+) -> None:
+    """Each search has its price, its results are read, and the prompt is read again.
+
+    One that the conversation has not opened yet cannot be made.
+    """
+    request = replace(REQUEST, tools=(ToolSpec(WEB_SEARCH_TOOL, "Search.", {}, hosted=hosted),))
+    prompt = Usage(input_tokens=100, cache_read_tokens=10)
+
+    assert with_hosted(prompt, request) == Usage(
+        input_tokens=100 + 15_000 * uses,
+        cache_read_tokens=10 + 110 * uses,
+        web_searches=searches,
+    )
 
 
 async def test_childs_share_is_part_of_its_parents_limit() -> None:
@@ -589,3 +699,19 @@ async def test_request_with_tools_states_the_token_budget_its_limit_pays_for() -
 
     told = [each.task_budget for each in book.model.requests]
     assert told == [100_000, 100_000, None, 50_000, 96_000]
+
+
+async def test_token_budget_is_exact_for_prices_below_a_micro_dollar() -> None:
+    """A cheap model's token costs a fraction of the smallest amount that is counted."""
+
+    def price(_model_id: str, usage: Usage) -> int:
+        return math.ceil(usage.output_tokens * 4 / 5)
+
+    book = Book(priced(7))
+    ledger = Ledger(
+        book.model, lambda: book.conversation, price=price, account=Account(1_000_000_000)
+    )
+
+    await ask(ledger, replace(REQUEST, tools=(ToolSpec("look", "Look", {}),)))
+
+    assert [each.task_budget for each in book.model.requests] == [1_250_000_000]
