@@ -64,7 +64,7 @@ class Person(Protocol):
         """Return an answer to each question, in order."""
         ...
 
-    async def present(self, plan: str, *, again: bool = False) -> str:
+    async def present(self, plan: str, *, again: bool) -> str:
         """Ask for a decision about *plan* and return the answer for the model.
 
         *again*: a program that ended has asked before, in plan mode.

@@ -7,7 +7,7 @@ run joins that run; once the program has ended, it waits for the next session.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from datetime import datetime
+from datetime import MAXYEAR, MINYEAR, datetime
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -26,7 +26,6 @@ from agent_cli.plugins.states import PluginStates
 _WAITING_MAX: Final = 20
 _TEXT_CHARS_MAX: Final = 2_000
 _AHEAD_S_MAX: Final = 366 * 86_400.0
-_YEARS_MAX: Final = 2
 # After a clock change or a suspend, a reminder must not be later than this.
 LOOK_AGAIN_S: Final = 60.0
 
@@ -110,10 +109,10 @@ class _Reminders:
         now = self._clock()
         if params.at is None:
             return now + round((params.after_s or 0) * 1000)
-        years = params.at.year - datetime.fromtimestamp(now / 1000).astimezone().year
-        if years < -_YEARS_MAX:  # Python cannot convert every time of its first and last year
+        # Python cannot convert every time of its first and last year.
+        if params.at.year == MINYEAR:
             return now
-        if years <= _YEARS_MAX:
+        if params.at.year < MAXYEAR:
             at_ms = round(params.at.timestamp() * 1000)
             if at_ms <= now + _AHEAD_S_MAX * 1000:
                 return max(at_ms, now)

@@ -17,13 +17,25 @@ from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.contributor import DiscoveredPlugins, Plugins, discover
 from agent_cli.plugins.states import PluginStates
 from tests.e2e.program import agent_cli
-from tests.fakes import Gate, calls, check_run, does, returns, says, tool, tool_use
+from tests.fakes import (
+    Gate,
+    calls,
+    check_run,
+    does,
+    returns,
+    says,
+    scripted_agent,
+    tool,
+    tool_use,
+)
 from tests.messages_api import reply, serve_in_thread
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
+from tests.waiting import StoppedClock
 
 CHANGED = "[agent-cli: plugin {} says from now on, in place of what it said before:]\n\n"
 
@@ -465,6 +477,33 @@ async def test_hanging_plugin_import_delays_a_reply_only_up_to_a_limit() -> None
     assert run.contexts() == [[], []]
     assert run.told() == [[], [f"{CHANGED.format('late')}here"]]
     assert run.warnings == ["plugins are still being imported; this reply is made without them"]
+
+
+async def test_first_reply_waits_ten_seconds_for_plugins() -> None:
+    """Imports from a slow disk take that long; one that hangs must not keep the user waiting."""
+    clock, imported = StoppedClock(), threading.Event()
+    warnings: list[str] = []
+
+    def find() -> DiscoveredPlugins:
+        imported.wait(PATIENCE_S)
+        return DiscoveredPlugins()
+
+    plugins = Plugins([], find=find, warn=warnings.append)
+    agent, model, _ = scripted_agent(says("one"), options=LoopConfig(prepare=(plugins,)))
+    async with plugins:
+        plugins.start(agent)
+        running = asyncio.ensure_future(agent.prompt("go"))
+        await clock.pass_s(0)
+        await clock.pass_s(9.5)
+        early = [*warnings]
+        await clock.pass_s(1.0)
+        late = [*warnings]
+        imported.set()
+        await running
+
+    assert early == []
+    assert late == ["plugins are still being imported; this reply is made without them"]
+    assert len(model.requests) == 1
 
 
 async def test_failed_plugin_discovery_is_a_warning() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.plugins import facts
 from agent_cli.plugins.facts import SessionFacts, WorkspaceDirectories, git_state
 from tests.fakes import says, scripted_agent
 
@@ -106,9 +107,9 @@ async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: 
     await resumed.prompt("three")
     await resumed.prompt("four")
 
-    facts = "Today is Sunday, 2026-11-22.\nGit branch: main, nothing to commit"
+    known = "Today is Sunday, 2026-11-22.\nGit branch: main, nothing to commit"
     requests = [*model.requests, *later.requests]
-    assert [request.system for request in requests] == [("You are a test.", facts)] * 4
+    assert [request.system for request in requests] == [("You are a test.", known)] * 4
     told = [str(request.messages).count("it is now Monday, 2026-11-23") for request in requests]
     assert told == [0, 0, 1, 1]
     for before, after in pairwise(requests):
@@ -124,6 +125,20 @@ def test_changed_files_are_counted_only_where_git_is_trusted(tmp_path: Path) -> 
 
     assert git_state(tmp_path, trusted=True) == "Git branch: main, 1 changed and 1 untracked files"
     assert git_state(tmp_path, trusted=False) == "Git branch: main"
+
+
+@pytest.mark.parametrize(("takes_s", "state"), [(2.0, "Git branch: main"), (2.01, "")])
+def test_first_prompt_does_not_wait_longer_than_two_seconds_for_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, takes_s: float, state: str
+) -> None:
+    """A folder on a server that is away answers late or never; its branch is left out."""
+
+    def slow_git(_folder: Path, *_arguments: str, limit_s: float) -> str | None:
+        return "main\n" if takes_s <= limit_s else None
+
+    monkeypatch.setattr(facts, "git_output", slow_git)
+
+    assert git_state(tmp_path, trusted=False) == state
 
 
 def test_git_state_runs_no_program_of_the_repository(

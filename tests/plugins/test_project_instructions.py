@@ -271,6 +271,19 @@ async def test_instructions_of_an_untrusted_repository_are_marked(
     assert "stranger" not in after
 
 
+async def test_instructions_are_a_strangers_unless_the_workspace_is_trusted(root: Path) -> None:
+    """A caller that says nothing about trust, such as a plugin, gets the careful reading."""
+    (root / "AGENTS.md").write_text("use tabs")
+    plugin = project_instructions(
+        root, root, user_files=[], is_secret=lambda _path: False, warn=print
+    )
+    run = Contributing([plugin], says("done"))
+
+    await run.prompt()
+
+    assert "a stranger's text" in run.contexts()[0][0]
+
+
 async def test_shared_agents_file_is_the_users_unless_in_the_workspace(
     root: Path, user_dir: Path
 ) -> None:
@@ -580,6 +593,22 @@ async def test_texts_that_name_each_other_a_thousand_times_are_given_up(
     _, warnings = await shown(root, user_dir, bytes_max=10_000_000)
 
     assert warnings == ["instructions name too many files by @; the others are left out"]
+
+
+# Four were looked at before: two of the user's, AGENTS.override.md and AGENTS.md.
+@pytest.mark.parametrize(("count", "is_whole"), [(496, True), (497, False)])
+async def test_instructions_of_five_hundred_files_are_whole(
+    root: Path, user_dir: Path, count: int, *, is_whole: bool
+) -> None:
+    """A project with that many is no project that a person wrote for us."""
+    for number in range(count):
+        (root / str(number)).write_text(f"rule-{number}.")
+    (root / "AGENTS.md").write_text(" ".join(f"@{number}" for number in range(count)))
+
+    text, warnings = await shown(root, user_dir, bytes_max=1_000_000)
+
+    assert f"rule-{count - 2}." in text
+    assert (f"rule-{count - 1}." in text, warnings == []) == (is_whole, is_whole)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from agent_cli.plugins.reminders import WAITING, PendingReminders, Reminder, rem
 from agent_cli.plugins.states import PluginStates
 from tests.fakes import Gate, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
+from tests.waiting import StoppedClock
 
 START_MS = 1_800_000_000_000
 
@@ -231,6 +232,28 @@ async def test_reminder_prompt_that_cannot_start_is_not_retried() -> None:
     assert len(waiting(run.agent.conversation)) == 1
 
 
+async def test_reminder_comes_within_a_minute_of_a_changed_clock() -> None:
+    """A machine that slept, or a clock that was set, moves no timer of a running program."""
+    wall, timers = Clock(), StoppedClock()
+    run = Contributing(
+        [reminders(wall)], remind({"after_s": 7_200, "text": "later"}), says("set"), says("ok")
+    )
+    async with watching(run):
+        await run.prompt()
+        await wall.looked_at(1)
+        await timers.pass_s(0)
+        wall.now_ms += 7_200_000
+        await timers.pass_s(59.5)
+        early = len(run.model.requests)
+        await timers.pass_s(1.0)
+        late = len(waiting(run.agent.conversation))
+        await timers.pass_s(60.0)
+        await runs(run, 2)
+
+    assert (early, late) == (2, 0)
+    assert last_words(run)[-1] == "[A reminder you set is due] later"
+
+
 async def test_reminder_can_be_set_for_a_time_of_day() -> None:
     """The format is ISO 8601; without an offset it is local time."""
     clock = Clock()
@@ -242,7 +265,9 @@ async def test_reminder_can_be_set_for_a_time_of_day() -> None:
     assert tool_results(run)[0].startswith("Reminder set for 20")
 
 
-@pytest.mark.parametrize("at", ["0001-01-01T00:00:00", "0001-01-01T00:00:00Z", "1969-12-31"])
+@pytest.mark.parametrize(
+    "at", ["0001-01-01T00:00:00", "0001-12-31T23:59:59Z", "0002-01-01", "1969-12-31"]
+)
 async def test_reminder_for_a_time_in_the_past_is_due_now(at: str) -> None:
     run = with_reminders(Clock(), remind({"at": at, "text": "late"}), says("set"), says("done"))
     await run.prompt()
@@ -263,6 +288,7 @@ async def test_reminder_for_a_time_in_the_past_is_due_now(at: str) -> None:
             {"text": "x", "at": utc(START_MS / 1000 + 366 * 86_400 + 1)},
             "`at` can be at most 366 days from now.",
         ),
+        ({"text": "x", "at": "9998-12-31T23:59:59"}, "`at` can be at most 366 days from now."),
         ({"text": "x", "at": "9999-12-31T23:59:59"}, "`at` can be at most 366 days from now."),
     ],
 )

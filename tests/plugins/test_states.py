@@ -228,6 +228,23 @@ def test_state_that_makes_a_validator_of_its_plugin_fail_is_reset() -> None:
     assert notice == "plugin 'notes': no such limit; what was kept of version 1 is reset"
 
 
+def test_state_under_a_free_name_is_older_than_every_version_of_a_plugin() -> None:
+    """Tools shared that name before the plugin was there, which checked nothing of it."""
+    conversation = Conversation()
+    PluginStates(conversation, {}, lambda _event: None)["notes"] = {"text": "a"}
+    seen: list[object] = []
+
+    def migrate(old: dict[str, Json], version: int) -> dict[str, Json]:
+        seen.append((old, version))
+        return {"lines": [old["text"]]}
+
+    kind = PluginState("notes", Notes, version=1, migrate=migrate)
+
+    assert kind.read(states(conversation, kind)).lines == ["a"]
+
+    assert seen == [({"text": "a"}, 0)]
+
+
 def test_state_of_a_missing_plugin_is_kept() -> None:
     """A plugin uninstalled for a day finds its state again."""
     conversation = older({"limit": 9})

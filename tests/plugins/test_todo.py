@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from pydantic import ValidationError
 
 from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import Json
@@ -64,6 +65,23 @@ async def test_invalid_todo_list_is_refused_and_the_old_list_kept() -> None:
     assert ["todos.0.status" in refusals[0], "todos.0.content" in refusals[1]] == [True, True]
     assert "at most 50" in refusals[2]
     assert todo_list(run.agent.conversation) == LIST
+
+
+async def test_list_is_kept_up_to_its_limits() -> None:
+    """Fifty steps of three hundred characters: longer lists are no list that a person reads."""
+    steps: list[Json] = [{"content": "x" * 300, "status": "pending"}] * 50
+
+    run = await with_a_list(steps=steps)
+
+    assert tool_results(run) == ["The list is kept: 0 of 50 done."]
+
+
+def test_step_cannot_change_without_a_new_list() -> None:
+    """Rows on the screen are those of the record."""
+    step = TodoItem(content="Read the code", status="pending")
+
+    with pytest.raises(ValidationError, match="frozen"):
+        step.status = "completed"
 
 
 async def test_recorded_list_beyond_the_limits_is_shown_as_none_and_reset() -> None:
