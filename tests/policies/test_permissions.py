@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -447,6 +449,21 @@ def test_command_that_names_an_unreadable_file_is_denied_without_masking(
     assert runs(permissions, command, BWRAP, unsandboxed=True) is Deny
 
 
+@pytest.mark.parametrize(("count", "is_denied"), [(18, True), (19, False)])
+def test_files_are_looked_for_in_the_first_twenty_folders_of_a_command(
+    tmp_path: Path, count: int, *, is_denied: bool
+) -> None:
+    """The workspace is the first; each folder is tried with each word."""
+    folders = [f"d{number:02}" for number in range(count)]
+    for folder in (*folders, "priv"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "priv/a.txt").write_text("x")
+    permissions = policy(tmp_path, mode="yolo", deny=["read(priv/a.txt)"])
+    command = f"ls {' '.join(folders)}; cd priv && cat a.txt"
+
+    assert (runs(permissions, command, None) is Deny) is is_denied
+
+
 @pytest.mark.parametrize("command", ["cat src/a.txt", "cat priv.txt", "ls", "echo priv/b.txt"])
 def test_read_deny_rule_does_not_affect_commands_on_other_files(
     command: str, tmp_path: Path
@@ -773,12 +790,19 @@ def test_unsandboxed_command_asks_for_approval_in_every_mode(mode: Mode, flag: J
     assert runs(denies, "npm test", BWRAP, unsandboxed=flag) is Deny
 
 
-@pytest.mark.parametrize(("trusted", "verdict"), [(True, Allow), (False, Ask)])
+@pytest.mark.parametrize(
+    ("make", "verdict"),
+    [
+        (partial(Permissions, trusted=True), Allow),
+        (partial(Permissions, trusted=False), Ask),
+        (Permissions, Ask),
+    ],
+)
 def test_git_status_runs_without_approval_only_sandboxed_in_a_trusted_folder(
-    trusted: bool, verdict: type[Verdict], tmp_path: Path
+    make: Callable[[Reach], Permissions], verdict: type[Verdict], tmp_path: Path
 ) -> None:
     """Threat 11: `git status` runs programs named by the repository's configuration."""
-    permissions = Permissions(reach(tmp_path), trusted=trusted)
+    permissions = make(reach(tmp_path))
 
     assert runs(permissions, "git status", BWRAP) is verdict
     for elsewhere in (None, Report("none"), Report("landlock")):
@@ -1024,6 +1048,17 @@ def test_command_of_unknown_effect_is_attempted_where_a_sandbox_prevents_any(
         again = permissions.decide(call, tool, None, report)
         assert isinstance(again.verdict, Ask)
         assert not again.is_attempted
+
+
+@pytest.mark.parametrize("command", ["cat a.txt", "npm test"])
+def test_command_that_may_run_is_not_attempted_first(command: str, tmp_path: Path) -> None:
+    """An attempt in a sandbox without writing would take the place of the real run."""
+    call = ToolCall("1", "bash", {"command": command})
+    tool = replace(BASH, attempt=never_attempted)
+
+    decision = policy(tmp_path, allow=["bash(npm *)"]).decide(call, tool, None, BWRAP)
+
+    assert (type(decision.verdict), decision.is_attempted) == (Allow, False)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class _Form:
     """A subcommand: its options, and whether its operands are revisions and paths to read."""
 
     options: KnownOptions
-    operands: bool = True
+    operands: bool
 
 
 def _form(options: str, *, operands: bool = True) -> _Form:

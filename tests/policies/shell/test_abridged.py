@@ -20,6 +20,28 @@ def test_quiet_lines_of_a_source_file_are_counted(form: str) -> None:
     assert abridged(form.format(QUIET)) == form.format("[4 lines]\n")
 
 
+@pytest.mark.parametrize(("count", "is_counted"), [(2, False), (3, True)])
+def test_quiet_lines_are_counted_only_where_that_is_shorter(
+    count: int, *, is_counted: bool
+) -> None:
+    lines = "x = 1\n" * count
+
+    assert abridged(FORMS[0].format(lines)) == FORMS[0].format(
+        f"[{count} lines]\n" if is_counted else lines
+    )
+
+
+@pytest.mark.parametrize(("length", "stays"), [(200, False), (201, True)])
+def test_long_line_stays_whatever_it_says(length: int, *, stays: bool) -> None:
+    """Nobody sees at its end what a program written in one line does; the line feed counts."""
+    line = f"x = {'1' * (length - 5)}\n"
+    script = FORMS[0].format(f"{QUIET}{line}{QUIET}")
+
+    assert abridged(script) == FORMS[0].format(
+        f"[4 lines]\n{line}[4 lines]\n" if stays else "[9 lines]\n"
+    )
+
+
 @pytest.mark.parametrize(
     "line",
     [

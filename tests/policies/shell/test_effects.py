@@ -7,7 +7,7 @@ import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.effect_table import effect_table
-from agent_cli.policies.shell.effects import hides_errors
+from agent_cli.policies.shell.effects import effects, hides_errors
 
 
 def _reason(script: str, root: Path) -> str:
@@ -62,6 +62,41 @@ def test_reason_of_a_question_says_in_verbs_what_the_command_does(
 ) -> None:
     """Not which list of ours it is missing from."""
     assert _reason(script, tmp_path).startswith(reason)
+
+
+@pytest.mark.parametrize("wrapper", ["nice", "eval"])
+@pytest.mark.parametrize(("count", "is_found"), [(4, True), (5, False)])
+def test_command_behind_four_wrappers_is_still_told(
+    wrapper: str, count: int, *, is_found: bool
+) -> None:
+    """More of them is no way in which anybody writes a command."""
+    reach = Reach(root=Path("/ws"), search_path=os.defpath, home="/home/somebody")
+
+    found = effects(f"{wrapper} " * count + "rm -r x", reach)
+
+    assert ("deletes folders" in found) is is_found
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("n" * 60, "n" * 60), ("n" * 61, f"{'n' * 60}…")], ids=["whole", "cut"]
+)
+def test_long_name_is_cut_in_the_reason_of_a_question(
+    name: str, shown: str, tmp_path: Path
+) -> None:
+    """The question has one row, and the command stands above it whole."""
+    assert _reason(f"echo hi > {name}", tmp_path) == f"writes {shown}"
+    assert _reason(f"{name} x", tmp_path) == f"runs {shown}, with unknown effects"
+
+
+@pytest.mark.parametrize(("count", "more"), [(6, ""), (7, "; and 1 more reasons")])
+def test_question_names_six_reasons_and_counts_the_others(
+    count: int, more: str, tmp_path: Path
+) -> None:
+    """A person would read no longer list."""
+    script = "; ".join(f"frob{number} > /dev/null" for number in range(count))
+
+    named = "; ".join(f"runs frob{number}, with unknown effects" for number in range(6))
+    assert _reason(script, tmp_path) == named + more
 
 
 def test_every_effect_of_the_table_begins_with_a_verb_and_no_call_stands_twice() -> None:

@@ -99,8 +99,31 @@ def test_long_script_is_explained_as_far_as_a_person_reads() -> None:
 
 
 @pytest.mark.parametrize(
+    ("script", "left_out"),
+    [
+        ("{ " * 5 + "ls; " + "}; " * 5, []),
+        ("{ " * 6 + "ls; " + "}; " * 6, ["!               ls"]),
+        ("echo $(" * 2 + "ls" + ")" * 2, []),
+        ("echo $(" * 3 + "ls" + ")" * 3, ["!               ls"]),
+        ("ls && " * 149 + "ls", []),
+        ("ls && " * 150 + "ls", ["! ls", "! && ls"]),
+        (f"ls {'n' * 198}" + " && ls" * 150, [f"! ls {'n' * 197}", "! && ls"]),
+        ("{ " * 6 + "n" * 201 + "; " + "}; " * 6, [f"!               {'n' * 200}"]),
+    ],
+)
+def test_nested_commands_are_explained_as_deep_as_the_rows_can_show(
+    script: str, left_out: list[str]
+) -> None:
+    """A person sees that there are more, and that they have to read these."""
+    inside = " = has more commands inside: read them"
+
+    assert [line.removesuffix(inside) for line in told(script) if line.endswith(inside)] == left_out
+
+
+@pytest.mark.parametrize(
     ("command", "does"),
     [
+        ("rm -rf a b c", "deletes folders: a, b, c"),
         ("rm -rf a b c d", "deletes folders: a, b, c and 1 more"),
         ("git -C sub push", "sends commits to the remote"),
         ("/usr/bin/python3.12 -m pytest -q", "runs a Python module"),

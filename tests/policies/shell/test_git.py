@@ -78,6 +78,27 @@ def test_unknown_git_configuration_may_name_a_program(root: Path, config: str) -
     assert not names_no_program(root)
 
 
+@pytest.mark.parametrize(
+    ("name", "size"), [("config", 64 * 1024), ("index", 64 * 1024 * 1024)], ids=["config", "index"]
+)
+def test_file_of_git_is_judged_up_to_the_size_that_it_may_have(
+    root: Path, name: str, size: int
+) -> None:
+    """What is not read may name a program, or a submodule that has a configuration."""
+    path = root / ".git" / name
+    path.touch()
+    with path.open("ab") as stream:
+        rest = size - path.stat().st_size
+        stream.write(b"#" * rest if name == "config" else b"")
+    os.truncate(path, size)
+    assert names_no_program(root)
+
+    with path.open("ab") as stream:
+        stream.write(b"#")
+
+    assert not names_no_program(root)
+
+
 def test_hooks_submodules_and_further_configuration_may_name_a_program(root: Path) -> None:
     """`git status` runs a hook when it writes its index, and enters submodules."""
     places = ("hooks/post-index-change", "commondir", "config.worktree", "modules/x/config")

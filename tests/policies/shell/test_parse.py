@@ -126,6 +126,30 @@ def test_construct_that_the_parser_cannot_read_is_named(script: str, expected: s
     assert construct(script) == expected
 
 
+@pytest.mark.parametrize(
+    "script", ["ls " + "a" * 9_997, "ls && " * 49 + "ls"], ids=["characters", "joined"]
+)
+def test_longest_script_is_read_whole(script: str) -> None:
+    """One more of either is refused, as shown above."""
+    commands = parse(script)
+    longer = script.replace("ls ", "ls  ", 1) if "&&" not in script else f"{script} && ls"
+
+    assert not isinstance(commands, Unknown)
+    assert isinstance(parse(longer), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [(35, f": $({'a' * 35})"), (38, f": $({'a' * 37})"), (39, "")],
+    ids=["short", "longest", "left out"],
+)
+def test_construct_is_quoted_where_it_is_short(length: int, shown: str) -> None:
+    """The whole command stands above the reason."""
+    script = f"ls $({'a' * min(length, 37)})" if length < 39 else f"ls $({'a' * 38})"
+
+    assert construct(script) == f"contains a command substitution{shown}"
+
+
 def test_script_with_words_not_separated_by_blanks_is_refused() -> None:
     """Such text could be two words for the parser but one for bash."""
     for script in ("ls>/dev/null", "a2>/dev/null", "ls>&2"):

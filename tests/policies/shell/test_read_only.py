@@ -121,6 +121,55 @@ def test_glob_pattern_with_too_many_matches_asks(
     assert reason("cat src/*", workspace.reach()) == "src/* matches more than 2 names"
 
 
+@pytest.mark.parametrize(("count", "is_read"), [(1_000, True), (1_001, False)])
+def test_pattern_may_match_a_thousand_names(tmp_path: Path, count: int, *, is_read: bool) -> None:
+    """The pattern itself is one of them: it is what the program gets if nothing matches."""
+    for number in range(count - 1):
+        (tmp_path / f"{number:04}").touch()
+    there = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    assert reads("cat *", there) is is_read
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(20_000, True), (20_001, False)])
+def test_folder_of_twenty_thousand_files_is_searched_for_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, *, is_read: bool
+) -> None:
+    """A listing of that many takes a moment; more would hold up the question."""
+    names = [f"{number:05}" for number in range(count)]
+    monkeypatch.setattr(reach, "walk", lambda top: [(top, [], names)])
+    there = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    assert reads("grep -r x .", there) is is_read
+
+
+@pytest.mark.parametrize(("more", "is_read"), [(10, True), (11, False)])
+def test_loops_are_followed_through_two_thousand_commands(
+    workspace: Workspace, more: int, *, is_read: bool
+) -> None:
+    """39 times 51 of them run in the loops; nobody waits for the judgement of a million."""
+    outer, inner = (" ".join(map(str, range(count))) for count in (39, 51))
+    loops = f"for i in {outer}; do for j in {inner}; do echo x; done; done"
+
+    assert reads(f"{loops}{'; echo x' * more}", workspace.reach()) is is_read
+
+
+@pytest.mark.parametrize(
+    ("script", "longer"),
+    [
+        (f"awk '{{ print }}{' ' * 1_991}' data.txt", f"awk '{{ print }}{' ' * 1_992}' data.txt"),
+        (f"sed -n '{'p;' * 250}' data.txt", f"sed -n '{'p;' * 250}p' data.txt"),
+    ],
+    ids=["awk", "sed"],
+)
+def test_program_of_a_command_is_read_up_to_a_length(
+    workspace: Workspace, script: str, longer: str
+) -> None:
+    """2,000 characters of awk, 500 of sed: a person writes no longer one to read a file."""
+    assert reads(script, workspace.reach())
+    assert not reads(longer, workspace.reach())
+
+
 def test_cd_is_followed_only_if_its_target_is_certain(workspace: Workspace) -> None:
     """A .. after a link is resolved as bash does: textually."""
     allowed = (

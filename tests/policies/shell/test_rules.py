@@ -409,6 +409,7 @@ def reach(tmp_path: Path) -> Reach:
         ("make", ("make",)),
         ("pytest -q 2>&1 | tail -5 && npm run x", ("pytest *", "npm run x *")),
         ("pytest a; pytest b", ("pytest *",)),
+        ("a; b; c; d; e", ("a *", "b *", "c *", "d *", "e *")),
     ],
 )
 def test_narrowest_prefix_of_each_command_is_offered(

@@ -2,7 +2,13 @@
 
 import pytest
 
-from agent_cli.policies.shell.words import NotLiteral, Word, likely_word, literal_word
+from agent_cli.policies.shell.words import (
+    NotLiteral,
+    Word,
+    likely_word,
+    literal_word,
+    literal_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +73,17 @@ def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
 def test_likely_word_is_its_value_or_none_if_unknown(source: str, expected: str | None) -> None:
     """For deny rules: None matches any word."""
     assert likely_word(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "count"), [("a{1..100}", 100), ("a{1..10}b{1..10}", 100), ("{1..50}{a,b}", 100)]
+)
+def test_braces_stand_for_up_to_a_hundred_words(source: str, count: int) -> None:
+    """A file name is looked at for each of them."""
+    assert len(set(literal_words(source))) == count
+
+
+@pytest.mark.parametrize("source", ["a{1..101}", "{1..101}{a}", "a{1..10}b{1..10}{,c}"])
+def test_braces_that_stand_for_more_words_are_refused(source: str) -> None:
+    with pytest.raises(NotLiteral, match="braces that stand for too many words"):
+        literal_words(source)
