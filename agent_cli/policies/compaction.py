@@ -112,12 +112,11 @@ class AroundCompaction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The cut to make; `tokens` is the current size of the request, `target` the wanted size."""
+    """The cut to make; `tokens` is the current size of the request."""
 
     history: RequestHistory
     cut: int
     tokens: int
-    target: int = 0
 
     @property
     def middle(self) -> list[Message]:
@@ -211,9 +210,7 @@ class Compaction:
 
     def _plan(self, turn: Turn) -> _Plan | None:
         """Return the cut to make; None when none is needed or possible."""
-        threshold = int(WINDOW_SHARE * turn.model.context_window)
-        if self._threshold_tokens and not turn.overflow:
-            threshold = self._threshold_tokens
+        threshold = self._threshold(turn)
         tokens = measured_tokens(turn.conversation) or _estimate(turn)
         if not turn.overflow and (self._strategy is None or tokens <= threshold):
             return None
@@ -221,13 +218,17 @@ class Compaction:
         if _fixed(turn) + estimate_tokens(history.first) > threshold:
             _refuse_overflow(turn)
             return None
-        target = min(tokens, threshold) // 2
-        plan = _Plan(history, history.tail(self._tail_messages), tokens, target)
+        plan = _Plan(history, history.tail(self._tail_messages), tokens)
         if turn.overflow and len(plan.middle) < LEAST_MESSAGES:
             # Too large with the protected messages alone: protect fewer rather than be stuck.
-            plan = _Plan(history, history.tail(1), tokens, target)
+            plan = _Plan(history, history.tail(1), tokens)
         enough = turn.overflow or estimate_tokens(plan.middle) >= LEAST_SHARE * threshold
         return plan if enough and len(plan.middle) >= LEAST_MESSAGES else None
+
+    def _threshold(self, turn: Turn) -> int:
+        if self._threshold_tokens and not turn.overflow:
+            return self._threshold_tokens
+        return int(WINDOW_SHARE * turn.model.context_window)
 
     async def _summarized(self, turn: Turn, plan: _Plan) -> bool:
         """Compact unless that has failed too often; return whether it worked."""
@@ -284,11 +285,12 @@ class Compaction:
             self._around.after(focus, trigger=trigger)
 
     def _trim(self, turn: Turn, plan: _Plan) -> None:
-        """Leave out the oldest rounds, at most up to the plan's cut, until the target is reached.
+        """Leave out the oldest rounds, at most up to the plan's cut, until half of it is free.
 
         The user's words stay, unless that takes more room than it makes.
         """
         conversation, history = turn.conversation, plan.history
+        target = min(plan.tokens, self._threshold(turn)) // 2
         saved = [0, *accumulate(estimate_tokens(each.messages) for each in history.rounds)]
         words_before = estimate_tokens(history.summary) - estimate_tokens(
             without_words(history.summary)
@@ -303,7 +305,7 @@ class Compaction:
             )
 
         def is_enough(cut: int) -> bool:
-            room = plan.target - plan.tokens + saved[cut] + words_before
+            room = target - plan.tokens + saved[cut] + words_before
             return room > 0 and _tokens(note(cut)) <= room
 
         cuts = [i for i in history.cuts() if i <= plan.cut]

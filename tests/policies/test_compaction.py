@@ -63,12 +63,15 @@ async def test_compaction_starts_only_above_the_threshold() -> None:
     assert len(strategy.asked) == 1
 
 
-async def test_default_threshold_is_80_percent_of_the_models_window() -> None:
+@pytest.mark.parametrize("make", [Compaction, partial(Compaction, threshold_tokens=0)])
+async def test_default_threshold_is_80_percent_of_the_models_window(
+    make: Callable[[FixedStrategy], Compaction],
+) -> None:
     """S1-39: the default depends on the model."""
     conversation = conversation_with(CHAT)
     tokens = estimate_tokens(conversation.context())
     strategy = FixedStrategy()
-    policy = compaction(strategy, threshold=0)
+    policy = make(strategy)
 
     large_enough = -(-tokens * 10 // 8)
     await policy(turn_of(conversation, model=Model("m", context_window=large_enough)))

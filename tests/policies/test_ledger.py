@@ -470,10 +470,13 @@ async def test_call_waits_for_others_only_where_its_own_reply_would_be_short(
 
 
 def test_bound_of_a_prompt_leaves_room_for_what_the_server_adds() -> None:
-    """Instructions for calling tools, and marks around the messages."""
+    """Instructions for calling tools, and marks around the messages; an image has its own."""
     written = len(b'{"type": "text", "text": "hello"}')
+    image: Block = {"type": "image", "source": "x"}
+    seen = replace(REQUEST, messages=(UserMessage((image,)),))
 
     assert PromptBound().usage(REQUEST) == Usage(cache_write_5m_tokens=written + 1_000)
+    assert PromptBound().usage(seen) == Usage(cache_write_5m_tokens=5_000 + 1_000)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """Another model answers where the first is overloaded or declines, and everybody is told."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+
+import pytest
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import Notice
@@ -124,6 +128,23 @@ async def test_what_is_asked_beside_the_turns_falls_back_too() -> None:
     assert it.answered == [("second", None)]  # by the turn alone
     it.now_s = 301
     assert it.next_model() == (MODEL.id, "low")
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [(FallbackModels, ()), (partial(FallbackModels, by_server=True), (SECOND,))],
+)
+async def test_server_is_told_of_other_models_only_where_it_knows_what_to_do_with_them(
+    make: Callable[..., FallbackModels], named: tuple[Model, ...]
+) -> None:
+    """Another server would refuse the field, and with it every request."""
+    model = ScriptedModel(says("Hi."))
+    others = make(models=(SECOND,), level_for=lambda _model, level: level)
+    fallback = ModelFallback(model, others, price=lambda *_used: None, emit=print)
+
+    assert [event async for event in fallback.stream(REQUEST)]
+
+    assert [request.fallbacks for request in model.requests] == [named]
 
 
 async def test_model_that_falls_in_may_be_overloaded_later() -> None:

@@ -48,6 +48,16 @@ def test_check_is_known_by_its_summary(command: str, output: str, code: int, tol
     assert receipt and receipt.line() == told
 
 
+@pytest.mark.parametrize(
+    ("length", "shown"), [(60, "x" * 53), (61, f"{'x' * 52}…")], ids=["whole", "cut"]
+)
+def test_long_command_is_cut_in_the_row_of_its_receipt(length: int, shown: str) -> None:
+    """The figures behind it are what the row is for."""
+    receipt = receipt_of(f"pytest {'x' * (length - 7)}", PASSED, 0)
+
+    assert receipt and receipt.line() == f"pytest {shown} · 412 passed"
+
+
 def test_summaries_of_several_crates_add_up_unless_some_are_left_out() -> None:
     cut = "[… 9,000 of 9,400 characters left out; all of it is in /tmp/x …]"
 
