@@ -312,7 +312,7 @@ class _ClientsDialogs:
             answers.append(str(answer.data.model_dump()["answer"]))
         return answers
 
-    async def decide_plan(self, plan: str) -> PlanDecision:
+    async def decide_plan(self, plan: str) -> PlanDecision:  # noqa: ARG002 - of the port
         # Approved, it would end the mode that the server was started in.
         return PlanRefused(_PLAN_IS_ANSWER)
 
