@@ -130,7 +130,8 @@ async def test_undo_brings_all_back(place: World, tmp_path: Path, command: str) 
     bash = Bash(place, tmp_path / "state")
     before = tree(place.root)
 
-    said = await bash(OTHER.get(command, command).replace("$PYTHON", sys.executable))
+    with bash.workspace:
+        said = await bash(OTHER.get(command, command).replace("$PYTHON", sys.executable))
 
     assert tree(place.root) != before, said
     taken = bash.snapshots.take_back()
