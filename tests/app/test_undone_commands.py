@@ -12,7 +12,7 @@ from agent_cli.contracts.file_changes import prompt_of_run
 from agent_cli.repl.dispatch import OwnCommands
 from agent_cli.terminal.writer import Writer
 from agent_cli.undo import rights, trial
-from tests.app.test_agents import Script, program
+from tests.app.agents.test_agents import Script, program
 from tests.messages_api import reply, tool_use
 
 SEED = """

@@ -10,7 +10,7 @@ from agent_cli import AgentDefinition, RunFailed, SessionOptions, query
 from agent_cli.contracts.wording import in_usd
 from agent_cli.providers.anthropic.models import cost_microdollars
 from tests.agents.test_random_trees import used
-from tests.app.test_agents import task_of
+from tests.app.agents.test_agents import task_of
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Answer, Payload
 

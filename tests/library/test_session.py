@@ -37,7 +37,7 @@ from agent_cli import (
 )
 from agent_cli.contracts.timeline import Json
 from agent_cli.trust.store import TrustStore, fingerprint
-from tests.app.test_agents import Script, started
+from tests.app.agents.test_agents import Script, started
 from tests.e2e.program import results_in, text_of
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import (

@@ -16,10 +16,10 @@ ELSEWHERE = {
     "provider.wire_api": "e2e/test_chat_api.py",
     "provider.threads_above_tokens": "e2e/test_cached_sessions.py",
     "provider.threads_elsewhere": "e2e/test_cached_sessions.py",
-    "keep_cache_warm": "app/test_warming.py",
+    "keep_cache_warm": "app/models/test_warming.py",
     "reread_question_usd": "e2e/test_cached_sessions.py",
     "history.leave_out_old_results": "e2e/test_cached_sessions.py",
-    "agents.max_parallel": "app/test_agents.py",
+    "agents.max_parallel": "app/agents/test_agents.py",
     **dict.fromkeys(
         (f"status_line.{name}" for name in StatusLineSettings._fields), "app/test_status_line.py"
     ),

@@ -61,7 +61,7 @@ LATE: dict[str, Json] = {
         RAW_SERVER,
     ],
 }
-FULL_SERVER = Path(__file__).parents[1] / "mcp_client" / "full_server.py"
+FULL_SERVER = Path(__file__).parents[2] / "mcp_client" / "full_server.py"
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.timeline import Json
-from tests.app.test_agents import Person, Program, Script, program, started
-from tests.app.test_background_agents import begun
+from tests.app.agents.test_agents import Person, Program, Script, program, started
+from tests.app.agents.test_background_agents import begun
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, reply, tool_use
 from tests.waiting import until

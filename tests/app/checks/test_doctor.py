@@ -17,7 +17,7 @@ from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.providers.anthropic.models import prices_as_of
 from agent_cli.system import paths
 from agent_cli.undo.listener import why_missing
-from tests.app.test_agents import raw, with_servers
+from tests.app.agents.test_agents import raw, with_servers
 from tests.messages_api import error, reply, serve_in_thread
 from tests.waiting import is_alive
 

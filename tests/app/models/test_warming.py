@@ -6,7 +6,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.wording import dollars
 from agent_cli.policies.cache_warming import CacheWarming
-from tests.app.test_agents import Program, Script, program
+from tests.app.agents.test_agents import Program, Script, program
 from tests.messages_api import reply
 from tests.settings.files import write_user_settings
 

@@ -3,7 +3,7 @@
 import json
 
 from agent_cli.app.agents.config import CONTRIBUTIONS
-from tests.app.test_agents import Script, program, started
+from tests.app.agents.test_agents import Script, program, started
 from tests.messages_api import ReceivedRequest, reply, tool_use
 from tests.messages_api.script import Answer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.timeline import Json
-from tests.app.test_agents import TASK, Program, Script, program, started, with_servers
+from tests.app.agents.test_agents import TASK, Program, Script, program, started, with_servers
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import Answer, ReceivedRequest, error, reply
 

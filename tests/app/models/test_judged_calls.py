@@ -31,7 +31,7 @@ from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
 from agent_cli.web.fetch_tool import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
-from tests.app.test_judging import Answering
+from tests.app.models.test_judging import Answering
 from tests.fakes import returns, tool
 from tests.policies.shell.workspaces import is_secret, make_workspace
 from tests.sandbox.world import World, world

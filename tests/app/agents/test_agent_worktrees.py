@@ -25,9 +25,9 @@ from agent_cli.system.worktrees import (
     worktree_folder,
 )
 from agent_cli_tools.workspace import Workspace
-from tests.app.test_agents import Person, Program, Script, program, started
-from tests.app.test_background_agents import begun, told
-from tests.app.test_hooked_agents import heard, idle_after
+from tests.app.agents.test_agents import Person, Program, Script, program, started
+from tests.app.agents.test_background_agents import begun, told
+from tests.app.agents.test_hooked_agents import heard, idle_after
 from tests.fakes import LIMIT_S
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use

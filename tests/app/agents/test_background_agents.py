@@ -12,7 +12,7 @@ from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli_tools.output import OutputBuffer
 from agent_cli_tools.session_resources import SessionResources
-from tests.app.test_agents import TASK, Person, Program, Script, program, started
+from tests.app.agents.test_agents import TASK, Person, Program, Script, program, started
 from tests.messages_api import Gate, Reply, error, reply, tool_use
 from tests.waiting import until
 

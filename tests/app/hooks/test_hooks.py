@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.timeline import Json
-from tests.app.test_agents import Script, program, started, task_of
-from tests.app.test_hooked_agents import heard
+from tests.app.agents.test_agents import Script, program, started, task_of
+from tests.app.agents.test_hooked_agents import heard
 from tests.e2e.program import asks_for_summary
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import ReceivedRequest, reply, tool_use
