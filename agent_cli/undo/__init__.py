@@ -12,6 +12,7 @@ The first half runs in a command's keeper and imports little; see `system/launch
     locations   the file that a call names, as a path of ours in the workspace
     change_log  write the log, also where the disk is full
     recorder    what is recorded before a call goes on
+    outside_names  files of the workspace that a command gave names outside of it
     moves       what recorded files are called after their folders were renamed
     images      keep a file: a hard link, a clone or a copy
     named_copies  keep what a command names, before it, where its calls cannot be stopped

@@ -101,16 +101,25 @@ class Locations:
         found = os.stat(f"/proc/{call.pid}/fd/{_descriptor(call, folder)}")
         return found.st_dev, found.st_ino
 
-    def seen_at(self, call: StoppedCall, folder: int | None, path: int | None) -> os.stat_result:
-        """Return what the command sees at a path, wherever it is.
+    def seen_at(
+        self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool = False
+    ) -> os.stat_result:
+        """Return what the command sees at a path, wherever it is, or has open.
 
         Raises:
             OSError: Nothing, so the call will fail.
         """
-        descriptor = _descriptor(call, folder)
-        text = text_of(call.pid, 0 if path is None else call.arguments[path])
-        base, text = _absolute(call.pid, _base(call.pid, descriptor), text)
-        return os.lstat(f"{base}/{text}")
+        base = _base(call.pid, _descriptor(call, folder))
+        address = 0 if path is None else call.arguments[path]
+        text = text_of(call.pid, address) if address else ""
+        if not text:
+            return os.stat(base)
+        base, text = _absolute(call.pid, base, text)
+        return os.stat(f"{base}/{text}", follow_symlinks=follows)
+
+    def ours(self, path: str) -> Location | None:
+        """Return the location of our own *path*; None if it has left the workspace."""
+        return self._whole(path) if os.path.lexists(path) else None
 
     def bound(self, call: StoppedCall) -> Location | None:
         """Return the socket file that a call of `bind` makes; None if it makes none of ours.

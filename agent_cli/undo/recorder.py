@@ -14,6 +14,7 @@ from agent_cli.undo.calls import Call
 from agent_cli.undo.listener import StoppedCall, bytes_of
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
+from agent_cli.undo.outside_names import OutsideNames, copy_kept
 from agent_cli.undo.records import ChangeLog, Moves, State
 from agent_cli.undo.space import KeptSpace
 
@@ -46,6 +47,7 @@ class ChangeRecorder(ChangeLog):
         self._timed: set[Key] = set()
         self._count = 0
         self._moves = Moves()
+        self._outside = OutsideNames()
         self._prefix = f"{os.getpid():x}-"
         self.touched: dict[str, int] = {}
 
@@ -77,6 +79,8 @@ class ChangeRecorder(ChangeLog):
                 )
                 if kind.kind != "meta" and found and not found.name:
                     return
+                if found is None and self._outside and kind.kind in ("write", "meta"):
+                    self._changed_outside(call, kind, follows=follows)
                 match kind.kind:
                     case "made":
                         self._locations.forget()  # a new folder may have the inode of an old one
@@ -123,6 +127,8 @@ class ChangeRecorder(ChangeLog):
         found = self._named(call, kind.folder, kind.path, follows=follows)
         self._space.look()  # what is written next may need what we keep
         if found is None:
+            if self._outside and flags & _CHANGES and not is_new:
+                self._changed_outside(call, kind, follows=follows)
             return
         if found.found is None:
             if flags & os.O_CREAT:
@@ -169,6 +175,8 @@ class ChangeRecorder(ChangeLog):
         if stat.S_ISDIR(old.found.st_mode):
             self._moves.add(self._count, old.path, new.path)
             self._locations.forget()
+        else:
+            self._outside.renamed(old.found, old.path, new.path, at=self._count)
 
     def _exchange(self, old: Location | None, new: Location | None) -> None:
         if old and new and old.found and new.found:
@@ -196,10 +204,14 @@ class ChangeRecorder(ChangeLog):
 
     def _linked(self, location: Location | None, call: StoppedCall, kind: Call) -> None:
         """Record one more name of a file; what was in the workspace before is not its own."""
-        if location is None or location.found:
+        if location and location.found:
             return
         follows = kind.flags is not None and bool(call.arguments[kind.flags] & _FOLLOW)
-        source = self._named(call, *kind.target, follows=follows)
+        source = self._locations.named(call, *kind.target, follows=follows)
+        if location is None:
+            if source and source.found and source.key not in self._own:
+                self._outside.add(source.found, source.path, at=self._count)
+            return
         if source is None or source.found is None or source.key in self._own:
             self._made(location)
             return
@@ -228,7 +240,13 @@ class ChangeRecorder(ChangeLog):
         self._keep_name(location.path, location.found, location.held, is_replaced=is_replaced)
 
     def _keep_name(
-        self, path: str, found: os.stat_result, held: int = -1, *, is_replaced: bool = False
+        self,
+        path: str,
+        found: os.stat_result,
+        held: int = -1,
+        *,
+        is_replaced: bool = False,
+        leaves: bool = False,
     ) -> None:
         state = State.of(found)
         if state.is_folder:
@@ -250,19 +268,22 @@ class ChangeRecorder(ChangeLog):
         attributes = None if is_linked else images.attributes_of(path)
         if is_linked or self._copies(path, found, kept):
             self._add_kept("gone", path, kept, state, attributes)
+        if is_linked and (leaves or self._outside.holds(found)):
+            self._outside.add(found, path, kept, at=self._count)
 
     def _leaves(self, location: Location) -> None:
         """Keep all that is at *location*: it leaves the workspace."""
         assert location.found
         self._around(location)
         if not stat.S_ISDIR(location.found.st_mode):
-            self._keep_name(location.path, location.found)
+            self._keep_name(location.path, location.found, leaves=True)
             return
         # Bottom up: the undo in reverse makes a folder before what is in it.
         for folder, folders, names in os.walk(location.path, topdown=False):
             links = [name for name in folders if os.path.islink(f"{folder}/{name}")]
             for name in (*names, *links):
-                self._keep_name(f"{folder}/{name}", os.lstat(f"{folder}/{name}"))
+                path = f"{folder}/{name}"
+                self._keep_name(path, os.lstat(path), leaves=True)
             self._keep_name(folder, os.lstat(folder))
         self._locations.forget()
 
@@ -279,6 +300,25 @@ class ChangeRecorder(ChangeLog):
         if self._copies(location.path, found, kept):
             self._copied.add(inode)
             self._add_kept("write", location.path, kept, State.of(found), attributes)
+
+    def _changed_outside(self, call: StoppedCall, kind: Call, *, follows: bool) -> None:
+        """Record a change of a file that the command gave a name outside of the workspace."""
+        seen = self._locations.seen_at(call, kind.folder, kind.path, follows=follows)
+        if kind.kind == "meta" and not self._outside.holds(seen):
+            return
+        for path, kept, at in self._outside.take(seen):
+            here = self._locations.ours(self._moves.called_now(path, at))
+            is_here = here and here.found and os.path.samestat(here.found, seen)
+            if kind.kind == "meta":
+                self._outside.add(seen, path, kept, at=at)  # its content may change, too
+                if is_here:
+                    self._described_anew(here)
+            elif kept and not (why := self._space.why_no_copy(seen)):
+                copy_kept(kept)
+            elif is_here:
+                self._written(here)
+            else:
+                self._lost(path, why if kept else "it was changed outside", State.of(seen))
 
     def _copies(self, path: str, found: os.stat_result, kept: str) -> bool:
         """Copy a file; record it as lost and return False if that cannot be done."""

@@ -350,6 +350,36 @@ async def test_undo_leaves_the_workspace_as_it_was_before_a_command(
     assert (taken.undone, taken.commands, taken.faults) == ([command], [], [])
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp -al src ../out; echo x > ../out/a1.py",
+        "ln src/a2.py ../out; mv ../out ../out2; truncate -s 3 ../out2",
+        "cp -al src ../out; chmod 600 ../out/a3.py; touch -d 2001-01-01 ../out/a4.py",
+        "mv data ../out; mv ../out/p1.bin ../out/q; rm ../out/p2.bin; mv ../out data",
+        "mv data ../out; echo x > ../out/p1.bin; mv ../out data",
+        "mv data/p1.bin ../out; echo x > ../out",
+        "ln src/a1.py ../out; rm src/a1.py; echo x >> ../out; chmod 600 ../out",
+        "ln src/a1.py ../out; mv src/a1.py src/b.py; mv src lib; exec 3<>../out; echo x >&3",
+    ],
+)
+async def test_change_under_a_name_outside_of_the_workspace_is_undone(
+    session: Session, command: str
+) -> None:
+    """The file is the workspace's, whatever its name; what stays outside holds one more link."""
+    before = tree(session.root)
+    session.run()
+    await session.bash(command)
+
+    taken = session.undo()
+
+    after = tree(session.root)
+    assert {path: each[:-1] for path, each in after.items()} == {
+        path: each[:-1] for path, each in before.items()
+    }
+    assert taken.faults == []
+
+
 ORDINARY = """
 import asyncio, ctypes, os, sys
 from pathlib import Path
