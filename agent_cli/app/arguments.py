@@ -24,7 +24,7 @@ from agent_cli.app.option_table import (
     Takes,
 )
 from agent_cli.contracts.errors import UsageError
-from agent_cli.settings.sources import Override
+from agent_cli.settings import Override
 
 OUTPUT_FORMATS = ("text", "json", "stream-json")
 

@@ -29,8 +29,8 @@ from agent_cli.providers.anthropic.models import model_by_id, price_list
 from agent_cli.providers.anthropic.platforms import PLATFORMS
 from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox import Sandbox
+from agent_cli.settings import WrittenRule
 from agent_cli.settings.environment import chosen_platform
-from agent_cli.settings.sources import WrittenRule
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.programs import users_path

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from agent_cli.acp.ports import Opening
 from agent_cli.acp.schema import McpServer, StdioServer
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.checks.access import check_access, check_guards
+from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionNotFound, UsageError
 from agent_cli.contracts.permission_modes import stricter
 from agent_cli.mcp_server.ports import RunRequest
-from agent_cli.settings.sources import Override
+from agent_cli.settings import Override
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import shield_path

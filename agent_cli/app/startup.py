@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.settings import CLAUDE_FILES, Override, WrittenHooks
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
-from agent_cli.settings.sources import CLAUDE_FILES, Override, WrittenHooks
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path

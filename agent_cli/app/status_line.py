@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app.hooks.lifecycle import environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
-from agent_cli.settings.sources import WrittenHooks
+from agent_cli.settings import WrittenHooks
 
 if TYPE_CHECKING:
     from agent_cli.core.application import StatusCommand

@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from agent_cli.batch.engine import RESULT, NotStarted, TaskRun
+from agent_cli.batch import RESULT, NotStarted, TaskRun
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted

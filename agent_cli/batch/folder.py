@@ -27,7 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
-from agent_cli.batch.engine import RESULT, STDERR
+from agent_cli.batch import RESULT, STDERR
 from agent_cli.batch.tasks import ID, Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.timeline import Json

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Final
 
-from agent_cli.batch.engine import PATCH, STDERR
+from agent_cli.batch import PATCH, STDERR
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.timeline import Json

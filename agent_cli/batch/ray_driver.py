@@ -31,7 +31,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-from agent_cli.batch.engine import GRACE_S
+from agent_cli.batch import GRACE_S
 from agent_cli.batch.ray_worker import PauseKeeper, run_on_node, write_files
 
 FORCE_AFTER_S: Final = GRACE_S + 5

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self
 
-from agent_cli.batch.engine import GRACE_S, STDERR, NotStarted, Origin, TaskRun
+from agent_cli.batch import GRACE_S, STDERR, NotStarted, Origin, TaskRun
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.system.git import write_bundle
 from agent_cli.system.programs import users_path

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from agent_cli.batch.engine import PATCH, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
+from agent_cli.batch import PATCH, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.git import GitError, unpack_bundle
 from agent_cli.system.private_files import write_private

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from agent_cli.batch.engine import Engine, NotStarted, Origin, TaskRun
+from agent_cli.batch import Engine, NotStarted, Origin, TaskRun
 from agent_cli.batch.folder import Attempt, BatchFolder
 from agent_cli.batch.outcome import (
     cost_of,

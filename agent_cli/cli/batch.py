@@ -11,7 +11,7 @@ from typing import Final
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.option_table import OPTIONS
 from agent_cli.app.startup import StartupContext
-from agent_cli.batch.engine import Engine, LocalEngine
+from agent_cli.batch import Engine, LocalEngine
 from agent_cli.batch.folder import RESULTS, BatchFolder
 from agent_cli.batch.ray_engine import CONNECT_LIMIT_S, CPUS_PER_RUN, RayEngine, ray_address
 from agent_cli.batch.ray_worker import PAUSE_VARIABLE
@@ -23,7 +23,7 @@ from agent_cli.cli.one_run import run_options
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted, dollars, in_microdollars
-from agent_cli.settings.sources import Override
+from agent_cli.settings import Override
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.paths import expanded, shown

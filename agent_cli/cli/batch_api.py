@@ -9,8 +9,8 @@ from typing import Final
 from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.app.startup import StartupContext, start
+from agent_cli.batch import TaskRun
 from agent_cli.batch.api_engine import ApiEngine, ApiRequest, Batches
-from agent_cli.batch.engine import TaskRun
 from agent_cli.batch.tasks import Task
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.messages import UserMessage

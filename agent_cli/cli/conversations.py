@@ -166,7 +166,7 @@ def _in_folder(arguments: Arguments) -> AbstractContextManager[SessionFolder]:
 
 def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
     """Read the settings, and check that there are credentials."""
-    from agent_cli.app.checks.access import check_access, check_guards
+    from agent_cli.app.checks import check_access, check_guards
 
     startup = start(arguments, may_ask=may_ask, copy_of=copy_of)
     if not may_ask:

@@ -26,7 +26,7 @@ def _config_show(arguments: Arguments) -> int:
 
         print(settings_as_json(startup.loaded, startup.environment))
     else:
-        from agent_cli.terminal.views.console import show  # rich
+        from agent_cli.terminal.views import show  # rich
         from agent_cli.terminal.views.syntax import SourceText
 
         shown = show_settings(startup.loaded, startup.environment, with_origin=arguments.origin)
@@ -38,7 +38,7 @@ def _config_show(arguments: Arguments) -> int:
 
 def _config_example(_arguments: Arguments) -> int:
     from agent_cli.settings.show import example_text
-    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views import show  # rich
     from agent_cli.terminal.views.syntax import SourceText
 
     show(SourceText(example_text(), "toml"), sys.stdout)
@@ -107,7 +107,7 @@ def _explain(arguments: Arguments) -> int:
     if arguments.json:
         print(explanation.as_json())
         return 0
-    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views import show  # rich
 
     show(explanation, sys.stdout)
     return 0
@@ -134,9 +134,8 @@ def mcp(arguments: Arguments) -> int:
 
         return serve(arguments.operands[1:], arguments)
     from agent_cli.app import logs
-    from agent_cli.app.mcp.config import configured_servers, inherited_environment, is_strangers
-    from agent_cli.cli.mcp import command_line
-    from agent_cli.cli.mcp.context import CommandContext
+    from agent_cli.app.mcp import configured_servers, inherited_environment, is_strangers
+    from agent_cli.cli.mcp import CommandContext, command_line
     from agent_cli.system.redaction import Redactor
 
     startup = start(arguments, may_ask=False)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.app import parts
+from agent_cli.app.hooks import listed
 from agent_cli.app.hooks.confinement import HookConfinement
-from agent_cli.app.hooks.definitions import listed
 from agent_cli.app.hooks.lifecycle import defined_hooks, environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.claude_tools import our_tool_name
@@ -19,8 +19,8 @@ from agent_cli.hooks.events import EVENTS
 from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
+from agent_cli.settings import CLAUDE_FILES
 from agent_cli.settings.files import ClaudeFile
-from agent_cli.settings.sources import CLAUDE_FILES
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.shapes import is_mapping, is_object, is_sequence
 from agent_cli.terminal.sanitize import reveal

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Final
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.imports import setups
-from agent_cli.app.imports.findings import CANNOT, TRANSLATED, Findings
+from agent_cli.app.imports import CANNOT, TRANSLATED, Findings, setups
 from agent_cli.app.imports.setups import READERS
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
@@ -49,7 +48,7 @@ def import_setup(arguments: Arguments) -> int:
 
 
 def _show(found: list[Findings]) -> None:
-    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views import show  # rich
     from agent_cli.terminal.views.table import Column, Table
 
     rows = [(each.program, row) for each in found for row in each.rows]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.checks.access import check_access
+from agent_cli.app.checks import check_access
 from agent_cli.app.models.providers import is_listed
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
@@ -35,7 +35,7 @@ def list_models(arguments: Arguments) -> int:
         found = [{**asdict(each), "aliases": _of(each, aliases)} for each in offered]
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return 0
-    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views import show  # rich
     from agent_cli.terminal.views.table import Column, Table
 
     columns = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.mcp.config import configured_servers
+from agent_cli.app.mcp import configured_servers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall
@@ -25,7 +25,7 @@ from agent_cli.terminal.sanitize import reveal
 from agent_cli.trust.store import ActingFile, TrustStore, fingerprint, what_would_act
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.console import Drawn
+    from agent_cli.terminal.views import Drawn
     from agent_cli.terminal.views.table import Facts
 
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}

@@ -18,7 +18,7 @@ from agent_cli.added_plugins.store import Pin, PluginStore, contents_of, digest_
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
-from agent_cli.settings.sources import WrittenHooks
+from agent_cli.settings import WrittenHooks
 from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import MASK
 from agent_cli.system.trees import remove_tree, walk

@@ -49,7 +49,7 @@ def list_sessions(arguments: Arguments) -> int:
     if arguments.json:
         print(json.dumps([as_json(info) for info in infos], ensure_ascii=False, indent=2))
         return 0
-    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views import show as show_view  # rich
     from agent_cli.terminal.views.table import Column, Table
 
     columns = [Column(title, right=title in _NUMBERS, whole=title == "id") for title in COLUMNS]
@@ -69,7 +69,7 @@ def search_sessions(arguments: Arguments) -> int:
     if arguments.json:
         print(json.dumps([_found_as_json(each, redact) for each in found], indent=2))
         return 0
-    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views import show as show_view  # rich
     from agent_cli.terminal.views.table import Column, Table
 
     rows = [
@@ -119,7 +119,7 @@ def show(arguments: Arguments) -> int:
         return 0
     if arguments.entries:
         return _show_entries(history)
-    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views import show as show_view  # rich
     from agent_cli.terminal.views.markdown import MarkdownPage
 
     page = MarkdownPage(export(history, "md", redact=str), plain=transcript(history.prompts))
@@ -133,7 +133,7 @@ def show(arguments: Arguments) -> int:
 
 
 def _show_entries(history: History) -> int:
-    from agent_cli.terminal.views.console import show as show_view  # rich
+    from agent_cli.terminal.views import show as show_view  # rich
     from agent_cli.terminal.views.table import Column, Table
 
     rows = [(point.id, describe_branch_point(point)) for point in branch_points(history.prompts)]
@@ -310,7 +310,7 @@ def _agreed(infos: Sequence[SessionInfo], arguments: Arguments) -> bool:
     """Show the sessions on stderr and return whether the user wants them deleted."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("there is no terminal to ask on: --yes deletes sessions without asking")
-    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views import show  # rich
     from agent_cli.terminal.views.table import Column, Table
 
     redact = Redactor.of(start(arguments, may_ask=False).environment).text

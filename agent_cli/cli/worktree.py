@@ -15,7 +15,7 @@ from typing import IO, Final
 from agent_cli.app.arguments import Arguments, SessionFolder
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
-from agent_cli.settings.sources import Override
+from agent_cli.settings import Override
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent_cli.agents.definition import AgentDefinition, require_name
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.checks.access import check_access, check_guards
+from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
@@ -16,8 +16,8 @@ from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.hooks.definition import Hook, require_usable
+from agent_cli.settings import Override
 from agent_cli.settings.schema import SandboxMode
-from agent_cli.settings.sources import Override
 from agent_cli.system import paths
 from agent_cli.system.programs import shield_path
 from agent_cli.system.records import dataclass, field
@@ -140,7 +140,7 @@ def build(options: SessionOptions) -> "App":
 
 
 def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupContext:
-    from agent_cli.app.mcp.config import servers_of_program
+    from agent_cli.app.mcp import servers_of_program
 
     return startup._replace(
         servers=tuple(servers_of_program(startup, options.mcp_servers)),

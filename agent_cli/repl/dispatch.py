@@ -17,12 +17,12 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.wording import one_line
+from agent_cli.repl.commands import Context, Controls, OutgoingPrompt
 from agent_cli.repl.commands.full_screen import needs_terminal
 from agent_cli.repl.commands.registry import is_command, run_command
-from agent_cli.repl.commands.spec import Context, Controls, OutgoingPrompt
 from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.mcp import ServersPort
 from agent_cli.repl.mcp.offers import with_resources
-from agent_cli.repl.mcp.servers import ServersPort
 from agent_cli.repl.ports import Application
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code

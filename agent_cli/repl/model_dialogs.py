@@ -23,7 +23,7 @@ from agent_cli.repl.approval.answers import Editor
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Choice, Questions, chosen
-from agent_cli.repl.mcp.servers import quoted_rows
+from agent_cli.repl.mcp import quoted_rows
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Pages
 

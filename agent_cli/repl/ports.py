@@ -10,7 +10,7 @@ from agent_cli.contracts.file_changes import FileChangesPort, PlannedUndo, Taken
 from agent_cli.contracts.goals import GoalsPort
 from agent_cli.contracts.listings import JobInfo, OfferedModel, SessionInfo, SessionMatch
 from agent_cli.core.application import InteractiveApplication, StatusCommand
-from agent_cli.repl.mcp.servers import ServersPort
+from agent_cli.repl.mcp import ServersPort
 from agent_cli.system.launching import Launcher, Watched
 
 ExportFormat: TypeAlias = Literal["md", "html", "json"]
@@ -112,7 +112,7 @@ class FileChanges(FileChangesPort, Protocol):
 
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.console import View
+    from agent_cli.terminal.views import View
 
 
 class DirectoriesPort(Protocol):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 # The parser alone: the package's own reader prints invalid lines to the terminal.
 from dotenv.parser import parse_stream
 
-from agent_cli.settings.sources import PROJECT_CREDENTIALS, read_file
+from agent_cli.settings import PROJECT_CREDENTIALS, read_file
 from agent_cli.system import paths
 
 # These decide where requests and keys go, or which program runs.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings.sources import (
+from agent_cli.settings import (
     RULE_KINDS,
     Entry,
     KeyPath,

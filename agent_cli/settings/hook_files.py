@@ -11,10 +11,10 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import folded_keys, guards_on
+from agent_cli.settings import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks
 from agent_cli.settings.files import ClaudeFile, file_entries
 from agent_cli.settings.loaded_files import loaded_by, run_by
 from agent_cli.settings.rules import fold
-from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import is_dir, is_file

@@ -11,9 +11,9 @@ from typing import Annotated, Any, cast, get_args, get_origin
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
+from agent_cli.settings import ENVIRONMENT_PREFIX, Entry, KeyPath
 from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings
-from agent_cli.settings.sources import ENVIRONMENT_PREFIX, Entry, KeyPath
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_array, is_mapping, is_sequence
 

@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.contracts.written_hooks import guards_on
-from agent_cli.settings.environment import Environment
-from agent_cli.settings.layers import Layers, only_guards
-from agent_cli.settings.schema import Settings
-from agent_cli.settings.sources import (
+from agent_cli.settings import (
     CLAUDE_FILES,
     RULE_KINDS,
     SETTINGS_FILES,
@@ -19,6 +16,9 @@ from agent_cli.settings.sources import (
     environment_entries,
     override_entries,
 )
+from agent_cli.settings.environment import Environment
+from agent_cli.settings.layers import Layers, only_guards
+from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.written_servers import written_servers
+from agent_cli.settings import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.settings.env_file import is_user_only
 from agent_cli.settings.extension_settings import McpServer
 from agent_cli.settings.files import ClaudeFile, file_entries
@@ -26,7 +27,6 @@ from agent_cli.settings.hook_files import (
 from agent_cli.settings.layers import Layers, value_of
 from agent_cli.settings.schema import Settings
 from agent_cli.settings.show import shown_value
-from agent_cli.settings.sources import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence

@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.prompt_files.written_servers import written_servers
+from agent_cli.settings import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.settings.files import ClaudeFile, file_entries
 from agent_cli.settings.hook_files import all_scripts_of, hooks_in_files, scripts_of
 from agent_cli.settings.layers import Layers, is_guard, is_guard_variable
 from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
-from agent_cli.settings.sources import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli.trust.variables import acting_variables

@@ -15,8 +15,8 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files.command_files import command_paths
 from agent_cli.prompt_files.front_matter import markdown_files, nested_markdown_files
 from agent_cli.prompt_files.skill_files import skill_paths
-from agent_cli.settings.sources import CLAUDE_FILES as HOOK_FILES
-from agent_cli.settings.sources import SETTINGS_FILES
+from agent_cli.settings import CLAUDE_FILES as HOOK_FILES
+from agent_cli.settings import SETTINGS_FILES
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_object
 from agent_cli.trust.variables import acting_variables

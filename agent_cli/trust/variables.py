@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings import ENVIRONMENT_PREFIX, PROJECT_CREDENTIALS, read_file
 from agent_cli.settings.environment import OPTIONAL_SECRETS
-from agent_cli.settings.sources import ENVIRONMENT_PREFIX, PROJECT_CREDENTIALS, read_file
 from agent_cli.system import paths
 
 _OWN = frozenset((*PROJECT_CREDENTIALS, *(n for names in OPTIONAL_SECRETS.values() for n in names)))

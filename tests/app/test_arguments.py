@@ -15,9 +15,9 @@ from agent_cli.app.arguments import (
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.contracts.errors import UsageError
+from agent_cli.settings import Override
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.load import load_settings
-from agent_cli.settings.sources import Override
 
 
 def test_no_arguments_start_the_repl() -> None:

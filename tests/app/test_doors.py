@@ -16,7 +16,7 @@ from agent_cli.app import parts
 from agent_cli.app.agents.listing import catalogue
 from agent_cli.app.app import App
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.mcp.config import configured_servers
+from agent_cli.app.mcp import configured_servers
 from agent_cli.app.plugins import command_files, output_styles, skill_texts
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.attachments.attachments import with_attachments

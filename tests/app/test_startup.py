@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.app import startup
 from agent_cli.app.arguments import Arguments, parse_arguments
-from agent_cli.app.mcp.config import configured_servers, inherited_environment, servers_of_agent
+from agent_cli.app.mcp import configured_servers, inherited_environment, servers_of_agent
 from agent_cli.app.parts import permissions, sandbox
 from agent_cli.app.plugins import output_styles
 from agent_cli.app.startup import start

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from agent_cli.batch.engine import RESULT, TaskRun
+from agent_cli.batch import RESULT, TaskRun
 
 DONE: dict[str, Any] = {
     "type": "app.result",

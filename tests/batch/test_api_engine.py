@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.batch import RESULT, TaskRun
 from agent_cli.batch.api_engine import ApiEngine, ApiRequest
-from agent_cli.batch.engine import RESULT, TaskRun
 from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.timeline import Json
 

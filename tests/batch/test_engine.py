@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import cast
 
-from agent_cli.batch.engine import LocalEngine, TaskRun
+from agent_cli.batch import LocalEngine, TaskRun
 from agent_cli.system.launching import KeeperLink, Launcher, Order
 from tests.waiting import until
 

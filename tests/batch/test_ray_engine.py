@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.batch import ray_engine
-from agent_cli.batch.engine import NotStarted, TaskRun
+from agent_cli.batch import NotStarted, TaskRun, ray_engine
 from agent_cli.batch.ray_engine import LOCAL, RayEngine, ray_address, sent_variables
 from agent_cli.batch.ray_worker import node_environment, run_on_node
 from agent_cli.contracts.errors import AgentCliError, UsageError

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.batch.engine import NotStarted, TaskRun
+from agent_cli.batch import NotStarted, TaskRun
 from agent_cli.batch.folder import Attempt, BatchFolder, state_folder
 from agent_cli.batch.run import Batch, BatchOptions, Budget, Outage
 from agent_cli.batch.tasks import Task

@@ -5,7 +5,7 @@ import json
 import os
 from pathlib import Path
 
-from agent_cli.app.hooks.definitions import waits_for
+from agent_cli.app.hooks import waits_for
 from agent_cli.contracts.events import AgentEnd, AgentStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation

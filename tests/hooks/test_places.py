@@ -15,8 +15,8 @@ from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
 from agent_cli.hooks.run import HookEnvironment, run_hook
 from agent_cli.sandbox import Sandbox
+from agent_cli.settings import WrittenHooks
 from agent_cli.settings.hook_files import scripts_of
-from agent_cli.settings.sources import WrittenHooks
 from tests.sandbox.world import CANARY, Decider, World, world
 
 

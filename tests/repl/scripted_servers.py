@@ -12,7 +12,7 @@ from agent_cli.contracts.servers import (
     ServerState,
 )
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.repl.mcp.servers import Visit
+from agent_cli.repl.mcp import Visit
 
 GREET = ServerPrompt(
     server="docs",

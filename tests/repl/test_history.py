@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.repl.live.input import draft
-from agent_cli.repl.live.input.draft import PrivateHistory
+from agent_cli.repl.live import input as input_line
+from agent_cli.repl.live.input import PrivateHistory
 
 
 def stored(path: Path) -> list[str]:
@@ -28,6 +28,6 @@ def test_only_the_end_of_a_large_history_file_is_read(monkeypatch: pytest.Monkey
     path = Path("history")
     for prompt in ("the first", "x" * 500, "the last"):
         PrivateHistory(path, warn=pytest.fail).store_string(prompt)
-    monkeypatch.setattr(draft, "_READ_BYTES_MAX", 300)
+    monkeypatch.setattr(input_line, "_READ_BYTES_MAX", 300)
 
     assert stored(path) == ["the last"]

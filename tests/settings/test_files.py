@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings import Override, WrittenRule
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.files import add_project_rules, read_rules, toml_lines
 from agent_cli.settings.load import load_settings
-from agent_cli.settings.sources import Override, WrittenRule
 from agent_cli.system import paths
 
 SPANNING = '''# one

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings import Override
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.extension_settings import McpServer
 from agent_cli.settings.layers import all_rules, value_of
@@ -20,7 +21,6 @@ from agent_cli.settings.schema import (
     RetrySettings,
     Settings,
 )
-from agent_cli.settings.sources import Override
 from agent_cli.system import paths
 
 WORKSPACE = Path("project")

@@ -9,7 +9,7 @@ from agent_cli.agents.children import Assignment
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.app.agents.workspaces import AgentWorkspace
 from agent_cli.app.jobs import AgentJobs
-from agent_cli.app.mcp.config import servers_of_agent
+from agent_cli.app.mcp import servers_of_agent
 from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError

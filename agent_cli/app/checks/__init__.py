@@ -1,1 +1,64 @@
-"""Checks of the installation and of a run before it costs anything; `doctor` reports them."""
+"""Checks of the installation and of a run before it costs anything; `doctor` reports them.
+
+The package begins with access to the model, which is checked before the first prompt.
+"""
+
+from typing import assert_never
+
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import GuardsChanged
+from agent_cli.settings.environment import (
+    check_chat_credentials,
+    check_credentials,
+    chosen_platform,
+    switches_on,
+)
+
+
+def check_guards(startup: StartupContext) -> None:
+    """Check that no guard was lost, before a run in which no person could be asked to trust it.
+
+    Raises:
+        GuardsChanged: Guards that the user trusts have changed, or stand in an unknown copy.
+    """
+    if startup.lost_guards:
+        names = ", ".join(startup.lost_guards)
+        raise GuardsChanged(
+            f"{names}: guards that you trusted changed here, and this run could do what they"
+            " forbid; look at them and run `agent-cli trust`, or give --trust for this run;"
+            " `agent-cli trust --revoke` does without them"
+        )
+
+
+def check_access(startup: StartupContext) -> None:
+    """Check that the chosen platform has its credentials, variables and packages.
+
+    Raises:
+        NoCredentials: A key or a variable is not set, or a package is not installed.
+        SettingsError: The variables choose two platforms.
+    """
+    wire_api = startup.loaded.settings.provider.wire_api
+    match wire_api:
+        case "messages":
+            _check_platform(startup)
+        case "chat":
+            check_chat_credentials(startup.environment.without_project())
+        case _:
+            assert_never(wire_api)
+
+
+def _check_platform(startup: StartupContext) -> None:
+    name = chosen_platform(startup.loaded.settings, startup.environment)
+    if name == "anthropic":
+        check_credentials(startup.environment)
+        return
+    from agent_cli.providers.anthropic import platforms  # only for another cloud
+
+    platforms.check_access(platforms.PLATFORMS[name], startup.environment.without_project())
+
+
+def why_chosen(startup: StartupContext) -> str:
+    """Return the source of the platform choice: variables, or the origin of the setting."""
+    if startup.loaded.settings.provider.platform == "auto":
+        return ", ".join(switches_on(startup.environment))
+    return startup.loaded.origins["provider.platform"]

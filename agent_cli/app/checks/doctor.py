@@ -13,7 +13,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from agent_cli.app import logs, parts
-from agent_cli.app.checks.access import check_access, why_chosen
+from agent_cli.app.checks import check_access, why_chosen
 from agent_cli.app.checks.outside import (
     check_models,
     check_servers,
@@ -21,7 +21,7 @@ from agent_cli.app.checks.outside import (
     server_problems,
 )
 from agent_cli.app.checks.report import Check, CheckReport
-from agent_cli.app.hooks.definitions import overview
+from agent_cli.app.hooks import overview
 from agent_cli.app.hooks.lifecycle import hook_problems
 from agent_cli.app.imports.setups import READERS, is_current
 from agent_cli.app.models.providers import Providers, chat_connection, is_listed
@@ -62,7 +62,7 @@ _WAYS_OUT = {
 
 async def examine(startup: StartupContext) -> int:
     """Print all checks, as a table or on a pipe as lines; return 1 if a check failed."""
-    from agent_cli.terminal.views.console import show  # rich
+    from agent_cli.terminal.views import show  # rich
     from agent_cli.terminal.views.progress import working
 
     sinks = logs.configure(startup.loaded.settings.logging, Redactor.of(startup.environment))

@@ -8,7 +8,7 @@ from agent_cli.terminal.sanitize import reveal
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.console import Drawn
+    from agent_cli.terminal.views import Drawn
 
 _MARKS = {True: "ok", False: "FAIL", None: "--"}
 _STYLES = {True: "", False: "red", None: "dim"}

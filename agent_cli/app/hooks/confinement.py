@@ -19,7 +19,7 @@ from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import PlacedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
 from agent_cli.sandbox.own_folder import OwnFolder
-from agent_cli.settings.sources import WrittenHooks
+from agent_cli.settings import WrittenHooks
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_cli.app.hooks.definitions import covers, listed, overview, waits_for, without_matches
-from agent_cli.app.mcp.config import inherited_environment
+from agent_cli.app.hooks import covers, listed, overview, waits_for, without_matches
+from agent_cli.app.mcp import inherited_environment
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.events import Event, EventSink, Notice
@@ -21,7 +21,7 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.providers.anthropic.models import effort_level
 from agent_cli.sandbox import Sandbox
-from agent_cli.settings.sources import WrittenHooks
+from agent_cli.settings import WrittenHooks
 from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.app.hooks.lifecycle import defined_hooks
+from agent_cli.app.imports import Findings, shortened
 from agent_cli.app.imports.claude_settings import read_settings, read_state
-from agent_cli.app.imports.findings import Findings, shortened
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.foreign import foreign_files, read_foreign
@@ -27,7 +27,7 @@ from agent_cli.prompt_files.command_files import FILE_BYTES_MAX, CommandFiles, C
 from agent_cli.prompt_files.front_matter import split
 from agent_cli.prompt_files.output_style_files import find_styles
 from agent_cli.prompt_files.skill_files import FILE, find_skills
-from agent_cli.settings.sources import CLAUDE_FILES
+from agent_cli.settings import CLAUDE_FILES
 from agent_cli.system import paths
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli_tools.secret_files import is_secret

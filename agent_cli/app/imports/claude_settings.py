@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports.findings import Findings
+from agent_cli.app.imports import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permission_modes import our_mode_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.policies.claude_rules import translated
 from agent_cli.prompt_files.output_style_files import find_styles
+from agent_cli.settings import RULE_KINDS
 from agent_cli.settings.files import ClaudeFile
-from agent_cli.settings.sources import RULE_KINDS
 from agent_cli.system import paths
 from agent_cli.system.redaction import is_secret_name
 from agent_cli.system.shapes import is_array, is_object

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from agent_cli.app.imports import Findings
 from agent_cli.app.imports.claude import read_commands, read_instructions, read_skills
-from agent_cli.app.imports.findings import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.mcp_client.foreign import read_foreign
 from agent_cli.system import paths

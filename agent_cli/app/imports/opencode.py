@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports.findings import Findings
+from agent_cli.app.imports import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 from agent_cli.prompt_files import front_matter

@@ -14,9 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from agent_cli.app.imports import Findings
 from agent_cli.app.imports.claude import read_claude
 from agent_cli.app.imports.codex import read_codex
-from agent_cli.app.imports.findings import Findings
 from agent_cli.app.imports.gemini import read_gemini
 from agent_cli.app.imports.opencode import read_opencode
 from agent_cli.app.startup import StartupContext

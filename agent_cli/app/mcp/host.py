@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from agent_cli.app.mcp.config import switches
+from agent_cli.app.mcp import switches
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.dialogs import Filled, Form

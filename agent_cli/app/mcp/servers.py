@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from agent_cli.app.checks.named_tools import belongs, dead_server_rules, denied, require
-from agent_cli.app.mcp.config import configured_servers, inherited_environment
+from agent_cli.app.mcp import configured_servers, inherited_environment
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from agent_cli.cli.mcp import configuring
-from agent_cli.cli.mcp.context import CommandContext, CommandParser
+from agent_cli.cli.mcp import CommandContext, CommandParser, configuring
 from agent_cli.cli.mcp.exercise import (
     Agree,
     Answers,

@@ -8,8 +8,8 @@ from getpass import getpass
 from pathlib import Path
 from typing import Final, cast
 
-from agent_cli.app.mcp.config import switches
-from agent_cli.cli.mcp.context import CommandContext
+from agent_cli.app.mcp import switches
+from agent_cli.cli.mcp import CommandContext
 from agent_cli.cli.mcp.reports import (
     GOOD_PHASES,
     configured_json,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
-from agent_cli.cli.mcp.context import CommandContext
+from agent_cli.cli.mcp import CommandContext
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.input_schemas import input_schema

@@ -10,7 +10,7 @@ from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.console import View
+    from agent_cli.terminal.views import View
 
 GOOD_PHASES = (ServerPhase.READY, ServerPhase.DISABLED)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.served import ServedProgram
-from agent_cli.cli.mcp.context import CommandParser
+from agent_cli.cli.mcp import CommandParser
 from agent_cli.contracts.errors import UsageError
 from agent_cli.system.event_loop import run_loop
 

@@ -30,7 +30,7 @@ from agent_cli.contracts.wording import (
     whole_seconds,
 )
 from agent_cli.repl.approval.answers import failure
-from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt, show
+from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.live.results import outcome_of
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.narration import describe_call

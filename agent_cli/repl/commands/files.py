@@ -10,7 +10,7 @@ from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack, is_own_run
 from agent_cli.contracts.wording import byte_size, counted, one_line
 from agent_cli.prompt_files.command_files import shipped_prompt
-from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
+from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
 
 _NAMED_MAX: Final = 20

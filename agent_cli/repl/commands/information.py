@@ -11,9 +11,9 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.contracts.wording import counted, dollars, one_line, share
+from agent_cli.repl.commands import Command, Context, show
 from agent_cli.repl.commands.background import AGENTS_COMMAND, JOBS_COMMAND
 from agent_cli.repl.commands.mcp import MCP_COMMAND
-from agent_cli.repl.commands.spec import Command, Context, show
 from agent_cli.repl.recall import last_answer
 from agent_cli.repl.todos import unfolded
 from agent_cli.system.desktop import copy_text, way_to_copy
@@ -21,7 +21,7 @@ from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.console import Drawn
+    from agent_cli.terminal.views import Drawn
     from agent_cli.terminal.views.table import Bars
 
 _SENTENCE_CHARS_MAX: Final = 200

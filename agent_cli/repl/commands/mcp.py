@@ -10,8 +10,8 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerResource, ServerState
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.approval.preview import Row, write_rows
-from agent_cli.repl.commands.spec import Command, Context, show
-from agent_cli.repl.mcp.servers import ServersPort, named, page_rows, web_host
+from agent_cli.repl.commands import Command, Context, show
+from agent_cli.repl.mcp import ServersPort, named, page_rows, web_host
 from agent_cli.repl.ports import Application
 from agent_cli.system.desktop import open_page
 from agent_cli.terminal.sanitize import reveal

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.wording import one_line
+from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.commands.background import GOAL_COMMAND
 from agent_cli.repl.commands.files import FILE_COMMANDS, REVIEW_COMMAND
 from agent_cli.repl.commands.information import INFORMATION_COMMANDS
 from agent_cli.repl.commands.sessions import SESSION_COMMANDS
 from agent_cli.repl.commands.settings import SETTING_COMMANDS, model_of_prompt
-from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.mcp.offers import server_commands
 from agent_cli.repl.ports import Application
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.views.console import View
+    from agent_cli.terminal.views import View
 
 _WITH: Final = "with"
 

@@ -13,8 +13,8 @@ from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.branching import BranchPoint, branch_points
 from agent_cli.core.pins import pin, pins, unpin
+from agent_cli.repl.commands import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.commands.files import take_back
-from agent_cli.repl.commands.spec import LISTED_MAX, Command, Context, index_of, pick
 from agent_cli.repl.ports import Application, SessionsPort
 from agent_cli.repl.recall import prompt_line, recalled, typed_prompts
 from agent_cli.terminal.narration import ago, describe_branch_point

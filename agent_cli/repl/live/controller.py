@@ -18,8 +18,8 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.run_result import RunResult
+from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import find_command, run_command
-from agent_cli.repl.commands.spec import Context
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.input.completion import offer_completions

@@ -130,7 +130,7 @@ def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: B
 
 
 class ScreenControls:
-    """Implements `spec.Controls`."""
+    """Implements `commands.Controls`."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from prompt_toolkit.filters import Condition, has_completions, is_searching, vi_
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 
-from agent_cli.repl.live.input.draft import Draft
+from agent_cli.repl.live.input import Draft
 from agent_cli.repl.live.paint import row_width
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean

@@ -19,7 +19,7 @@ from prompt_toolkit.input import Input, create_input
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import Asking
 from agent_cli.repl.live.choices import AnswerRow, Picker
-from agent_cli.repl.live.input.draft import Draft, Menu
+from agent_cli.repl.live.input import Draft, Menu
 from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.repl.live.painter import Painter

@@ -15,8 +15,8 @@ from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Dialogue
+from agent_cli.repl.mcp import named, page_rows, quoted_rows, shown_text, web_host
 from agent_cli.repl.mcp.form_dialog import FormDialog, label
-from agent_cli.repl.mcp.servers import named, page_rows, quoted_rows, shown_text, web_host
 from agent_cli.system.desktop import open_page
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines

@@ -9,8 +9,8 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource
 from agent_cli.contracts.timeline import Block, text_block, text_of
 from agent_cli.contracts.wording import counted, one_line
-from agent_cli.repl.commands.spec import Command, Context, OutgoingPrompt
-from agent_cli.repl.mcp.servers import ServersPort, named, quoted_rows, shown_text
+from agent_cli.repl.commands import Command, Context, OutgoingPrompt
+from agent_cli.repl.mcp import ServersPort, named, quoted_rows, shown_text
 from agent_cli.repl.ports import Application
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal

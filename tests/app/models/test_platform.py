@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.checks.access import check_access
+from agent_cli.app.checks import check_access
 from agent_cli.app.checks.doctor import examine
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, SettingsError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from agent_cli.cli.mcp import CommandContext
 from agent_cli.cli.mcp.command_line import run
-from agent_cli.cli.mcp.context import CommandContext
 from agent_cli.contracts.errors import UsageError
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem

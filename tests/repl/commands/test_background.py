@@ -14,9 +14,9 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.returned_values import settled
 from agent_cli.repl.approval.answers import failure
+from agent_cli.repl.commands import Context, Controls
 from agent_cli.repl.commands.background import agent_work
 from agent_cli.repl.commands.registry import find_command
-from agent_cli.repl.commands.spec import Context, Controls
 from agent_cli.repl.live.results import outcome_of
 from agent_cli.terminal.writer import Writer
 from tests.fakes import calls, says, scripted_agent, tool_use

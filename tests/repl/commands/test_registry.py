@@ -9,7 +9,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import NO_USAGE, Usage
 from agent_cli.repl.commands.information import UsageView, describe_usage, window_bars
 from agent_cli.repl.commands.registry import COMMANDS, commands_of, find_command, grouped, overview
-from agent_cli.terminal.views.console import drawn_text
+from agent_cli.terminal.views import drawn_text
 from agent_cli.version import __version__
 from tests.repl.conversation import Nobody, converse, said
 from tests.repl.scripted_app import Application

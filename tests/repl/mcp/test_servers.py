@@ -1,6 +1,6 @@
 """Web pages the user is asked to visit."""
 
-from agent_cli.repl.mcp.servers import page_rows, web_host
+from agent_cli.repl.mcp import page_rows, web_host
 
 
 def test_address_is_shown_with_its_host_and_a_warning_if_suspicious() -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.mcp import SignIn
-from agent_cli.repl.commands.spec import Context
 from tests.repl.mcp.test_dialogs import Answer, Person
 from tests.repl.scripted_app import Application
 

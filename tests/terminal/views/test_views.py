@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.terminal.views import progress
-from agent_cli.terminal.views.console import View, drawn_text, show
+from agent_cli.terminal.views import View, drawn_text, progress, show
 from agent_cli.terminal.views.markdown import MarkdownPage
 from agent_cli.terminal.views.progress import counting, tracked, working
 from agent_cli.terminal.views.syntax import SourceText

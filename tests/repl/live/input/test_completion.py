@@ -7,7 +7,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.commands.spec import Command
+from agent_cli.repl.commands import Command
 from agent_cli.repl.live.input.completion import (
     Completions,
     argument_choices,

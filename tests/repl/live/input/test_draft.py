@@ -12,7 +12,7 @@ from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.output import DummyOutput
 
-from agent_cli.repl.live.input.draft import Draft
+from agent_cli.repl.live.input import Draft
 from tests.repl.terminal import Terminal
 
 MARK = "[paste #1: 5,000 lines]"

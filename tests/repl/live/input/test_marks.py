@@ -1,6 +1,6 @@
 """Placeholders (marks) for long pastes and images."""
 
-from agent_cli.repl.live.input.draft import PromptMarks
+from agent_cli.repl.live.input import PromptMarks
 
 MARK = "[paste #1: 5,000 lines]"
 
