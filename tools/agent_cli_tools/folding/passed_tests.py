@@ -173,8 +173,9 @@ _RUNNERS: Final = (
             r"|\[gw\d+\] +\[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) "
             r"|\S+\.\w+::\S+ $|(?:PASSED|XFAIL|SKIPPED) (?:\[\d+\] )?\S+\.py(?:::|:\d)"
             r"|(?:platform|cachedir|rootdir|configfile|plugins|testpaths|asyncio|benchmark"
-            r"|hypothesis profile|django|Using --randomly-seed|collecting|collected|created"
-            r"|scheduling|bringing up|Test session starts|run-last-failure|metadata|timeout)\b"
+            r"|hypothesis profile|django|Using --randomly-seed|collecting|collected(?!.* errors?$)"
+            r"|created|scheduling|bringing up|Test session starts|run-last-failure|metadata"
+            r"|timeout)\b"
             r"|\d+ workers? \[|gw\d+ |=+ test session starts =+$"
         ),
         _without_warnings,
