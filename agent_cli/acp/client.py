@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+from agent_cli.acp import ConnectionLost, RpcFault
 from agent_cli.acp.connection import RpcConnection
 from agent_cli.acp.content import text
-from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import ClientCapabilities
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
-from agent_cli.acp.framing import (
+from agent_cli.acp import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from agent_cli.acp.framing import INVALID_PARAMS, RpcFault
+from agent_cli.acp import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import (
     AudioBlock,

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from agent_cli.acp import ConnectionLost, RpcFault
 from agent_cli.acp.client import EditorClient, FormAnswer, PermissionOption
 from agent_cli.acp.content import fenced, text
-from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.contracts.dialogs import (
     Action,
     Filled,

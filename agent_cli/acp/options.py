@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
-from agent_cli.acp.framing import INVALID_PARAMS, RpcFault
+from agent_cli.acp import INVALID_PARAMS, RpcFault
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import PromptBlock, TextBlock
 from agent_cli.contracts.errors import UsageError

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from agent_cli.acp.framing import INVALID_PARAMS, RpcFault
+from agent_cli.acp import INVALID_PARAMS, RpcFault
 from agent_cli.contracts.timeline import Json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from agent_cli.acp.client import EditorClient
-from agent_cli.acp.connection import Answer, Params, RpcConnection, Streams
-from agent_cli.acp.framing import (
+from agent_cli.acp import (
     AUTH_REQUIRED,
     INVALID_PARAMS,
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
     RpcFault,
 )
+from agent_cli.acp.client import EditorClient
+from agent_cli.acp.connection import Answer, Params, RpcConnection, Streams
 from agent_cli.acp.options import set_mode, set_option
 from agent_cli.acp.ports import Application, Opening, SessionBuilder
 from agent_cli.acp.schema import (

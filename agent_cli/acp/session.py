@@ -6,6 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
+from agent_cli.acp import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    ConnectionLost,
+    RpcFault,
+)
 from agent_cli.acp.client import (
     AgentCalls,
     EditorClient,
@@ -15,13 +22,6 @@ from agent_cli.acp.client import (
 )
 from agent_cli.acp.content import image, message_chunk, text, user_message
 from agent_cli.acp.dialogs import EditorModelDialogs, EditorServerDialogs
-from agent_cli.acp.framing import (
-    AUTH_REQUIRED,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    ConnectionLost,
-    RpcFault,
-)
 from agent_cli.acp.options import available_commands, config_options, mode_state, run_command
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import PromptBlock

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
 from agent_cli.app.mcp import server_contacts
-from agent_cli.app.models.providers import ModelSwitch, is_listed
+from agent_cli.app.models import ModelSwitch, is_listed
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_line

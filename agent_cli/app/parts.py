@@ -12,7 +12,7 @@ from agent_cli.app.hooks.lifecycle import hook_scripts
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.status_line import status_scripts
 from agent_cli.app.web_tools import web_tools
-from agent_cli.app.workspace.kept_back import reason_to_keep_back
+from agent_cli.app.workspace import reason_to_keep_back
 from agent_cli.app.workspace.losses import unkept
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.provider import Model, Price, StreamFn

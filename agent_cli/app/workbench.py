@@ -31,9 +31,9 @@ from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import Announcements, JobHost
 from agent_cli.app.mcp.host import ServerHost
 from agent_cli.app.mcp.servers import Servers
+from agent_cli.app.models import unsent_images
 from agent_cli.app.models.context_window import ContextWindow
 from agent_cli.app.models.model_calls import ModelCalls, SessionJudge, kept_warm
-from agent_cli.app.models.providers import unsent_images
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.plugins import instructions_at_start, output_styles, plugins
 from agent_cli.app.preparations import Preparations

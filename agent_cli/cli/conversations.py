@@ -34,8 +34,7 @@ def open_repl(arguments: Arguments) -> int:
 
 
 def _run_repl(folder: SessionFolder) -> int:
-    from agent_cli.repl import repl
-    from agent_cli.repl.look import Look
+    from agent_cli.repl import Look, repl
 
     arguments = folder.arguments
     is_script = arguments.prompts_from is not None

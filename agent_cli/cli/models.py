@@ -8,7 +8,7 @@ from dataclasses import asdict
 from agent_cli.app import parts
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks import check_access
-from agent_cli.app.models.providers import is_listed
+from agent_cli.app.models import is_listed
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.listings import OfferedModel

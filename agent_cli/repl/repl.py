@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO, TypeVar
 
+from agent_cli.repl import Look
 from agent_cli.repl.hosting import Interrupts, Maker, ProgramHost
-from agent_cli.repl.look import Look
 from agent_cli.system.importing import without_collections
 from agent_cli.system.stop_signals import end_with, exit_code_of
 from agent_cli.terminal.abilities import is_dumb

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_cli.acp import client
+from agent_cli.acp import ConnectionLost, RpcFault, client
 from agent_cli.acp.client import (
     AgentCalls,
     EditorClient,
@@ -15,7 +15,6 @@ from agent_cli.acp.client import (
     PermissionRequests,
     QuestionClosed,
 )
-from agent_cli.acp.framing import ConnectionLost, RpcFault
 from agent_cli.acp.schema import ClientCapabilities, checked
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import ToolError

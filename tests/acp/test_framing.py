@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.acp.framing import LineBuffer, RpcFault, decode, encode
+from agent_cli.acp import LineBuffer, RpcFault, decode, encode
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

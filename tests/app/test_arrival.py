@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent_cli.app.agents.listing import catalogue
+from agent_cli.app.agents import catalogue
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.plugins import command_files, skill_texts
 from agent_cli.app.startup import start

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app import parts
-from agent_cli.app.agents.listing import catalogue
+from agent_cli.app.agents import catalogue
 from agent_cli.app.app import App
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.mcp import configured_servers

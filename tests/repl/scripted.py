@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agent_cli.repl.look import Look
+from agent_cli.repl import Look
 from agent_cli.repl.repl import ReplOptions, run
 
 

@@ -11,8 +11,8 @@ from agent_cli.agents.children import Assignment, Children, Worker
 from agent_cli.agents.definition import AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
+from agent_cli.app.agents import AgentList, catalogue, plugin_agents
 from agent_cli.app.agents.config import AgentParts, config_of
-from agent_cli.app.agents.listing import AgentList, catalogue, plugin_agents
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext

@@ -1,1 +1,205 @@
-"""The models of a session: providers, calls beside the conversation, and the window's use."""
+"""The models of a session: their provider, by the API that the settings name, and their change."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from agent_cli.app import parts
+from agent_cli.app.hooks.lifecycle import SessionHooks
+from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.messages import CustomMessage, Message
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Price,
+    Provider,
+    ProviderRegistry,
+    StreamEvent,
+)
+from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.wording import in_usd
+from agent_cli.core.agent import Agent
+from agent_cli.policies.cache_watch import CACHE_LIFE_S
+from agent_cli.providers.retries import RetryPolicy, SharedPause
+from agent_cli.system import paths
+from agent_cli.system.redaction import Redactor
+
+if TYPE_CHECKING:
+    from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
+    from agent_cli.providers.openai_chat import ChatConnection
+
+
+class SessionProvider(Provider, Protocol):
+    """A provider with what a session needs beyond the stream."""
+
+    def preload(self) -> None:
+        """Begin to load the client in the background."""
+        ...
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return the server's estimate of the prompt's tokens; None without one."""
+        ...
+
+    def states_effort(self, model: Model) -> bool:
+        """Return whether a change of the effort leaves what *model* has cached."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept for the next request."""
+        ...
+
+
+class Providers:
+    """The provider that the settings name, registered for the API of its models."""
+
+    def __init__(
+        self,
+        startup: StartupContext,
+        *,
+        retry: RetryPolicy | None = None,
+        on_sent: Callable[[], None] = lambda: None,
+        on_refused_tool: Callable[[str, str], None] = lambda _name, _reason: None,
+    ) -> None:
+        """Connect to nothing yet; *retry* replaces the policy of the settings."""
+        model = parts.model(startup)
+        self.provider = _provider(
+            startup, retry or parts.retry_policy(startup), on_sent, on_refused_tool
+        )
+        self._registry = ProviderRegistry({model.api: self.provider})
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Ask the provider of the request's model.
+
+        Raises:
+            ProviderNotFound: The model is of another API than the settings name.
+        """
+        return self._registry.find(request.model).stream(request)
+
+
+def chat_connection(
+    startup: StartupContext, on_sent: Callable[[], None] = lambda: None
+) -> "ChatConnection":
+    """Return the connection to a server of the Chat Completions API."""
+    from agent_cli.providers.openai_chat import ChatConnection  # rare
+
+    settings, arguments = startup.loaded.settings.provider, startup.arguments
+    variables = startup.environment.without_project()
+    return ChatConnection(
+        base_url=variables.get("OPENAI_BASE_URL") or None,
+        api_key=variables.get("OPENAI_API_KEY") or None,
+        read_timeout_s=settings.read_timeout_s,
+        stall_timeout_s=settings.stall_timeout_s,
+        record=arguments.record,
+        replay=arguments.replay,
+        redact=Redactor.of(startup.environment).text,
+        price=parts.price(startup),
+        on_sent=on_sent,
+    )
+
+
+def is_listed(model: Model) -> bool:
+    """Return whether facts and prices of models of this API are known here, and may be listed."""
+    return model.api == Model("").api
+
+
+def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequence[int]]:
+    """Return a function that counts for each message the images and PDFs that a request omits."""
+    provider = startup.loaded.settings.provider
+
+    def unsent(messages: Sequence[Message]) -> Sequence[int]:
+        contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
+        if not provider.speaks_messages or not any(
+            block["type"] in ("image", "document") for each in contents for block in each
+        ):
+            return ()
+        from agent_cli.providers.anthropic.sent_images import (  # with images
+            unsent_images,
+        )
+
+        return unsent_images(contents, compat=provider.compat)
+
+    return unsent
+
+
+def _provider(
+    startup: StartupContext,
+    retry: RetryPolicy,
+    on_sent: Callable[[], None],
+    on_refused_tool: Callable[[str, str], None],
+) -> SessionProvider:
+    shared = _shared_pause(startup)
+    match startup.loaded.settings.provider.wire_api:
+        case "messages":
+            from agent_cli.providers.anthropic.messages import AnthropicMessages
+
+            connection = parts.connection(startup, on_sent, on_refused_tool)
+            return AnthropicMessages(connection, retry, shared=shared)
+        case "chat":
+            from agent_cli.providers.openai_chat import OpenAIChat  # rare
+
+            return OpenAIChat(chat_connection(startup, on_sent), retry, shared=shared)
+
+
+def _shared_pause(startup: StartupContext) -> SharedPause | None:
+    """Return the pauses that this program shares with others, if the settings name a file."""
+    file = startup.loaded.settings.retry.shared_file
+    return SharedPause(paths.expanded(file)) if file else None
+
+
+class ModelSwitch:
+    """Changes the model of one session; see `__call__`."""
+
+    def __init__(
+        self, agent: Agent, hooks: SessionHooks, *, price: Price, tokens: Callable[[], int]
+    ) -> None:
+        """Change nothing yet; *tokens* returns the tokens of the next request."""
+        self._agent = agent
+        self._hooks = hooks
+        self._price = price
+        self._tokens = tokens
+
+    async def __call__(
+        self, model: Model, *, requested: str, source: "SwitchSource", confirm: "ConfirmSwitch"
+    ) -> None:
+        """Use *model* from the next request on.
+
+        Args:
+            model: The model.
+            requested: The name it was asked for by.
+            source: Who asks.
+            confirm: Asks the person, with the reason of a hook that wants that.
+
+        Raises:
+            UsageError: A hook or the person is against it.
+        """
+        before = self._agent.options.model
+        if before is None or before.id == model.id or not self._hooks.watch_models:
+            self._agent.set_model(model)
+            return
+        about = self._about(before, model, requested, source)
+        answer = await self._hooks.model_switches(model.id, about)
+        why = answer.reason or answer.stops
+        if answer.decision == "deny" or answer.stops:
+            raise UsageError(f"a hook keeps the model {before.id}: {why}")
+        if answer.decision == "ask" and not await confirm(why):
+            raise UsageError(f"the model stays {before.id}: {why}")
+        self._agent.set_model(model)
+        self._hooks.model_switched(model.id, about)
+
+    def _about(
+        self, before: Model, model: Model, requested: str, source: "SwitchSource"
+    ) -> dict[str, Json]:
+        conversation, tokens = self._agent.conversation, self._tokens()
+        output = [*conversation.prompts[-1].output] if conversation.prompts else []
+        cost = self._price(model.id, Usage(cache_write_5m_tokens=tokens))
+        return {
+            "from_model": before.id,
+            "requested_model": requested,
+            "source": source,
+            "context_tokens": tokens,
+            "prompt_cache_warm": bool(output)
+            and conversation.now() - output[-1].at_ms < CACHE_LIFE_S * 1000,
+            "cache_ttl": "5m",
+            **({} if cost is None else {"estimated_cache_write_usd": in_usd(cost)}),
+            "pricing": "catalog",
+        }

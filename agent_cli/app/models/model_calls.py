@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 from agent_cli.app import parts
-from agent_cli.app.models.providers import Providers
+from agent_cli.app.models import Providers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.messages import UserMessage

@@ -15,10 +15,9 @@ from pathlib import Path
 from agent_cli.app.app import App
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import StartupContext
-from agent_cli.repl import repl
+from agent_cli.repl import Look, repl
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.hosting import Interrupts
-from agent_cli.repl.look import Look
 from agent_cli.repl.plain.shell import Shell
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.load import Loaded

@@ -18,6 +18,7 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.run_result import RunResult
+from agent_cli.repl import Look
 from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import find_command, run_command
 from agent_cli.repl.dispatch import LineDispatcher
@@ -30,7 +31,6 @@ from agent_cli.repl.live.outbox import Outbox
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status, StatusRow
-from agent_cli.repl.look import Look
 from agent_cli.repl.mcp.offers import named_in
 from agent_cli.repl.ports import Application
 from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, report, reported

@@ -12,6 +12,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeChoice
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
+from agent_cli.repl import Look
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, Thinking
@@ -22,7 +23,6 @@ from agent_cli.repl.live.results import DIFF_ROWS_MAX, Details, Results, SideOut
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
-from agent_cli.repl.look import Look
 from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions

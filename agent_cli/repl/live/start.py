@@ -14,6 +14,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
+from agent_cli.repl import Look
 from agent_cli.repl.hosting import ProgramHost
 from agent_cli.repl.live.input.keyboard import QUESTION, Ground, GroundAnswer, Keyboard, first_guess
 from agent_cli.repl.live.keys import bind_keys
@@ -21,7 +22,6 @@ from agent_cli.repl.live.paint import row_width, rows_taken
 from agent_cli.repl.live.queue_edit import Listener, Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.shared_terminal import FrameOutput
-from agent_cli.repl.look import Look
 from agent_cli.terminal.first_prompt import FIRST_PROMPT, PROMPT
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
+from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
 from agent_cli.repl.hosting import Interrupts, ProgramHost
-from agent_cli.repl.look import Look
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal

@@ -13,9 +13,9 @@ from agent_cli.attachments.images import Image
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.tooling import Tool
+from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.start import LiveShells, StartupQueue
-from agent_cli.repl.look import Look
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
 from tests.repl.scripted_app import Application, Permissions
 

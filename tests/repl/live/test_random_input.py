@@ -21,13 +21,13 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.contracts.timeline import ToolOutput, UserOutput, text_of
 from agent_cli.core.projection import entries
+from agent_cli.repl import Look
 from agent_cli.repl.live.controller import LiveShell
 from agent_cli.repl.live.input.editing import edited
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.shared_terminal import FrameOutput, lines_left
 from agent_cli.repl.live.start import LiveShells, StartupQueue
-from agent_cli.repl.look import Look
 from tests.repl.scripted_app import Application
 
 EPISODE_S: Final = 30.0
