@@ -49,7 +49,7 @@ class StatusCommand(NamedTuple):
     """Runs the command of the status line; `refresh_s` 0 means after each turn only."""
 
     run: Callable[[Mapping[str, Json]], Awaitable[str]]
-    refresh_s: float = 0
+    refresh_s: float
 
 
 class AgentApplication(AbstractAsyncContextManager["AgentApplication"], Protocol):

@@ -142,6 +142,15 @@ async def test_imported_messages_keep_their_timestamps(monkeypatch: pytest.Monke
     assert agent.state.messages[-1].timestamp == 9_000
 
 
+def test_imported_calls_are_answered_unless_a_decision_about_them_follows() -> None:
+    """S0-58: a request with an open call is refused by the API."""
+    history: list[Message] = [UserMessage.of("a"), ASKED]
+
+    closed, waiting = conversation_of(history), conversation_of(history, keep_open=True)
+
+    assert [len(each.open_calls()) for each in (closed, waiting)] == [0, 2]
+
+
 def test_imported_history_ends_with_a_completed_prompt() -> None:
     """S0-58: the next message is a new prompt, not steering of the last one."""
     taken_in = conversation_of([UserMessage.of("go"), AssistantMessage((text_block("ok"),))])

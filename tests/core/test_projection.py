@@ -23,7 +23,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import context, messages
+from agent_cli.core.projection import CUT_TEXT, context, is_summary, messages
 from tests.fakes import calls, says, tool_use
 
 
@@ -229,6 +229,22 @@ def test_uncompact_and_summaries_without_counts_claim_no_tokens() -> None:
     made = [entry for entry in entries if isinstance(entry, CompactionOutput)]
     assert [each.summary for each in made] == ["they looked", ""]
     assert [(each.tokens_before, each.tokens_after) for each in made] == [(0, 0), (0, 0)]
+
+
+def test_message_about_what_was_left_out_is_no_summary() -> None:
+    """The next summary takes the last one in; a trim has left nothing to take in."""
+    summarized, trimmed = looked(), looked()
+    for conversation in (summarized, trimmed):
+        conversation.begin(UserMessage.of("second"))
+    second = summarized.prompts[-1].input, trimmed.prompts[-1].input
+    assert second[0] and second[1]
+    summarized.compact("they looked", second[0].id)
+    trimmed.trim(second[1].id, removed_messages=3, note=f"{CUT_TEXT}]")
+
+    texts = [_texts(sent(each)[0])[1] for each in (summarized, trimmed)]
+
+    assert [is_summary(text) for text in texts] == [True, False]
+    assert [is_summary(text, or_cut=True) for text in texts] == [True, True]
 
 
 def _texts(message: Block) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agent_cli.policies.shell.reach import Objection
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.late_patterns import late_pattern
-from agent_cli.system.records import dataclass, field
+from agent_cli.system.records import dataclass
 
 # Every match of --include=*.py also begins with --include=, so it is the same option.
 _TEXT_OPTION = late_pattern(r"--[\w-]+=", re.ASCII)
@@ -34,9 +34,9 @@ class KnownOptions:
             alone: `tree -Po a b` takes a as the pattern and b as the file to write.
     """
 
-    takes_value: Mapping[str, bool | None] = field(default_factory=dict[str, bool | None])
-    numbers: bool = False
-    values_apart: bool = False
+    takes_value: Mapping[str, bool | None]
+    numbers: bool
+    values_apart: bool
 
     def sort(self, program: str, arguments: Sequence[Word]) -> ProgramArguments:
         """Split *arguments* into options and operands.

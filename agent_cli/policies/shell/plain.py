@@ -82,8 +82,8 @@ class Compound:
     """
 
     parts: "tuple[Part, ...]"
-    after: str = ""
-    own_shell: bool = False
+    after: str
+    own_shell: bool
 
 
 @dataclass(frozen=True, slots=True)

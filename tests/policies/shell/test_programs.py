@@ -1,6 +1,7 @@
 """The programs a script starts, listed for users who do not read all of a long script."""
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def test_every_program_of_a_script_is_listed_once_in_order(
     expected = names or ["rm", "ls", "cat", "touch"]
 
     assert programs(script, os.environ["PATH"]) == expected
+
+
+@pytest.mark.parametrize(("depth", "names"), [(4, ["bash", "rm"]), (5, ["bash"])])
+def test_programs_of_nested_scripts_are_listed_four_deep(depth: int, names: list[str]) -> None:
+    """The rules for the rest of a session count these names."""
+    script = "rm x"
+    for _ in range(depth):
+        script = f"bash -c {shlex.quote(script)}"
+
+    assert programs(script, os.environ["PATH"]) == names
 
 
 def test_every_objection_to_a_script_is_listed(tmp_path: Path) -> None:

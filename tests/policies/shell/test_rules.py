@@ -1,5 +1,6 @@
 """What rules about commands cover: allow rules need to understand everything, deny rules do not."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,26 @@ def test_script_that_a_deny_rule_cannot_read_asks_despite_an_allow_rule(script: 
 def test_deny_rule_does_not_affect_other_commands(script: str) -> None:
     """Users soon remove a rule that blocks too much."""
     assert judged(script, deny="npm run *").verdict not in ("deny", "ask")
+
+
+@pytest.mark.parametrize(("depth", "verdict"), [(4, "deny"), (5, "ask")])
+@pytest.mark.parametrize("starts", ["bash -c", "eval"])
+def test_deny_rule_finds_its_command_four_scripts_deep(
+    starts: str, depth: int, verdict: str
+) -> None:
+    """A script nested deeper may run anything, and a person has to look at it."""
+    script = "npm run x"
+    for _ in range(depth):
+        script = f"{starts} {shlex.quote(script)}"
+
+    assert judged(script, deny="npm run *").verdict == verdict
+
+
+def test_deny_rule_of_many_words_finds_its_command_behind_a_wrapper() -> None:
+    """Each word may be the program; as many behind it are compared as a rule has."""
+    words = " ".join(f"w{number}" for number in range(32))
+
+    assert judged(f"nice -n 5 {words}", deny=words).verdict == "deny"
 
 
 @pytest.mark.parametrize(
