@@ -56,6 +56,26 @@ async def test_new_conversation_is_told_of_directories_added_before(tmp_path: Pa
     assert told == [1, 1, 1]
 
 
+def test_agent_elsewhere_may_use_what_the_session_may_and_what_is_added_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """An agent in a worktree has that as its root; the others are those of the session."""
+    work, tree, before, meanwhile, after = (tmp_path / name for name in "wtbma")
+    for folder in (work, tree, before, meanwhile, after):
+        folder.mkdir()
+    opened: list[Path] = []
+    session = WorkspaceDirectories(work, [before])
+
+    with session.following(tree, opens=[opened.append]) as agents:
+        first = agents.all
+        session.add(str(meanwhile))
+    session.add(str(after))
+
+    assert (first, agents.all) == ((tree, before), (tree, before, meanwhile))
+    assert opened == [meanwhile]
+    assert session.all == (work, before, meanwhile, after)
+
+
 def refuse(folder: Path) -> None:
     raise AssertionError(f"{folder} was opened")
 

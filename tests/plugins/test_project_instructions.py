@@ -616,6 +616,8 @@ async def test_instructions_of_five_hundred_files_are_whole(
     [
         ("src/**/*.{ts,tsx}", "src/a/b.tsx"),
         ('["lib/**", "src/*.{js,ts}"]', "src/b.ts"),
+        ("[src/b.ts, lib/**]", "src/b.ts"),
+        ("[lib/**, src/b.ts]", "src/b.ts"),
         ("\n  - docs/*, src/[ab]/*.ts # both", "src/a/x.ts"),
         ("\n  - '[z-a]'\n  - 'src/**'", "src/x"),
     ],

@@ -2,7 +2,10 @@
 
 from typing import cast
 
-from agent_cli.contracts.tooling import Tool
+import pytest
+
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins import recall, skills
 from agent_cli.plugins.api import Plugin
@@ -12,10 +15,33 @@ from agent_cli.plugins.todo import todo
 from tests.plugins.test_recall import matching
 from tests.tool_traits import traits
 
+ASKED: dict[str, Json] = {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}
+
 
 def _only(plugin: Plugin) -> Tool:
     [tool] = plugin.tools
     return tool
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    [
+        ("remind", {"text": "check the oven", "after_s": 60}, "check the oven"),
+        ("ask_user", {"questions": [ASKED, {**ASKED, "question": "Why?"}]}, "Which?"),
+        ("present_plan", {"plan": "\n# Plan\n\n## Move the parser\nThen test."}, "Move the parser"),
+        ("present_plan", {"plan": "# \n"}, ""),
+        ("recall", {"words": "two words", "regex": "a+"}, "two words a+"),
+        ("recall", {"words": "two", "entry": 12}, "entry 12"),
+    ],
+)
+def test_call_of_a_plugin_is_shown_by_what_it_is_about(name: str, given: Json, shown: str) -> None:
+    """One line of the screen and of a log."""
+    person = cast("Person", None)  # nobody is asked
+    plugins = reminders(), ask_user(person), present_plan(person)
+    tools = [*map(_only, plugins), recall._tool(Conversation(), matching)]
+    tool = {each.name: each for each in tools}[name]
+
+    assert tool.summary(check_input(tool, given)) == shown
 
 
 def test_tools_of_plugins_run_alone_where_they_write_state_or_ask() -> None:

@@ -203,6 +203,14 @@ def test_known_command_found_in_the_workspace_or_a_shim_folder_asks(workspace: W
         assert reads("echo x", planted)
 
 
+def test_git_is_not_safe_unless_somebody_says_so(workspace: Workspace) -> None:
+    """Threat 11: nor are secrets hidden, which a search would read."""
+    there = Reach(root=workspace.root, search_path=os.environ["PATH"], is_secret=is_secret)
+
+    assert not reads("git log", there)
+    assert not reads("grep -r x .", there)
+
+
 def test_git_commands_that_only_read_run_only_where_git_is_safe(workspace: Workspace) -> None:
     """Threat 11: its configuration names programs, and `git status` runs them."""
     safe = workspace.reach(git_is_safe=True)
