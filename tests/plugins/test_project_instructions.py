@@ -14,6 +14,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import PluginContext
 from agent_cli.plugins.project_instructions import (
     BYTES_MAX,
+    files_in,
     project_instructions,
     workspace_root,
 )
@@ -84,6 +85,22 @@ async def test_instruction_files_from_the_root_to_the_directory_are_shown(
     assert warnings == []
     assert f'<instructions from="user" file="{user_dir / "AGENTS.md"}">\nbe brief' in text
     assert f'<instructions from="repository" file="{root / "AGENTS.md"}">\nuse tabs' in text
+
+
+async def test_characters_of_each_shown_file_are_counted(root: Path, user_dir: Path) -> None:
+    """`/context` lists them; a name may hold signs that the fence escapes."""
+    odd = root / "a&b"
+    odd.mkdir()
+    (root / "AGENTS.md").write_text("use tabs")
+    (odd / "AGENTS.md").write_text("x" * 100)
+
+    text, _ = await shown(root, user_dir, "a&b")
+
+    whole = re.findall(r"<instructions .*?</instructions>", text, re.DOTALL)
+    assert files_in(text) == {
+        str(root / "AGENTS.md"): len(whole[0]),
+        str(odd / "AGENTS.md"): len(whole[1]),
+    }
 
 
 async def test_no_context_is_added_without_instruction_files(root: Path, user_dir: Path) -> None:
