@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
-from agent_cli.policies.shell.readings import programs
+from agent_cli.policies.shell.readings import programs, written_commands
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,20 @@ def test_programs_of_nested_scripts_are_listed_four_deep(depth: int, names: list
         script = f"bash -c {shlex.quote(script)}"
 
     assert programs(script, os.environ["PATH"]) == names
+
+
+@pytest.mark.parametrize(("depth", "is_found"), [(4, True), (5, False)])
+def test_emptied_folder_is_found_four_scripts_deep(
+    tmp_path: Path, depth: int, *, is_found: bool
+) -> None:
+    """`rm *` is asked about in every mode; a script that is nested deeper is left to the mode."""
+    script = "rm src/*"
+    for _ in range(depth):
+        script = f"bash -c {shlex.quote(script)}"
+
+    assert (["rm", "src/*"] in written_commands(script)) is is_found
+    reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+    assert judge(script, CommandRules(), reach).verdict == ("ask" if is_found else "undecided")
 
 
 def test_every_objection_to_a_script_is_listed(tmp_path: Path) -> None:
