@@ -81,6 +81,11 @@ class LossLimit:
         self._was_beyond = False
         self.generated = generated
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is still to be asked."""
+        return self._ask is not None
+
     def before(
         self, path: str, found: os.stat_result, why_unkept: str = "", *, is_overwritten: bool
     ) -> None:

@@ -58,7 +58,8 @@ class ChangeRecorder(ChangeLog):
             OSError: The call will fail, or what it changes cannot be recorded.
             Refused: The call is to fail.
         """
-        if self._why_given_up and not self._losses.is_refused:
+        # Without a record, what is lost is still asked about.
+        if self._why_given_up and not (self._losses.is_refused or self._losses.can_ask):
             return
         self._losses.caller = call.pid
         match kind.kind:
@@ -252,7 +253,7 @@ class ChangeRecorder(ChangeLog):
         if state.is_folder:
             self._add("folder", path, "", state, images.attributes_of(path))
             return
-        why = self._space.why_no_link(found)
+        why = self._why_given_up or self._space.why_no_link(found)
         self._losses.before(path, found, why, is_overwritten=is_replaced)
         if why:
             self._lost(path, why, state)
@@ -294,7 +295,7 @@ class ChangeRecorder(ChangeLog):
         inode = (found.st_dev, found.st_ino)
         if not stat.S_ISREG(found.st_mode) or inode in self._copied:
             return
-        why = self._space.why_no_copy(found)
+        why = self._why_given_up or self._space.why_no_copy(found)
         self._losses.before(location.path, found, why, is_overwritten=True)
         kept, attributes = self._next_kept(), images.attributes_of(location.path)
         if self._copies(location.path, found, kept):
@@ -325,7 +326,7 @@ class ChangeRecorder(ChangeLog):
         why = ""
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             why = "it is no regular file"
-        elif not (why := self._space.why_no_copy(found)):
+        elif not (why := self._why_given_up or self._space.why_no_copy(found)):
             try:
                 images.keep_copy(path, kept)
             except FileNotFoundError:

@@ -33,6 +33,8 @@ from agent_cli.undo.space import KeptSpace
 CALL_LIMIT_S = 5.0
 _END_LIMIT_S = 5.0
 _LOOK_AGAIN_MS = 1000
+# The session makes no folder where the disk is full.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.ENOENT)
 _OUR_FAULTS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
     *(errno.EIO, errno.EFBIG, errno.EROFS),
@@ -191,7 +193,11 @@ class CommandWatch:
             log = os.open(f"{order['folder']}/{LOG}", flags, 0o600)
         except OSError as error:
             self.reason = _why(error)
-            return
+            if error.errno not in _NO_ROOM or order.get("named"):
+                return
+            # What is lost unrecorded is asked about, so the calls are stopped all the same.
+            self.reason = os.strerror(errno.ENOSPC)
+            log = os.memfd_create(LOG)
         if named := order.get("named"):
             self.reason = named["why"]
             self._copies = NamedCopies(order["folder"], log, self._space, named)
@@ -233,12 +239,13 @@ class CommandWatch:
                 self._recorder = None
             return
         self.is_on = True
-        try:
-            if self._recorder is not None:
+        if self._recorder is not None:
+            try:
                 self._recorder.write_line(self._header())
-        except OSError as error:
-            self.reason = _why(error)
-            self._recorder = None
+            except OSError as error:
+                self.reason = self.reason or _why(error)
+            if self.reason:
+                self._recorder.give_up(self.reason)
         _thread.start_new_thread(self._answer, ())
 
     def _header(self) -> bytes:
@@ -275,14 +282,18 @@ class CommandWatch:
         recorder = self._recorder
         if recorder is None or not self._has_begun():
             return True
-        try:
-            recorder.before(call, self._calls[call.number])
-        except Refused:
-            return False
-        except OSError as error:
-            self._note_error(recorder, error.errno or errno.EIO, call.pid)
-        except BaseException as error:
-            recorder.note_fault(f"{type(error).__name__} at call {call.number}")
+        for is_again in (False, True):
+            try:
+                recorder.before(call, self._calls[call.number])
+            except Refused:
+                return False
+            except OSError as error:
+                self._note_error(recorder, number := error.errno or errno.EIO, call.pid)
+                if number in _OUR_FAULTS and not is_again:
+                    continue  # it is not recorded, but asked about
+            except BaseException as error:
+                recorder.note_fault(f"{type(error).__name__} at call {call.number}")
+            break
         return True
 
     def _note_error(self, recorder: ChangeRecorder, number: int, pid: int) -> None:

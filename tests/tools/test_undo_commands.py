@@ -23,6 +23,7 @@ from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli_tools import Workspace, command_run
 from agent_cli_tools.snapshots import Snapshots
+from agent_cli_tools.snapshots.journal import Journal
 from agent_cli_tools.snapshots.kept_versions import kept_versions, restore
 from tests.tools.calling import Tools
 from tests.tools.undoing import fill, tree
@@ -378,6 +379,28 @@ async def test_change_under_a_name_outside_of_the_workspace_is_undone(
         path: each[:-1] for path, each in before.items()
     }
     assert taken.faults == []
+
+
+@pytest.mark.parametrize(("number", "is_asked"), [(errno.ENOSPC, True), (errno.EROFS, False)])
+async def test_loss_is_asked_about_where_the_session_has_no_room_for_a_record(
+    session: Session, monkeypatch: pytest.MonkeyPatch, number: int, *, is_asked: bool
+) -> None:
+    """Where it can never write one, a warning says so, and commands go on as before."""
+
+    def full(*_arguments: object, **_options: object) -> Path:
+        raise OSError(number, os.strerror(number))
+
+    async def no() -> bool:
+        return False
+
+    session.answer, session.ask_beyond = no, (20, 0)
+    monkeypatch.setattr(Journal, "new_log", full)
+
+    await session.bash("echo x > new; rm data/p1.bin")
+
+    assert [each.why_unkept for each in session.asked] == [os.strerror(number)] * is_asked
+    assert (session.root / "data/p1.bin").exists() == is_asked
+    assert (session.root / "new").exists()
 
 
 ORDINARY = """

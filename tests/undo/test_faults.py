@@ -24,13 +24,14 @@ from agent_cli.undo import images, watch as module
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.recorder import ChangeRecorder
 module.CALL_LIMIT_S = 0.5
+limit, ask = 0, None
 folder, root, command, fault = sys.argv[1:]
 exec(fault)
 order = {
     "folder": folder, "roots": [root], "copy_bytes_max": 10**6, "header": {"command": command},
-    "ask_beyond_files": 0, "ask_beyond_bytes": 0, "alone_since_ns": 0,
+    "ask_beyond_files": limit, "ask_beyond_bytes": 0, "alone_since_ns": 0,
 }
-watch = module.CommandWatch(order, begun=-1)
+watch = module.CommandWatch(order, begun=-1, ask=ask)
 def start():
     child = os.fork()
     if child == 0:
@@ -236,8 +237,61 @@ def test_command_frees_a_full_disk(tmp_path: Path, first: str) -> None:
     )
 
     assert name == "new"
-    assert (reason, mode) == (("No space left on device", "600") if first else ("", "400"))
+    assert (reason, mode) == ("No space left on device" if first else "", "400")
     assert int(used.strip(" %")) < 20
+
+
+ASKS = """
+limit = 20
+def ask(question):
+    watch.answer(goes_on={goes_on})
+"""
+NO_ROOM = """
+opened = os.open
+def full(path, *more, **options):
+    if str(path).endswith(module.LOG):
+        raise OSError(28, os.strerror(28))
+    return opened(path, *more, **options)
+os.open = full
+"""
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_loss_on_a_full_disk_is_asked_about(tmp_path: Path, *, goes_on: bool) -> None:
+    """A real one, on which the log has no room: after a no the file stays."""
+    floor = "from agent_cli.undo import space; space.FLOOR_BYTES = 0"
+    _reason, *names, mode, _used, _end = on_small_disk(
+        tmp_path,
+        "2m",
+        "echo x > mine; cat /dev/zero > fill;",
+        ": > new; rm mine; true",
+        floor + ASKS.format(goes_on=goes_on),
+    )
+
+    assert names == (["fill", "new"] if goes_on else ["fill", "mine", "new"])
+    assert mode == "400"
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        NO_ROOM,
+        RAISES.format(target="ChangeRecorder._write", error="OSError(28, os.strerror(28))"),
+    ],
+    ids=["no-log", "full-by-then"],
+)
+def test_loss_that_cannot_be_recorded_is_asked_about(
+    tmp_path: Path, fault: str, *, goes_on: bool
+) -> None:
+    """What the command makes is no loss, and nothing is kept in half."""
+    run(tmp_path, fault + ASKS.format(goes_on=goes_on), ": > new; rm one; echo > two; rm new; true")
+
+    root = tmp_path / "work"
+    left = {each.name for each in root.iterdir()}
+    assert ("one" in left, "new" in left) == (not goes_on, not goes_on)
+    assert (root / "two").read_text() == ("\n" if goes_on else "two")
+    assert {each.name for each in (tmp_path / "log").iterdir()} <= {LOG}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Record every change to a file with its earlier content, to undo a run; git plays no part."""
 
 import asyncio
+import errno
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -297,16 +298,23 @@ class Snapshots:
         """Return how the keeper of a command is to record it."""
         if self._watched is None:
             return None
-        with self._lock, noted("command not recorded", command, self._told):
-            run = self._run_id or self._first_run_id
-            watch.log = self._open().new_log(run, command, by_hook=watch.by_hook)
-        order = self._watched(watch.log, command, self._run_began_ns) if watch.log else None
+        self._begin_log(watch, command)
+        if watch.log is None and self._told.isdisjoint((errno.ENOSPC, errno.EDQUOT)):
+            return None
+        # Without room for a log, in no folder, the keeper still asks about what is lost.
+        folder = watch.log or self._folder / "unrecorded"
+        order = self._watched(folder, command, self._run_began_ns)
         if order and order.alone_since_ns:
             from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
 
             with self._lock:
                 order = replace(order, replaced=replaced_in(self._open(), self._run_id))
         return order
+
+    def _begin_log(self, watch: Watch, command: str) -> None:
+        with self._lock, noted("command not recorded", command, self._told):
+            run = self._run_id or self._first_run_id
+            watch.log = self._open().new_log(run, command, by_hook=watch.by_hook)
 
     def _finish_undo(self) -> None:
         """Finish an undo that stopped, or was interrupted by a crash."""
