@@ -48,7 +48,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.declining import apply_decisions, decline_and_stop
 from agent_cli.core.projection import entries
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.terminal.narration import narrate_end
 from agent_cli.terminal.sanitize import clean
 

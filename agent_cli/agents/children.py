@@ -30,7 +30,7 @@ from agent_cli.contracts.wording import dollars, one_line, short_count
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import AGENT_STOPPED
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.narration import describe_call

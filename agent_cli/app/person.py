@@ -25,7 +25,7 @@ from agent_cli.core.declining import (
     apply_decisions,
     decline_and_stop,
 )
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 

@@ -21,7 +21,7 @@ from agent_cli.contracts.wording import counted, dollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.session_store import SessionStore, upkeep
 from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History

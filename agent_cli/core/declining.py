@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.dialogs import Approved
 from agent_cli.contracts.events import AgentStart, Event, ToolCall
 from agent_cli.core.agent import Agent
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import Decision

@@ -31,7 +31,7 @@ from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import MessageQueue, beside
 from agent_cli.core.model_call import stream_fn_of
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.system.logger import for_session
 from agent_cli.system.records import dataclass, field
 

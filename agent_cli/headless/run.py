@@ -34,7 +34,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.headless.options import LimitWatch, PromptText, RunOptions, preparing, read_prompt
 from agent_cli.headless.ports import Application
 from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line

@@ -22,8 +22,7 @@ from agent_cli.core.declining import (
     apply_decisions,
     decline_and_stop,
 )
-from agent_cli.core.run_result import RunResult
-from agent_cli.core.run_slot import RunSlot
+from agent_cli.core.run import RunResult, RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
 from agent_cli.system import paths
 from agent_cli.system.event_loop import in_background

@@ -31,7 +31,7 @@ from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.mcp_server.ports import Application
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger

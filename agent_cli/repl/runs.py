@@ -14,7 +14,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.repl.approval.answers import Editor
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.approval.preview import Row

@@ -1,14 +1,267 @@
-"""The text of a page, as Markdown; needs the extra `web` for HTML."""
+"""Pages of the web: fetched from servers of the internet only, and their text as Markdown.
 
+In bounded time and size; an address says whose the page is, and answers are kept for a while. HTML
+needs the extra `web`.
+"""
+
+import asyncio
 import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.web.requests import Response
+from agent_cli.system.addresses import Resolve, are_inside, is_internal_host, resolve
+from agent_cli.system.records import dataclass
+from agent_cli.version import __version__
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
+
+LIMIT_S: Final = 30.0
+_TIMEOUT: Final = httpx2.Timeout(LIMIT_S, connect=LIMIT_S / 3)
+BYTES_MAX: Final = 2 * 1024 * 1024
+_REDIRECTS_MAX: Final = 5
+_KEPT_S: Final = 15 * 60.0
+_KEPT_MAX: Final = 20
+_HEADERS: Final = {
+    # Many sites of documentation answer with the Markdown that their pages are made of.
+    "accept": "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.1",
+    "user-agent": f"agent-cli/{__version__}",
+}
+_LIKE: Final = "Give one like https://host/path."
+_ADDRESS_CHARS_MAX: Final = 2_000
+PORT: Final = 443
+
+
+@dataclass(frozen=True, slots=True)
+class PageAddress:
+    """The address of a page on an HTTPS server."""
+
+    url: httpx2.URL
+
+    @property
+    def host(self) -> str:
+        """The server's name in ASCII, in lower case, as permission rules name it."""
+        return _host(self.url)
+
+    @property
+    def is_by_proxy(self) -> bool:
+        """Whether a proxy of the environment sends the request, and so looks the name up."""
+        proxies = getproxies()
+        return bool({"https", "all"} & proxies.keys()) and not proxy_bypass(self.host)
+
+    def joined(self, location: str) -> "PageAddress":
+        """Return the address that a redirect to *location* leads to.
+
+        Raises:
+            ToolError: It is none of a page.
+        """
+        try:
+            url = self.url.join(location)
+        except (httpx2.InvalidURL, ValueError) as error:
+            raise ToolError(
+                f"{self.url} redirects to {location!r}, which is no address."
+            ) from error
+        return _checked(url)
+
+    def is_of(self, other: "PageAddress") -> bool:
+        """Return whether both are of one server, with or without `www.`."""
+        return self.host.removeprefix("www.") == other.host.removeprefix("www.")
+
+    async def servers(self, resolve: Resolve) -> Sequence[str]:
+        """Return the checked addresses of the server, so that its name is not looked up again.
+
+        There are none for a server that the proxy of the environment finds.
+
+        Raises:
+            ToolError: It is not on the internet, or cannot be found.
+        """
+        addresses = await resolve(self.host)
+        if are_inside(addresses):
+            raise _refusal(self.host)
+        if self.is_by_proxy:
+            return ()
+        if not addresses:
+            raise ToolError(f"The server {self.host} cannot be found. Check the address.")
+        return addresses
+
+
+def page_address(given: str) -> PageAddress:
+    """Return the address *given* by the model; `http` becomes `https`, and the part behind # goes.
+
+    Raises:
+        ToolError: It is none of a page that is read.
+    """
+    text = given.strip()
+    try:
+        url = httpx2.URL(text if "://" in text else f"https://{text}")
+        _host(url).encode("idna")  # a label is empty or too long
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ToolError(f"{given!r} is no address. {_LIKE}") from error
+    return _checked(url)
+
+
+def _checked(url: httpx2.URL) -> PageAddress:
+    if url.scheme not in ("http", "https") or not _host(url):
+        raise ToolError(f"{str(url)!r} is not the address of a page. {_LIKE}")
+    if len(str(url)) > _ADDRESS_CHARS_MAX:
+        raise ToolError(f"The address is longer than {_ADDRESS_CHARS_MAX:,} characters. {_LIKE}")
+    if url.userinfo:
+        raise ToolError(f"The address holds a user name or a password. {_LIKE}")
+    if url.port not in (None, 80, PORT):
+        raise ToolError(f"{url} names port {url.port}, but only {PORT} is used. {_LIKE}")
+    if is_internal_host(_host(url)):
+        raise _refusal(_host(url))
+    return PageAddress(url.copy_with(scheme="https", port=None, fragment=None))
+
+
+def _host(url: httpx2.URL) -> str:
+    # As it is sent: Python encodes some international names differently, and so finds others.
+    return url.raw_host.decode("ascii").lower().rstrip(".")
+
+
+def _refusal(host: str) -> ToolError:
+    return ToolError(
+        f"{host} is not a server of the internet, so it is not read. Use bash for a server of this"
+        " machine or network; it asks the user."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer of a server.
+
+    Attributes:
+        address: Where it was found, behind redirects of the same server.
+        media_type: As the server named it, in lower case; "" if it did not.
+        charset: As the server named it; "" if it did not.
+        is_cut: There is more than `BYTES_MAX`.
+        elsewhere: The address on another server that this one redirects to, or "".
+    """
+
+    address: PageAddress
+    media_type: str = ""
+    charset: str = ""
+    body: bytes = b""
+    is_cut: bool = False
+    elsewhere: str = ""
+
+
+class PageRequests:
+    """The requests of one session, and the pages of the last 15 minutes."""
+
+    def __init__(
+        self,
+        *,
+        find: Resolve = resolve,
+        listens_at: Callable[[str], tuple[str, int]] = lambda server: (server, PORT),
+        now: Callable[[], float] = time.monotonic,
+        has_rule: Callable[[str], bool] = lambda _host: False,
+    ) -> None:
+        """Request nothing yet.
+
+        Args:
+            find: Returns the addresses of a server's name.
+            listens_at: Returns the address and the port to connect to for a checked address.
+            now: A clock in seconds.
+            has_rule: Returns whether a rule denies a server's name or asks about it.
+        """
+        self._find = find
+        self._listens_at = listens_at
+        self._now = now
+        self._has_rule = has_rule
+        self._kept: OrderedDict[str, tuple[float, Response]] = OrderedDict()
+
+    async def get(self, address: PageAddress) -> Response:
+        """Return the page at *address*.
+
+        Raises:
+            ToolError: There is none, or it is not to be read.
+        """
+        key = str(address.url)
+        at_s, kept = self._kept.get(key, (0.0, None))
+        if kept and self._now() - at_s < _KEPT_S:
+            return kept
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                response = await self._followed(address)
+        except TimeoutError as error:
+            raise ToolError(f"{address.host} did not answer in {LIMIT_S:g} s.") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
+            about = str(error) or type(error).__name__
+            raise ToolError(f"{address.url} cannot be fetched: {about}.") from error
+        self._kept[key] = (self._now(), response)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT_MAX:
+            self._kept.popitem(last=False)
+        return response
+
+    async def _followed(self, address: PageAddress) -> Response:
+        at = address
+        for _ in range(_REDIRECTS_MAX + 1):
+            found = await self._answer(at)
+            if isinstance(found, Response):
+                return found
+            is_renamed = found.host != address.host
+            if not found.is_of(address) or (is_renamed and self._has_rule(found.host)):
+                # The user allowed this server, not that one.
+                return Response(at, elsewhere=str(found.url))
+            at = found
+        raise ToolError(f"{address.url} redirects more than {_REDIRECTS_MAX} times.")
+
+    def _client(self, *, by_proxy: bool) -> httpx2.AsyncClient:
+        # The variables for certificates count in both cases, those for proxies in one.
+        certificates = httpx2.create_ssl_context()
+        return httpx2.AsyncClient(verify=certificates, trust_env=by_proxy, timeout=_TIMEOUT)
+
+    async def _answer(self, address: PageAddress) -> "Response | PageAddress":
+        """Return what *address* answers, or where it redirects to."""
+        servers = await address.servers(self._find)
+        for server in servers[:-1]:
+            # A machine without IPv6 cannot reach all of them.
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._answer_of(address, server)
+        return await self._answer_of(address, servers[-1] if servers else "")
+
+    async def _answer_of(self, address: PageAddress, server: str) -> "Response | PageAddress":
+        url, headers, about = address.url, dict(_HEADERS), dict[str, object]()
+        if server:
+            # The name is in the certificate and in the request; the connection goes to the address
+            # that was checked, not to what the name may stand for by now.
+            host, port = self._listens_at(server)
+            url = url.copy_with(host=host, port=port)
+            headers["host"] = address.host
+            about["sni_hostname"] = address.host
+        async with (
+            self._client(by_proxy=not server) as client,
+            client.stream("GET", url, headers=headers, extensions=about) as answer,
+        ):
+            if answer.is_redirect and (location := answer.headers.get("location")):
+                return address.joined(location)
+            if not answer.is_success:
+                status = f"{answer.status_code} {answer.reason_phrase}".strip()
+                raise ToolError(f"{address.url} answered {status}.")
+            body, is_cut = bytearray(), False
+            async for piece in answer.aiter_bytes():
+                body += piece
+                if is_cut := len(body) > BYTES_MAX:
+                    break
+            media_type, _, _ = answer.headers.get("content-type", "").partition(";")
+            return Response(
+                address,
+                media_type.strip().lower(),
+                answer.charset_encoding or "",
+                bytes(body[:BYTES_MAX]),
+                is_cut,
+            )
+
 
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|javascript|toml)|")

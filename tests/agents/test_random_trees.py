@@ -29,7 +29,7 @@ from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import apply_decisions
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter
 from agent_cli.policies.accounts import Account, metered, spending
 from agent_cli.policies.ledger import Ledger

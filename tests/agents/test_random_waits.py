@@ -24,7 +24,7 @@ from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Execute, Tool, ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter, InOrder
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions

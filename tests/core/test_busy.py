@@ -16,7 +16,7 @@ from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.tooling import Approval
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from tests.fakes import (
     LIMIT_S,
     LOOK,

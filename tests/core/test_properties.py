@@ -22,7 +22,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from tests.fakes import (
     LIMIT_S,
     MODEL,

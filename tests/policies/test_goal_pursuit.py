@@ -11,7 +11,7 @@ from agent_cli.contracts.goals import CheckRun, Goal
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.policies.goal_pursuit import Pursuit
 from tests.fakes import says, scripted_agent
 

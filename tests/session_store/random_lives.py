@@ -45,7 +45,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.summarizer import Summarizer

@@ -15,7 +15,7 @@ from agent_cli.contracts.provider import BlockEnd, TextDelta
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.terminal.narration import (
     HostedView,
     Sentence,

@@ -18,7 +18,7 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
 from agent_cli.core.lasting_tools import LastingTools
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.lifecycle import SENT_BACK_MAX
 from agent_cli.mcp_client.deferral import SEARCH_TOOL

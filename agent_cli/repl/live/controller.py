@@ -17,7 +17,7 @@ from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.wording import one_line
-from agent_cli.core.run_result import RunResult
+from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
 from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import find_command, run_command
