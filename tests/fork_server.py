@@ -35,7 +35,7 @@ from pydantic import BaseModel
 
 from agent_cli.app import preparations
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES
-from agent_cli.contracts.input_schemas import input_schema
+from agent_cli.contracts.late_models import input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.backends import Backend
 from agent_cli.system import launching

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.agents.definition import AgentDefinition, parse_definition
-from agent_cli.prompt_files.front_matter import nested_markdown_files
+from agent_cli.prompt_files import nested_markdown_files
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
-from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
+from agent_cli.contracts.options import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.wording import USD_MAX
-from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files import model_name, split_front_matter
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
 from agent_cli.system.late_patterns import late_pattern
 from agent_cli.system.records import dataclass, field
@@ -89,7 +89,7 @@ def parse_definition(text: str, source: str) -> AgentDefinition:
     Raises:
         ValueError: The text is not a valid definition; names the field and its allowed values.
     """
-    written, body = front_matter.split(text)
+    written, body = split_front_matter(text)
     if written is None:
         raise ValueError("it does not begin with front matter between two lines of ---")
     fields = {name.strip().lower(): value.strip() for name, value in written.items()}
@@ -145,7 +145,7 @@ def _denied(text: str) -> _Values:
 
 
 def _model(text: str) -> _Values:
-    return {"model": front_matter.model_name(text)}
+    return {"model": model_name(text)}
 
 
 def _effort(text: str) -> _Values:

@@ -13,7 +13,7 @@ from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins, discover
 from agent_cli.plugins.instruction_files import LoadedInstructions
-from agent_cli.plugins.output_styles import OutputStyles
+from agent_cli.plugins.output_styles import OutputStyle, OutputStyles, find_styles
 from agent_cli.plugins.project_instructions import project_instructions, workspace_root
 from agent_cli.plugins.recall import MatchLines, recall
 from agent_cli.plugins.skills import skills
@@ -24,7 +24,6 @@ from agent_cli.prompt_files.command_files import (
     Expanding,
     unchecked,
 )
-from agent_cli.prompt_files.output_style_files import OutputStyle, find_styles
 from agent_cli.prompt_files.skill_files import PluginSkills, Skill, find_skills
 from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
 from agent_cli.system import paths

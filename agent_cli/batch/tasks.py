@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.input_faults import fault_line
-from agent_cli.prompt_files.prompt_text import read_prompt, read_text
+from agent_cli.prompt_files import read_prompt, read_text
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass

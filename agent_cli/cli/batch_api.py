@@ -19,7 +19,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import dollars, in_microdollars
 from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import EXIT_CODES, RunReport
-from agent_cli.prompt_files.prompt_text import read_prompt
+from agent_cli.prompt_files import read_prompt
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.providers.anthropic.platforms import ANTHROPIC

@@ -10,7 +10,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.headless.options import RunLimits, RunOptions
 from agent_cli.headless.report import RunReport
-from agent_cli.prompt_files.prompt_text import read_prompt
+from agent_cli.prompt_files import read_prompt
 
 if TYPE_CHECKING:
     from agent_cli.headless.output_dir import OutputDir

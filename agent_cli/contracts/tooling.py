@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.input_schemas import input_schema
-from agent_cli.contracts.late_models import BaseModel, ConfigDict
+from agent_cli.contracts.late_models import BaseModel, ConfigDict, input_schema
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
 from agent_cli.system.records import dataclass, field

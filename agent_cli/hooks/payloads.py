@@ -6,7 +6,7 @@ from typing import Final
 
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.options import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.hooks.claude_names import ClaudeCall, response_of, to_claude

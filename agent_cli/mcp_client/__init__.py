@@ -2,8 +2,8 @@
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
 `connection` and the modules below it (`transports`, `oauth`, `watched_stream`, `callbacks`,
-`offering`, `upkeep`, `tools`, `calls`, `requests`, `content`, `reasons`), which `pool`
-imports in a thread when the first server is to be connected.
+`offering`, `calls`, `requests`, `content`, `reasons`), which `pool` imports in a thread when the
+first server is to be connected.
 """
 
 from typing import TYPE_CHECKING

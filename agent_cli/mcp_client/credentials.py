@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.mcp_client.names import public_name
+from agent_cli.contracts.servers import public_name
 from agent_cli.system import paths, private_files
 from agent_cli.system.shapes import is_object
 

@@ -18,9 +18,9 @@ from typing import Final
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import definition_in, reference_to
 from agent_cli.contracts.late_models import BaseModel, Field
+from agent_cli.contracts.servers import tool_tokens
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli.mcp_client.names import tool_tokens
 from agent_cli.system.shapes import is_object
 
 SEARCH_TOOL = "find_tools"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Protocol
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.late_models import BaseModel, Field
+from agent_cli.contracts.servers import LIST_TOOL, READ_TOOL
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNVOUCHED
-from agent_cli.mcp_client.names import LIST_TOOL, READ_TOOL
 
 if TYPE_CHECKING:
     from agent_cli.contracts.servers import ServerResource

@@ -210,7 +210,7 @@ def patterns_of(file: InstructionFile, text: str) -> Sequence[str]:
     """Return the paths that a rule is about; none for a file that is about all."""
     if not file.is_rule:
         return ()
-    from agent_cli.prompt_files.front_matter import field_block  # rare
+    from agent_cli.prompt_files import field_block  # rare
 
     return _patterns(field_block(text, "paths").partition(":")[2])
 
@@ -229,7 +229,7 @@ def _files_of(folder: Path) -> list[Path]:
 def _rules_in(folder: Path) -> list[Path]:
     if not paths.is_dir(folder):
         return []
-    from agent_cli.prompt_files.front_matter import nested_markdown_files  # rare
+    from agent_cli.prompt_files import nested_markdown_files  # rare
 
     return [*nested_markdown_files(folder)][:_RULES_MAX]
 

@@ -1,11 +1,12 @@
-"""Tell the model the user's output style without losing the prompt cache.
+"""The user's output styles: Markdown files in Claude Code's format, and the one the model is told.
 
 The style at the start of a conversation is recorded with the first request and sent after the
 stable system prompt, always as recorded. A message at the end tells of a later change, and is
 repeated after a summary or a message limit has removed it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.authors import NOTICE
@@ -16,12 +17,65 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
-from agent_cli.prompt_files.output_style_files import OutputStyle
+from agent_cli.prompt_files import markdown_files, split_front_matter
+from agent_cli.system.records import dataclass
 
+FILE_BYTES_MAX: Final = 64 * 1024
+STYLES_MAX: Final = 100
 DEFAULT: Final = "default"
 BEGUN_WITH: Final = "output_style"
 CHANGED_TO: Final = "output_style_change"
 _FIRST: Final = "Where this style differs from the instructions above, follow the style."
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStyle:
+    """Instructions for the model's answers; `keeps_coding` keeps its other instructions.
+
+    `source` is the owner: "yours" or "project".
+    """
+
+    name: str
+    description: str
+    text: str
+    keeps_coding: bool
+    source: str
+
+
+def find_styles(folders: Iterable[tuple[Path, str]]) -> tuple[dict[str, OutputStyle], list[str]]:
+    """Return the styles in *folders* by name, and a sentence about each unusable one.
+
+    The first style of a name counts; each folder comes with its source.
+    """
+    styles: dict[str, OutputStyle] = {}
+    problems: list[str] = []
+    for folder, source in folders:
+        for path in markdown_files(folder):
+            try:
+                style = _read(path, source)
+            except (OSError, ValueError) as error:
+                problems.append(f"output style {path} is not used: {error}")
+                continue
+            if len(styles) < STYLES_MAX:
+                styles.setdefault(style.name.lower(), style)
+    return styles, problems
+
+
+def _read(path: Path, source: str) -> OutputStyle:
+    if path.stat().st_size > FILE_BYTES_MAX:
+        raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
+    fields, text = split_front_matter(path.read_text(encoding="utf-8", errors="replace"))
+    fields = fields or {}
+    if not text.strip():
+        raise ValueError("it says nothing")
+    return OutputStyle(
+        fields.get("name", "").strip() or path.stem,
+        fields.get("description", ""),
+        text.strip(),
+        fields.get("keep-coding-instructions", "").lower() == "true",
+        source,
+    )
+
 
 Find = Callable[[], Mapping[str, OutputStyle]]
 

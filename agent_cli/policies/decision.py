@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent_cli.contracts.permission_modes import Mode, stricter
+from agent_cli.contracts.options import Mode, stricter
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict
 from agent_cli.system.records import dataclass

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.permission_modes import EDITING, Mode
+from agent_cli.contracts.options import EDITING, Mode
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.decision import (

@@ -16,8 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import WrittenPrompt
-from agent_cli.prompt_files import front_matter
-from agent_cli.prompt_files.front_matter import nested_markdown_files
+from agent_cli.prompt_files import model_name, nested_markdown_files, split_front_matter
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
@@ -100,7 +99,7 @@ class CommandFile:
             model = skill.model
         else:
             fields, body = _read(self.folder, self.path)
-            model = front_matter.model_name(fields.get("model", ""))
+            model = model_name(fields.get("model", ""))
         body = self.folder.filling(body)
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
@@ -291,7 +290,7 @@ def _read(folder: CommandFolder, path: Path) -> tuple[dict[str, str], str]:
         raise UsageError(f"{path} is not used: it is not UTF-8 text") from error
     if len(raw) > FILE_BYTES_MAX:
         raise UsageError(f"{path} is not used: it has more than {FILE_BYTES_MAX // 1024} KB")
-    fields, body = front_matter.split(text)
+    fields, body = split_front_matter(text)
     if not body.strip():
         raise UsageError(f"{path} is not used: it is empty")
     return fields or {}, body

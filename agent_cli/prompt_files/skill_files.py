@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.prompt_files import front_matter
-from agent_cli.prompt_files.front_matter import entries_of
+from agent_cli.prompt_files import entries_of, model_name, split_front_matter, unread_line
 from agent_cli.system.paths import is_file, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
@@ -61,7 +60,7 @@ class Skill:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ValueError(f"{file} has more than {FILE_BYTES_MAX // 1024} KB")
         text = self.filling(path.read_text(encoding="utf-8", errors="replace"))
-        return front_matter.split(text)[1].strip() if file == FILE else text
+        return split_front_matter(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:
         """Return the text for the model: SKILL.md, its folder, and the names of its other files.
@@ -134,7 +133,7 @@ def read_skill(path: Path) -> Skill:
         raise ValueError("it leads out of its folder")
     with path.open(encoding="utf-8", errors="replace") as stream:
         text = stream.read(FILE_BYTES_MAX)
-    fields, _ = front_matter.split(text)
+    fields, _ = split_front_matter(text)
     if fields is None:
         raise ValueError("it does not begin with front matter between two lines of ---")
     written, description = fields.get("name", ""), fields.get("description", "")
@@ -144,9 +143,9 @@ def read_skill(path: Path) -> Skill:
         named = written or path.parent.name
         raise ValueError(f"its name {named!r} may hold only lowercase letters, digits, - and _")
     if not description:
-        unread = front_matter.unread_line(text)
+        unread = unread_line(text)
         cause = f"; {unread[:_SHOWN_CHARS]!r} is no line of the form name: value" if unread else ""
         raise ValueError(f"it has no description{cause}")
-    model = front_matter.model_name(fields.get("model", ""))
+    model = model_name(fields.get("model", ""))
     is_users = fields.get("disable-model-invocation", "").lower() in ("true", "yes", "on", "1")
     return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model, is_users)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
 
-from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files import field_block
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_array, is_object
 
@@ -34,7 +34,7 @@ def written_servers(text: str) -> WrittenServers | None:
     Raises:
         ValueError: The field cannot be read; says why.
     """
-    block = front_matter.field_block(text, FIELD)
+    block = field_block(text, FIELD)
     if not block:
         return None
     given = [*_pairs(next(iter(_mapping(_loaded(block)).values()), ""))]

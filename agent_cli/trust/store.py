@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.prompt_files import markdown_files, nested_markdown_files
 from agent_cli.prompt_files.command_files import command_paths
-from agent_cli.prompt_files.front_matter import markdown_files, nested_markdown_files
 from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings import CLAUDE_FILES as HOOK_FILES
 from agent_cli.settings import SETTINGS_FILES

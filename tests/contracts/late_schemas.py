@@ -7,8 +7,7 @@ from typing import Any
 
 import agent_cli
 import agent_cli_tools
-from agent_cli.contracts.input_schemas import schema_of
-from agent_cli.contracts.late_models import SCHEMAS, late_models, name_of
+from agent_cli.contracts.late_models import SCHEMAS, late_models, name_of, schema_of
 from agent_cli.contracts.timeline import Json
 
 _MARKS = ("contracts.late_models import", "(Parameters):")

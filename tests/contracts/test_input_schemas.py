@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_cli.contracts.input_schemas import input_schema
+from agent_cli.contracts.late_models import input_schema
 
 
 class Part(BaseModel):

@@ -8,7 +8,6 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.input_schemas import input_schema, schema_of
 from agent_cli.contracts.late_models import (
     SCHEMAS,
     AliasChoices,
@@ -17,7 +16,9 @@ from agent_cli.contracts.late_models import (
     Field,
     building,
     built,
+    input_schema,
     kept_schema,
+    schema_of,
 )
 from agent_cli.contracts.tooling import Parameters, Tool, ToolContext, check_input
 from tests.contracts.late_schemas import schemas

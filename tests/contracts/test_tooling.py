@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.input_schemas import input_schema
+from agent_cli.contracts.late_models import input_schema
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import (
     Tool,

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.found_tools import definition_in, reference_to
+from agent_cli.contracts.servers import tool_tokens
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
-from agent_cli.mcp_client.names import tool_tokens
 
 
 async def nothing(

@@ -9,8 +9,7 @@ from agent_cli.contracts.timeline import UserOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import entries
-from agent_cli.plugins.output_styles import OutputStyles
-from agent_cli.prompt_files.output_style_files import OutputStyle
+from agent_cli.plugins.output_styles import OutputStyle, OutputStyles
 from agent_cli.system import paths
 from agent_cli.trust.effects import effects_of
 from tests.e2e.program import agent_cli

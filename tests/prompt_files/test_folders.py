@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
+from agent_cli.plugins.output_styles import find_styles
+from agent_cli.prompt_files import entries_of, markdown_files
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
-from agent_cli.prompt_files.front_matter import entries_of, markdown_files
-from agent_cli.prompt_files.output_style_files import find_styles
 from agent_cli.prompt_files.skill_files import find_skills
 
 TEXT = "---\nname: good\ndescription: does it\n---\nDo it.\n"

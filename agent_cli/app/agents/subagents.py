@@ -16,16 +16,16 @@ from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.plugins import agent_plugins, skill_texts
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.servers import is_of_server
 from agent_cli.contracts.tooling import RECALL_TOOL, Tool
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import AGENT_SLOT_LIMIT_S, CapacityLimiter, InOrder
-from agent_cli.mcp_client.names import is_of_server
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.ledger import Ledger
-from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files import model_name
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class AgentTree:
         workspace, definition = agent_workspace.workspace, assignment.definition
         startup, bench = self._startup, self._bench
         own = (*parts.tools(startup, workspace, agent_workspace.sandbox), *self._tools_of(rank))
-        model = front_matter.model_name(assignment.model)
+        model = model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), agent_workspace.note)
         recalls = rank.allows(RECALL_TOOL)
         instructs = bench.tell_hooks if definition.has_instructions else None

@@ -13,7 +13,7 @@ from agent_cli.app.mcp import servers_of_agent
 from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.servers import ServerPhase, is_of_server
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
@@ -22,7 +22,6 @@ from agent_cli.core.run import RunResult
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.lifecycle import SENT_BACK_MAX
 from agent_cli.mcp_client.deferral import SEARCH_TOOL
-from agent_cli.mcp_client.names import is_of_server
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.permissions import Rule
+from agent_cli.contracts.servers import is_of_server, server_name
 from agent_cli.contracts.wording import one_line
-from agent_cli.mcp_client.names import is_of_server, server_name
 from agent_cli.policies.permission_rules import RuleSet, without_matches
 from agent_cli.terminal.sanitize import reveal
 

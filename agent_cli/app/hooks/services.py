@@ -12,7 +12,7 @@ from agent_cli.app.models.model_calls import ModelCalls
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, UsageChanged
-from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.servers import ServerPhase, public_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import (
     Allow,
@@ -27,9 +27,8 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.judging import INSTRUCTIONS
-from agent_cli.mcp_client.names import public_name
 from agent_cli.policies.permissions import Permissions
-from agent_cli.prompt_files.front_matter import model_name
+from agent_cli.prompt_files import model_name
 
 _TOKENS_MAX: Final = 2_048
 _ROUNDS_MAX: Final = 20

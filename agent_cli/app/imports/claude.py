@@ -22,10 +22,10 @@ from agent_cli.plugins.instruction_files import (
     in_force,
     patterns_of,
 )
+from agent_cli.plugins.output_styles import find_styles
 from agent_cli.plugins.project_instructions import BYTES_MAX
+from agent_cli.prompt_files import split_front_matter
 from agent_cli.prompt_files.command_files import FILE_BYTES_MAX, CommandFiles, CommandFolder
-from agent_cli.prompt_files.front_matter import split
-from agent_cli.prompt_files.output_style_files import find_styles
 from agent_cli.prompt_files.skill_files import FILE, find_skills
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.system import paths
@@ -122,7 +122,7 @@ def _lost_parts(findings: Findings, kind: str, files: Mapping[str, Path], folder
     wanting: dict[str, list[str]] = {part: [] for part in _LOST}
     for name, path in files.items():
         with path.open(encoding="utf-8-sig", errors="replace") as stream:
-            fields, body = split(stream.read(FILE_BYTES_MAX))
+            fields, body = split_front_matter(stream.read(FILE_BYTES_MAX))
         is_written = {part: part in (fields or {}) for part in _LOST}
         is_written[_COMMAND] = re.search(r"(?<!\S)!`[^`\n]+`", body) is not None
         for part in filter(is_written.__getitem__, _LOST):

@@ -8,10 +8,10 @@ from typing import Final
 from agent_cli.app.imports import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.permission_modes import our_mode_name
+from agent_cli.contracts.options import our_mode_name
 from agent_cli.contracts.timeline import Json
+from agent_cli.plugins.output_styles import find_styles
 from agent_cli.policies.claude_rules import translated
-from agent_cli.prompt_files.output_style_files import find_styles
 from agent_cli.settings import RULE_KINDS
 from agent_cli.settings.files import ClaudeFile
 from agent_cli.system import paths

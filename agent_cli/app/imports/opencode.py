@@ -7,7 +7,7 @@ from typing import Final
 from agent_cli.app.imports import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
-from agent_cli.prompt_files import front_matter
+from agent_cli.prompt_files import split_front_matter
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.shapes import is_array, is_object
@@ -116,7 +116,7 @@ def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
 
 def _agent(findings: Findings, path: Path) -> None:
     """Translate an agent: its name is the file's there, and its tools are a table."""
-    fields, body = front_matter.split(path.read_text(encoding="utf-8", errors="replace"))
+    fields, body = split_front_matter(path.read_text(encoding="utf-8", errors="replace"))
     about = (fields or {}).get("description", "")
     if not about or not body.strip():
         findings.cannot("agents", path.stem, "it has no description or no text", path)

@@ -21,7 +21,7 @@ from agent_cli.contracts.found_tools import (
     added_by,
     reference_to,
 )
-from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.servers import ServerPhase, is_of_server
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line
@@ -29,7 +29,6 @@ from agent_cli.core.projection import has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
 from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
-from agent_cli.mcp_client.names import is_of_server
 from agent_cli.mcp_client.resource_tools import resource_tools
 from agent_cli.mcp_client.withdrawal import Withdrawals
 from agent_cli.terminal.sanitize import reveal

@@ -28,11 +28,10 @@ from agent_cli.contracts.events import (
     ToolExecutionUpdate,
 )
 from agent_cli.contracts.messages import ToolResultMessage
-from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.servers import ServerPhase, public_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import REFUSALS_MAX
 from agent_cli.core.run import RunResult
-from agent_cli.mcp_client.names import public_name
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths
 from tests.app.test_jobs import NoServers

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.mcp_client.names import is_of_server, public_name
+from agent_cli.contracts.servers import is_of_server, public_name
 
 ANY_NAME = st.text(max_size=90)
 
