@@ -111,8 +111,8 @@ if TYPE_CHECKING:
     from agent_cli.core.event_stream import agent_loop as agent_loop
     from agent_cli.core.event_stream import agent_loop_continue as agent_loop_continue
     from agent_cli.core.loop_config import LoopConfig as LoopConfig
-    from agent_cli.core.phase import ChatStateMachine as ChatStateMachine
-    from agent_cli.core.phase import Phase as Phase
+    from agent_cli.core.run import ChatStateMachine as ChatStateMachine
+    from agent_cli.core.run import Phase as Phase
     from agent_cli.core.run import RunResult as RunResult
     from agent_cli.core.stream_processor import StreamProcessor as StreamProcessor
     from agent_cli.hooks.definition import Hook as Hook
@@ -178,8 +178,7 @@ _PUBLIC = {
     "agent_cli.core.conversation": "Conversation",
     "agent_cli.core.event_stream": "AgentContext EventStream agent_loop agent_loop_continue",
     "agent_cli.core.loop_config": "LoopConfig",
-    "agent_cli.core.phase": "ChatStateMachine Phase",
-    "agent_cli.core.run": "RunResult",
+    "agent_cli.core.run": "ChatStateMachine Phase RunResult",
     "agent_cli.core.stream_processor": "StreamProcessor",
     "agent_cli.hooks.definition": "Hook",
     "agent_cli.hooks.events": "HookEvent HookFunction HookReply",

@@ -197,7 +197,7 @@ class PromptCompleted:
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The phase of the run changed (phase.py)."""
+    """The phase of the run changed (core/run.py)."""
 
     type: ClassVar[Literal["app.state_changed"]] = "app.state_changed"
     before: str

@@ -38,8 +38,7 @@ from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import AgentQueues, QueueMode
 from agent_cli.core.model_call import stream_fn_of
-from agent_cli.core.phase import ChatStateMachine
-from agent_cli.core.run import RunResult, RunSlot
+from agent_cli.core.run import ChatStateMachine, RunResult, RunSlot
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
 from agent_cli.system.records import dataclass, field

@@ -12,9 +12,9 @@ from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Ask, ToolResult
 from agent_cli.core.attempts import attempt_first, skip_undecided
 from agent_cli.core.batch_end import report_results
-from agent_cli.core.phase import Phase
 from agent_cli.core.preflight import CheckedCall, check_all, in_waves, recheck
 from agent_cli.core.returned_values import queued
+from agent_cli.core.run import Phase
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong

@@ -18,9 +18,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
-from agent_cli.core.phase import ChatStateMachine, Phase
 from agent_cli.core.returned_values import queued, settled
-from agent_cli.core.run import RunResult, Tally
+from agent_cli.core.run import ChatStateMachine, Phase, RunResult, Tally
 from agent_cli.core.turn import Turn
 
 

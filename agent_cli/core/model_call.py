@@ -45,9 +45,9 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import Phase
 from agent_cli.core.projection import is_refused
 from agent_cli.core.returned_values import settled
+from agent_cli.core.run import Phase
 from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
 

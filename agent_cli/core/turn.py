@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.run import ChatStateMachine
 from agent_cli.system.records import dataclass, field
 
 

@@ -9,7 +9,7 @@ from agent_cli.contracts.messages import Incoming, UserMessage
 from agent_cli.core.batch_end import give_up
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from tests.fakes import calls, outline, tool_use, users
 

@@ -25,7 +25,7 @@ from agent_cli.contracts.tooling import (
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.executor import Executor
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from tests.fakes import (
     LIMIT_S,

@@ -29,7 +29,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
-from agent_cli.core.phase import ChatStateMachine, Phase
+from agent_cli.core.run import ChatStateMachine, Phase
 from agent_cli.core.turn import Turn
 from tests.fakes import (
     MODEL,

@@ -15,8 +15,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import INVALID_JSON, Allow, Approval, Deny, Tool, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import ChatStateMachine
 from agent_cli.core.preflight import CheckedCall, recheck
+from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from tests.fakes import LOOK, calls, check_run, raises, says, scripted_agent, texts, tool_use
 

@@ -9,7 +9,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.payloads import Payloads

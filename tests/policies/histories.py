@@ -17,7 +17,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.phase import ChatStateMachine
+from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Spent
 from agent_cli.policies.compaction import Summary

@@ -22,7 +22,7 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.wording import one_line, short_count, whole_seconds
-from agent_cli.core.phase import Phase
+from agent_cli.core.run import Phase
 from agent_cli.repl.live.paint import row_width, shortened
 from agent_cli.terminal.sanitize import clean, reveal
 

@@ -10,7 +10,7 @@ from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, StateCh
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta
-from agent_cli.core.phase import CONTENT_STREAMED, Phase
+from agent_cli.core.run import CONTENT_STREAMED, Phase
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.live.backlog import Backlog, Item, Rows, Thinking
 from agent_cli.repl.live.paint import (

@@ -8,7 +8,7 @@ from agent_cli.contracts import events
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
-from agent_cli.core.phase import THINKING_SHOWN, Phase
+from agent_cli.core.run import THINKING_SHOWN, Phase
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.backlog import Item, Rows
 from agent_cli.repl.live.paint import Paint, rows_of, sentence_rows
