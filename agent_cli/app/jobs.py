@@ -19,7 +19,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger
 from agent_cli.terminal.sanitize import reveal
-from agent_cli_tools.job_output import job_output_tool
+from agent_cli_tools.bash import job_output_tool
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import JobInfo

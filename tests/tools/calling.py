@@ -8,7 +8,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli_tools import Workspace, builtin_tools
-from agent_cli_tools.job_output import job_output_tool
+from agent_cli_tools.bash import job_output_tool
 
 WAIT_S = 60.0
 

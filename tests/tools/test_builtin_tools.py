@@ -10,7 +10,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import check_input
 from agent_cli.sandbox import Report
 from agent_cli_tools import Workspace, builtin_tools
-from agent_cli_tools.job_output import job_output_tool
+from agent_cli_tools.bash import job_output_tool
 from tests.fakes import calls, says, scripted_agent, texts, tool_use
 from tests.tool_traits import traits
 from tests.tools.calling import Tools

@@ -1,4 +1,4 @@
-"""The built-in tools; one module each, listed explicitly."""
+"""The built-in tools, listed explicitly."""
 
 from dataclasses import replace
 from pathlib import Path

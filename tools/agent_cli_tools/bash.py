@@ -1,8 +1,12 @@
-"""bash: run a command in a fresh shell at the workspace's root."""
+"""bash: run a command in a fresh shell at the workspace's root; job_output: read what one prints.
+
+job_output, for commands in the background, is declared from the first request on: a tool that came
+with the first job would have the server read the whole conversation anew, at full price.
+"""
 
 from asyncio import to_thread
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.late_models import Field
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
 
 _SHOWN_COMMAND_CHARS = 100
+_WAIT_MAX_S: Final = 600
 
 _DESCRIPTION = (
     "Run a command in a new bash at the workspace root; stdin is empty."
@@ -105,3 +110,36 @@ def _first_line(command: str) -> str:
     line = command.strip().partition("\n")[0]
     shortened = line[:_SHOWN_COMMAND_CHARS]
     return shortened if shortened == command.strip() else f"{shortened} …"
+
+
+class JobOutputParameters(Parameters):
+    """Parameters of job_output."""
+
+    id: int
+    since: int = Field(0, ge=0, description="line; 0: first unread")
+    filter: str = Field("", description="regex")
+    wait: float = Field(0, ge=0, le=_WAIT_MAX_S, description="seconds, for its end or a match")
+
+
+def job_output_tool(workspace: "Workspace") -> Tool:
+    """Return the tool `job_output`."""
+
+    async def execute(
+        _call_id: str, params: JobOutputParameters, cancel: CancelToken, _on_update: ToolContext
+    ) -> ToolResult:
+        from agent_cli_tools.job_reading import JobRequest, read_job  # with a job
+
+        request = JobRequest(params.id, params.since, params.filter, params.wait)
+        return await read_job(workspace, request, cancel)
+
+    return Tool(
+        name="job_output",
+        label="Job output",
+        description="Read a background job's new output and state.",
+        parameters=JobOutputParameters,
+        execute=execute,
+        changes=False,
+        takes_slot=False,
+        timeout_s=0,  # the tool has its own limit
+        summary=lambda params: f"job {params.id}",
+    )

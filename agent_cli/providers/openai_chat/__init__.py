@@ -23,8 +23,7 @@ from agent_cli.providers.failures import (
     refused,
     without_password,
 )
-from agent_cli.providers.openai_chat.reply import ChatReply
-from agent_cli.providers.openai_chat.wire import body
+from agent_cli.providers.openai_chat.wire import ChatReply, body
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import RetryPolicy, SharedPause, server_delay_s, with_retries
 from agent_cli.system.event_loop import closed_with_loop

@@ -1,21 +1,37 @@
-"""Translate a request into the body of a chat completion; pure.
+"""Translate between our history and events and the messages of the Chat Completions API.
 
-The history is kept in blocks of the Messages API. Here each becomes a message of its own kind:
-tool results have the role `tool`, calls are a field beside the text, and thinking is left out, as
-this API takes none back. It cannot load tools later either: `found_tools` has the way round.
+A request becomes the body of a chat completion, its chunks become our events and the reply. The
+history is kept in blocks of the Messages API. Here each becomes a message of its own kind: tool
+results have the role `tool`, calls are a field beside the text, and thinking is left out, as this
+API takes none back. It cannot load tools later either: `found_tools` has the way round.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Final
+from uuid import uuid4
 
 from agent_cli.contracts.hosted_blocks import own_tools
 from agent_cli.contracts.media_files import without_document
-from agent_cli.contracts.provider import ModelRequest
-from agent_cli.contracts.timeline import Block, Json
+from agent_cli.contracts.provider import (
+    BlockEnd,
+    ModelRequest,
+    Price,
+    Reply,
+    ReplyStart,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.core.api_messages import to_api
-from agent_cli.providers.found_tools import with_found
+from agent_cli.providers.encoding import tool_input
+from agent_cli.providers.failures import BrokenReply
+from agent_cli.providers.found_tools import true_call, with_found
 from agent_cli.providers.hosted_history import as_text
+from agent_cli.system.records import dataclass, field
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _NO_DOCUMENTS: Final = "this API takes no PDF"
@@ -125,3 +141,182 @@ def _blocks(content: Json) -> list[Block]:
         return [{"type": "text", "text": content}]
     assert isinstance(content, list)
     return [block for block in content if isinstance(block, dict)]
+
+
+_STOP_REASONS: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+
+
+@dataclass(slots=True)
+class _Open:
+    """The block that grows: its kind, its pieces, and of a call its id and name."""
+
+    kind: str
+    key: int
+    index: int
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+
+    def block(self) -> Block:
+        written = "".join(self.pieces)
+        if self.kind == "tool_use":
+            call = {"type": "tool_use", "id": self.id, "name": self.name}
+            return true_call({**call, "input": tool_input(written)})
+        return {"type": self.kind, self.kind: written}
+
+
+class ChatReply:
+    """One reply under construction. Feed it every chunk; `reply()` after the last one.
+
+    Text and calls come without ends: a block ends where another begins. Reasoning, which some
+    servers show, is an unsigned block of thinking: it is kept, and never sent back.
+    """
+
+    def __init__(self, model_id: str, request_id: str | None, price: Price) -> None:
+        self.begun = False
+        self._model = model_id
+        self._id = ""
+        self._request_id = request_id
+        self._price = price
+        self._usage: Mapping[str, Json] = {}
+        self._finish = ""
+        self._open: _Open | None = None
+        self._begun_blocks = 0
+        self._content: list[Block] = []
+
+    def feed(self, chunk: Mapping[str, Json]) -> Iterator[StreamEvent]:
+        """Process one chunk and yield our events for it. Unknown fields are skipped.
+
+        Raises:
+            BrokenReply: It does not have the form of a chunk.
+        """
+        if not self.begun:
+            self.begun = True
+            self._id = str(chunk.get("id") or "")
+            self._model = str(chunk.get("model") or self._model)
+            yield ReplyStart(self._model)
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = usage
+        choices = chunk.get("choices") or []
+        if not isinstance(choices, list):
+            raise BrokenReply("the choices of a chunk are no list")
+        for choice in choices[:1]:
+            if not isinstance(choice, dict):
+                raise BrokenReply("a choice is no object")
+            delta = choice.get("delta")
+            if isinstance(delta, dict):
+                yield from self._grow(delta)
+            if finish := choice.get("finish_reason"):
+                self._finish = str(finish)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the server said why the reply ended."""
+        return bool(self._finish)
+
+    def end(self) -> Iterator[StreamEvent]:
+        """Yield the end of the last block."""
+        yield from self._close()
+
+    def reply(self) -> Reply:
+        """Return the complete reply."""
+        has_calls = any(block["type"] == "tool_use" for block in self._content)
+        # Some servers end a reply with calls by "stop".
+        stop = "tool_use" if has_calls else _STOP_REASONS.get(self._finish, self._finish)
+        if has_calls and self._finish == "length":
+            stop = "max_tokens"
+        return Reply(
+            id=self._id or f"chat_{uuid4().hex}",
+            model=self._model,
+            content=tuple(self._content),
+            stop_reason=stop,
+            usage=self._used(),
+            request_id=self._request_id,
+        )
+
+    def _grow(self, delta: Mapping[str, Json]) -> Iterator[StreamEvent]:
+        thought = delta.get("reasoning_content") or delta.get("reasoning")
+        if thought and isinstance(thought, str):
+            block = yield from self._block("thinking", -1)
+            block.pieces.append(thought)
+            yield ThinkingDelta(block.index, thought)
+        for text in _texts(delta.get("content")):
+            if self._open and self._open.kind == "tool_use" and text.isspace():
+                continue  # a line break within a call would cut it in two
+            block = yield from self._block("text", -1)
+            block.pieces.append(text)
+            yield TextDelta(block.index, text)
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else []:
+            if not isinstance(call, dict):
+                raise BrokenReply("a tool call is no object")
+            yield from self._grow_call(call)
+
+    def _grow_call(self, call: Mapping[str, Json]) -> Iterator[StreamEvent]:
+        key = call.get("index")
+        given = call.get("function")
+        function: Mapping[str, Json] = given if isinstance(given, dict) else {}
+        if not isinstance(key, int):  # some servers send each call whole, without its number
+            key = self._begun_blocks if call.get("id") else (self._open.key if self._open else 0)
+        id, name = str(call.get("id") or ""), str(function.get("name") or "")
+        grown = self._open if self._open and self._open.kind == "tool_use" else None
+        if grown and id not in ("", grown.id) and name:
+            yield from self._close()  # some servers give every call the number 0
+            grown = None
+        is_new = grown is None or grown.key != key
+        if is_new and not name:
+            raise BrokenReply("a piece of a tool call came without its beginning")
+        block = yield from self._block("tool_use", key)
+        if is_new:
+            block.id, block.name = id or f"call_{uuid4().hex}", name
+            yield ToolCallStart(block.index, block.id, block.name)
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):  # some servers send them as an object
+            arguments = json.dumps(arguments)
+        if arguments and isinstance(arguments, str):
+            block.pieces.append(arguments)
+            yield ToolCallDelta(block.index, arguments)
+
+    def _block(self, kind: str, key: int) -> Generator[StreamEvent, None, _Open]:
+        """Yield the end of another open block, if any, and return the block to add to."""
+        if self._open is None or (self._open.kind, self._open.key) != (kind, key):
+            yield from self._close()
+            self._open = _Open(kind, key, self._begun_blocks)
+            self._begun_blocks += 1
+        return self._open
+
+    def _close(self) -> Iterator[StreamEvent]:
+        ended, self._open = self._open, None
+        if ended is not None:
+            block = ended.block()
+            self._content.append(block)
+            yield BlockEnd(ended.index, block)
+
+    def _used(self) -> Usage:
+        details = self._usage.get("prompt_tokens_details")
+        cached = _count(details if isinstance(details, dict) else {}, "cached_tokens")
+        tokens = Usage(
+            input_tokens=max(_count(self._usage, "prompt_tokens") - cached, 0),
+            output_tokens=_count(self._usage, "completion_tokens"),
+            cache_read_tokens=cached,
+        )
+        return tokens + Usage(cost_microdollars=self._price(self._model, tokens))
+
+
+def _texts(content: Json) -> Iterator[str]:
+    """Yield the texts of *content*; some servers send a list of parts."""
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) else part
+        if text and isinstance(text, str):
+            yield text
+
+
+def _count(figures: Mapping[str, Json], name: str) -> int:
+    value = figures.get(name)
+    return max(value, 0) if isinstance(value, int) else 0
