@@ -165,7 +165,7 @@ def _with_plugins(startup: StartupContext) -> StartupContext:
     own_settings = startup.loaded.settings.plugins
     if not own_settings.enabled or not paths.plugins_file().is_file():
         return startup
-    from agent_cli.added_plugins.store import PluginStore  # most have none
+    from agent_cli.added_plugins import PluginStore  # most have none
 
     found, problems = PluginStore().load()
     used = tuple(each for each in found if each.name not in own_settings.disabled)

@@ -23,7 +23,7 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import entries
 from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
 from agent_cli.settings.environment import chosen_platform
-from agent_cli.web.fetch_tool import is_web_installed, web_fetch_tool
+from agent_cli.web import is_web_installed, web_fetch_tool
 
 if TYPE_CHECKING:
     from agent_cli.policies.network_rules import Outlook

@@ -11,10 +11,10 @@ from getpass import getpass
 from pathlib import Path
 from typing import Final
 
+from agent_cli.added_plugins import Pin, PluginStore, contents_of, digest_of
 from agent_cli.added_plugins.options import PluginOption, values_of
 from agent_cli.added_plugins.plugin import ROOT, AddedPlugin, read_plugin
 from agent_cli.added_plugins.sources import Source, fetch, source_of
-from agent_cli.added_plugins.store import Pin, PluginStore, contents_of, digest_of
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from agent_cli.added_plugins import PluginStore
 from agent_cli.added_plugins.plugin import read_plugin
 from agent_cli.added_plugins.sources import Source, source_of
-from agent_cli.added_plugins.store import PluginStore
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.cli.plugins import plugins
 from agent_cli.contracts.errors import UsageError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent_cli.added_plugins import PluginStore
 from agent_cli.added_plugins.options import in_hook, in_server, read_options
-from agent_cli.added_plugins.store import PluginStore
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system import paths

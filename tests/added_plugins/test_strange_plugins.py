@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.added_plugins import Pin, PluginStore, contents_of, digest_of
 from agent_cli.added_plugins.sources import Source, fetch
-from agent_cli.added_plugins.store import Pin, PluginStore, contents_of, digest_of
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system import paths

@@ -21,7 +21,7 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
-from agent_cli.web.fetch_tool import web_fetch_tool
+from agent_cli.web import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use

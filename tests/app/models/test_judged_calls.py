@@ -29,7 +29,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
-from agent_cli.web.fetch_tool import web_fetch_tool
+from agent_cli.web import web_fetch_tool
 from agent_cli_tools import Workspace, builtin_tools
 from tests.app.models.test_judging import Answering
 from tests.fakes import returns, tool
