@@ -273,14 +273,14 @@ def test_no_module_exceeds_300_lines_of_code_or_400_in_all() -> None:
     """Docstrings and comments are free, so that nothing is cut short or split to fit a count.
 
     Nor do they count for the median, which would forbid to merge two small files otherwise. It
-    rises with each merge: 100 lines hold for 780 modules, 120 for 640.
+    rises with each merge: 100 lines hold for 780 modules, 120 for 640, and so on along that line.
     """
     code = {name: lines_of_code(path) for name, path in sources().items()}
     in_all = {name: len(path.read_text().splitlines()) for name, path in sources().items()}
 
     assert {name: count for name, count in code.items() if count > 300} == {}
     assert {name: count for name, count in in_all.items() if count > 400} == {}
-    assert statistics.median(code.values()) <= 120
+    assert statistics.median(code.values()) <= 100 + (780 - len(code)) / 7
 
 
 def test_no_function_exceeds_60_lines() -> None:
