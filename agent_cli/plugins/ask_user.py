@@ -85,7 +85,7 @@ def ask_user(person: Person) -> Plugin:
     tool = Tool(
         name="ask_user",
         label="Ask",
-        description="Ask the user what only they can know or decide.",
+        description="Ask what only the user can know or decide.",
         parameters=AskInput,
         execute=ask,
         parallel_safe=False,  # one dialog at a time

@@ -67,7 +67,7 @@ def todo() -> Plugin:
     tool = Tool(
         name=TOOL,
         label="Todo",
-        description="Show the user the steps of a longer task; replaces the list."
+        description="Show the user a longer task's steps; replaces the list."
         " One is in_progress; completed once done.",
         parameters=TodoInput,
         execute=_write,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CONTENT_CHARS_MAX = 2_000_000
 
-_DESCRIPTION = "Create a file, or replace one that was read in full."
+_DESCRIPTION = "Create a file, or replace one read in full."
 
 
 class WriteParameters(Parameters):
