@@ -17,8 +17,11 @@ from agent_cli.plugins.contributor import DiscoveredPlugins, Plugins
 from agent_cli.policies.prefix_watch import PrefixWatch
 from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
 
-PATIENCE_S = 10 * LIMIT_S
-"""How long a test waits for threads and timers, which a busy machine may starve."""
+PATIENCE_S = 2 * LIMIT_S
+"""How long a test waits for threads and timers, which a busy machine may starve.
+
+Shorter than `tests.row_mutants` waits, so that it counts a reminder that never comes as a failure.
+"""
 
 
 def two_dollars_a_million(_model_id: str, usage: Usage) -> int:
