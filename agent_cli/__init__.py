@@ -9,7 +9,7 @@ from agent_cli.version import __version__
 # Not imported from typing, which takes longer than all the rest before the program's first line.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from agent_cli.agents.definition import AgentDefinition as AgentDefinition
+    from agent_cli.agents.definitions import AgentDefinition as AgentDefinition
     from agent_cli.contracts.attempt_events import ToolAttemptStart as ToolAttemptStart
     from agent_cli.contracts.attempt_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.cancel import CancelToken as CancelToken
@@ -141,7 +141,7 @@ if TYPE_CHECKING:
     from agent_cli_tools import builtin_tools as builtin_tools
 
 _PUBLIC = {
-    "agent_cli.agents.definition": "AgentDefinition",
+    "agent_cli.agents.definitions": "AgentDefinition",
     "agent_cli.contracts.attempt_events": "ToolAttemptStart ToolAttemptUpdate",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (

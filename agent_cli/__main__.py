@@ -19,7 +19,7 @@ def main() -> None:
         stop_signals.raise_stopped()
         if _opens_a_screen(sys.argv[1:]):
             FIRST_PROMPT.show()
-        from agent_cli.system.importing import without_collections
+        from agent_cli.system.loading import without_collections
 
         with without_collections():
             from agent_cli.cli.main import run

@@ -37,9 +37,9 @@ from agent_cli.app import preparations
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES
 from agent_cli.contracts.late_models import input_schema
 from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
 from agent_cli.system import launching
-from agent_cli.system.executed import note_imports
 from agent_cli_tools.secret_files import is_secret
 
 HEADER = struct.Struct("!I")

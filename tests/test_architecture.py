@@ -362,7 +362,7 @@ def test_late_imports_put_off_something() -> None:
     """An import in a function is for a module that its own module does not load anyway.
 
     This check takes the place of a mark on each such line. Packages whose names are lazy
-    (`system.importing.lazy_names`) load a module with each name.
+    (`system.loading.lazy_names`) load a module with each name.
     """
     lazy = {name for name, path in _by_dotted_name().items() if "lazy_names(" in path.read_text()}
     useless = [

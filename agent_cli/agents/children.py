@@ -15,8 +15,7 @@ from contextlib import (
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from agent_cli.agents.catalogue import AgentCatalogue
-from agent_cli.agents.definition import AgentDefinition
+from agent_cli.agents.definitions import AgentCatalogue, AgentDefinition
 from agent_cli.contracts import events
 from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.authors import HOOK

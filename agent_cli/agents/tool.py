@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from agent_cli.agents.children import Children
-from agent_cli.agents.definition import AgentDefinition
+from agent_cli.agents.definitions import AgentDefinition
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.late_models import ConfigDict

@@ -262,7 +262,7 @@ class App:
     def overview(self) -> Sequence[str]:
         """Return lines for the start: model, tools, sandbox, MCP servers."""
         from agent_cli.app.overview import overview_lines  # with a screen
-        from agent_cli.undo.rights import why_never_watched
+        from agent_cli.undo.watchable import why_never_watched
 
         is_off = self._startup.loaded.settings.undo.commands == "off"
         tools, servers = self._bench.own_tools(), self.servers.states()

@@ -19,7 +19,7 @@ from typing import Any, Final
 from agent_cli.contracts import events
 from agent_cli.settings.schema import LoggingSettings, LogSink
 from agent_cli.system import paths
-from agent_cli.system.importing import without
+from agent_cli.system.loading import without
 from agent_cli.system.logger import logger, shared_processors
 from agent_cli.system.redaction import Redactor
 from agent_cli.terminal.sanitize import reveal

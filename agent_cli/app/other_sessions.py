@@ -33,7 +33,7 @@ def search_others(
     Raises:
         SessionError: The search took too long.
     """
-    from agent_cli.session_store.search import (  # rare
+    from agent_cli.session_store.transcripts import (  # rare
         candidates_in,
         match_in,
         patterns_of,

@@ -35,7 +35,7 @@ from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.programs import users_path
 from agent_cli.system.redaction import Redactor
-from agent_cli.system.temporary_names import remove_noted
+from agent_cli.system.temporary_files import remove_noted
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret

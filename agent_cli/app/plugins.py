@@ -25,7 +25,7 @@ from agent_cli.prompt_files.command_files import (
     unchecked,
 )
 from agent_cli.prompt_files.skill_files import PluginSkills, Skill, find_skills
-from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system import paths
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_other_name, is_secret

@@ -20,9 +20,9 @@ from agent_cli.app import logs
 from agent_cli.app.logs import EventLog
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.late_models import building
-from agent_cli.sandbox.own_folder import remove_left_folders
 from agent_cli.system.event_loop import in_background
-from agent_cli.system.importing import without_collections
+from agent_cli.system.loading import without_collections
+from agent_cli.system.temporary_files import remove_left_folders
 from agent_cli.terminal.sanitize import reveal
 
 # A model takes ten times as long until its first token. A run that has its answer sooner, from a
@@ -154,7 +154,7 @@ class EarlyImports:
     """Imports modules in the running event loop, one each time the loop is idle.
 
     In a thread, an import could meet one of the loop's own thread halfway (see
-    `system.importing.load`), and would compete with the loop for the interpreter all the same.
+    `system.loading.load`), and would compete with the loop for the interpreter all the same.
     """
 
     def __init__(self) -> None:

@@ -163,7 +163,7 @@ class Sessions:
             SessionError: The search took too long.
         """
         from agent_cli.app.other_sessions import search_others
-        from agent_cli.session_store.search import search  # rare
+        from agent_cli.session_store.transcripts import search  # rare
 
         redact = Redactor.of(self._startup.environment).text
         own = search(self._store, words, redact=redact)

@@ -34,7 +34,7 @@ from agent_cli.trust.store import (
 
 if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.added_plugins.plugin import AddedPlugin
-    from agent_cli.agents.definition import AgentDefinition
+    from agent_cli.agents.definitions import AgentDefinition
     from agent_cli.contracts.tooling import Tool
     from agent_cli.hooks.definition import Hook
     from agent_cli.mcp_client import ServerConfig

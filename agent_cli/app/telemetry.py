@@ -11,7 +11,7 @@ from agent_cli.contracts.provider import StreamFn
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.providers.anthropic.connection import DEFAULT_BASE_URL
-from agent_cli.system.importing import is_installed
+from agent_cli.system.loading import is_installed
 from agent_cli.system.redaction import Redactor
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, image_chars
 from agent_cli.contracts.messages import UserMessage, typed_in
 from agent_cli.contracts.timeline import Block, text_of
 from agent_cli.contracts.wording import one_line
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import exists, real_path
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal

@@ -26,7 +26,7 @@ from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
 from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import Refusal, refused
-from agent_cli.system.importing import load
+from agent_cli.system.loading import load
 from agent_cli.terminal.writer import print_complaint
 
 _REFUSED: Final = (

@@ -13,7 +13,7 @@ from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import NoCredentials, UsageError
 from agent_cli.system import paths
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.importing import without_collections
+from agent_cli.system.loading import without_collections
 from agent_cli.terminal.abilities import confirmed, may_color
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.terminal.writer import print_complaint

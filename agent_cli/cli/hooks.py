@@ -14,9 +14,8 @@ from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.hooks.claude_names import to_claude
-from agent_cli.hooks.events import EVENTS
-from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.claude_terms import to_claude
+from agent_cli.hooks.events import EVENTS, Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
 from agent_cli.settings import CLAUDE_FILES

@@ -127,7 +127,7 @@ def _run(arguments: Arguments) -> int:
         case _:
             if _opens_a_screen(arguments):
                 FIRST_PROMPT.show()
-            from agent_cli.system.importing import without_collections
+            from agent_cli.system.loading import without_collections
 
             with without_collections():  # half of the start-up time
                 from agent_cli.cli.dispatch import COMMANDS

@@ -15,7 +15,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import CALL_AGAIN, Allow, Ask, Deny, Tool, check_input
 from agent_cli.mcp_client import Host, ServerConfig
-from agent_cli.policies.decision import Decision
+from agent_cli.policies.decisions import Decision
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.sandbox import Report
 from agent_cli.system.paths import is_dir, real_path

@@ -26,8 +26,7 @@ from agent_cli.session_store import SessionStore, upkeep
 from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
-from agent_cli.session_store.search import search
-from agent_cli.session_store.transcript import transcript
+from agent_cli.session_store.transcripts import search, transcript
 from agent_cli.session_store.upkeep import verify
 from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 CLAUDE_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "bash": ("Bash",),

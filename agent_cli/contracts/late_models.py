@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.system.importing import alone, load
+from agent_cli.system.loading import alone, load
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

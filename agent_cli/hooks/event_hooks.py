@@ -16,8 +16,8 @@ from agent_cli.contracts.messages import CustomMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.hooks.answers import HookAnswer
+from agent_cli.hooks.events import Payloads
 from agent_cli.hooks.file_watch import CallChanges, FileChange, FileWatch, is_plain, names_of
-from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.runs import HookRuns, Ran
 
 WOKEN_MAX: Final = 20

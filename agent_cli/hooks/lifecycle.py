@@ -29,8 +29,8 @@ from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import Exports, HookAnswer
 from agent_cli.hooks.event_hooks import EventHooks
+from agent_cli.hooks.events import about_agent
 from agent_cli.hooks.file_watch import EVERY_S, FileWatch
-from agent_cli.hooks.payloads import about_agent
 
 SENT_BACK_MAX: Final = 3
 _LAST_CHANGES_S: Final = 10.0

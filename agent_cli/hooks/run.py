@@ -29,10 +29,10 @@ from agent_cli.system.asked_program import (
     ProgramAnswer,
     TooMuchOutput,
     ask_program,
+    child_environment,
 )
-from agent_cli.system.child_environment import child_environment
 from agent_cli.system.event_loop import in_background
-from agent_cli.system.importing import load
+from agent_cli.system.loading import load
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field

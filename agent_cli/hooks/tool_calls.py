@@ -14,8 +14,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.answers import HookAnswer
-from agent_cli.hooks.claude_names import from_claude, response_of
-from agent_cli.hooks.payloads import Payloads, after_call, exit_code
+from agent_cli.hooks.claude_terms import from_claude, response_of
+from agent_cli.hooks.events import Payloads, after_call, exit_code
 from agent_cli.hooks.runs import HookRuns
 
 Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]

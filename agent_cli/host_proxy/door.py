@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.host_proxy import inside
+from agent_cli.host_proxy.first_bytes import HEAD_BYTES_MAX
 from agent_cli.host_proxy.proxy import Contact, HostProxy, ProxyUser
-from agent_cli.host_proxy.requests import HEAD_BYTES_MAX
 
 PORT: Final = 47_128
 """The port in the sandbox; each command has all ports to itself."""

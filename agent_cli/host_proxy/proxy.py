@@ -9,18 +9,16 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from agent_cli.host_proxy.client_hello import (
-    BadHelloError,
-    ClientRecords,
-    server_name,
-)
-from agent_cli.host_proxy.requests import (
+from agent_cli.host_proxy.first_bytes import (
     HTTP_PORT,
     HTTPS_PORT,
     SSH_PORT,
+    BadHelloError,
     BadRequestError,
+    ClientRecords,
     ProxyRequest,
     parse_request,
+    server_name,
 )
 from agent_cli.system.addresses import Resolve, are_inside, resolve
 from agent_cli.system.records import dataclass

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from agent_cli.agents.definition import AgentDefinition, require_name
+from agent_cli.agents.definitions import AgentDefinition, require_name
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start

@@ -8,7 +8,7 @@ first server is to be connected.
 
 from typing import TYPE_CHECKING
 
-from agent_cli.system.importing import lazy_names
+from agent_cli.system.loading import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ConfigFile as ConfigFile

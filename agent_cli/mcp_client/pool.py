@@ -13,8 +13,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.limits import NORMAL_RESTARTS, RestartPolicy, ended
-from agent_cli.system.importing import load
 from agent_cli.system.leftovers import kill_abandoned
+from agent_cli.system.loading import load
 
 if TYPE_CHECKING:
     from agent_cli.contracts.servers import ServerPrompt, ServerResource

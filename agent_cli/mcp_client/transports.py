@@ -25,8 +25,12 @@ from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.stdio import StdioProcess
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
-from agent_cli.system.asked_program import ProgramAnswer, TooMuchOutput, ask_program
-from agent_cli.system.child_environment import child_environment
+from agent_cli.system.asked_program import (
+    ProgramAnswer,
+    TooMuchOutput,
+    ask_program,
+    child_environment,
+)
 from agent_cli.system.shapes import is_object
 
 if TYPE_CHECKING:

@@ -27,11 +27,12 @@ from agent_cli.policies.estimate import (
     estimate_tokens,
     measured_tokens,
 )
-from agent_cli.policies.trimming import RequestHistory, history_of
-from agent_cli.policies.user_words import (
+from agent_cli.policies.history_cuts import (
     WORDS_SHARE,
+    RequestHistory,
     changing_entries,
     cut_note,
+    history_of,
     user_words,
     without_words,
 )

@@ -15,7 +15,7 @@ from typing import Final
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Hosted
-from agent_cli.host_proxy.requests import (
+from agent_cli.host_proxy.first_bytes import (
     HTTP_PORT,
     HTTPS_PORT,
     BadRequestError,

@@ -17,8 +17,10 @@ from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.contracts.wording import MOVED, UNSANDBOXED
-from agent_cli.policies.decision import (
+from agent_cli.policies.decisions import (
+    Access,
     Decision,
+    FileCalls,
     allowed,
     asked,
     attempted,
@@ -26,7 +28,6 @@ from agent_cli.policies.decision import (
     denied_by_plan,
     during,
 )
-from agent_cli.policies.file_calls import Access, FileCalls
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,
     RuleSet,
@@ -342,7 +343,7 @@ class Permissions:
             for folder in map(str, folders):
                 reach.check_tree(folder, folder)
         except Objection:
-            from agent_cli.policies.shell.writes import reads_no_secret  # rare
+            from agent_cli.policies.shell.judgement import reads_no_secret  # rare
 
             return reads_no_secret(command_of(call), reach)
         return True

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ApprovalFacts, Rule
-from agent_cli.policies.file_calls import WRITERS
+from agent_cli.policies.decisions import WRITERS
 from agent_cli.policies.permission_rules import (
     COMMAND_TOOL,
     called_paths,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError, Trouble
 from agent_cli.contracts.options import FailureKind
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass, field
 
 RETRIED_STATUSES = frozenset({408, 409, 429})

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from agent_cli.system.event_loop import in_background
-from agent_cli.system.importing import without_collections
+from agent_cli.system.loading import without_collections
 from agent_cli.system.stop_signals import taken
 
 if TYPE_CHECKING:

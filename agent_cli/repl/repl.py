@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO, TypeVar
 
 from agent_cli.repl import Look
 from agent_cli.repl.hosting import Interrupts, Maker, ProgramHost
-from agent_cli.system.importing import without_collections
+from agent_cli.system.loading import without_collections
 from agent_cli.system.stop_signals import end_with, exit_code_of
 from agent_cli.terminal.abilities import is_dumb
 from agent_cli.terminal.first_prompt import FIRST_PROMPT

@@ -5,7 +5,7 @@ It handles commands and paths only: nothing here knows tools, the model or appro
 
 from typing import TYPE_CHECKING
 
-from agent_cli.system.importing import lazy_names
+from agent_cli.system.loading import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.confinement import Confinement as Confinement

@@ -1,13 +1,36 @@
-"""The paths that make programs act, before and after a command; they are only listed here."""
+"""The paths that make programs act, before and after a command; they are only listed here.
+
+Among them are the files and folders in a workspace that programs outside the sandbox run, import
+or start from. Whoever may write one of them runs code outside the sandbox: with the next start of
+this program, with the next search, with the next hook that begins with `python3`, with the next
+shell whose `.bashrc` is a link into the workspace.
+"""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from agent_cli.sandbox.git_folders import WATCHED_MAX, GitFolders, of_repository
 from agent_cli.sandbox.secret_index import Contents
-from agent_cli.system.records import dataclass
+from agent_cli.system.authorship import installation_folders
+from agent_cli.system.paths import (
+    claude_dir,
+    codex_dir,
+    config_dir,
+    exists,
+    real_path,
+    shared_instructions_file,
+    shared_skills_dir,
+    xdg_config_dir,
+)
+from agent_cli.system.programs import users_path
+from agent_cli.system.records import dataclass, field
+
+_VENV_MARK = "pyvenv.cfg"
 
 
 class Located(NamedTuple):
@@ -100,3 +123,164 @@ def nested_repositories(
         yield of_repository(folder, searched_max)
     files = [file for contents in inside for file in contents.git_files]
     yield GitFolders(protected=tuple(files[part]))
+
+
+def executed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the paths below *roots*, real folders, that must not change; some may be missing.
+
+    These are our installation, the folders that Python imports from first, and the folders on PATH,
+    each of a virtual environment as a whole; and each link on the way to one of them.
+    """
+    named = (*installed_inside(roots), *_imported(roots), *_imported_first(), *_on_path())
+    return _outermost(path for each in named for path in _inside(each, roots))
+
+
+def linked_from_home(roots: Sequence[Path]) -> Mapping[Path, Path]:
+    """Return the paths below *roots*, real folders, that settings in the home directory lead to.
+
+    Who keeps settings in a repository and works in it has them act by links: `.bashrc`, `.config/x`
+    or `.claude/settings.json`. What such a link leads to is part of its program's settings; it may
+    be missing. Behind each path stands its name in the home directory.
+    """
+    found: dict[Path, Path] = {}
+    for named in _settings_at_home():
+        for path in _inside(named, roots):
+            found.setdefault(path, named)
+    return {path: found[path] for path in _outermost(found)}
+
+
+def installed_inside(roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders of our installation that lie below *roots*."""
+    scripts = Path(sys.executable).parent
+    folders = (*installation_folders(), Path(sys.prefix), scripts)
+    return _outermost(
+        folder
+        for folder in folders
+        if any(real_path(folder).is_relative_to(root) for root in roots)
+        and not any(root.is_relative_to(real_path(folder)) for root in roots)
+    )
+
+
+def settings_changes() -> tuple[int, ...]:
+    """Return the times of the last changes of the folders with most of the user's settings."""
+    folders = (Path.home(), xdg_config_dir(), config_dir(), claude_dir(), codex_dir())
+    return tuple(map(_changed_ns, folders))
+
+
+def _changed_ns(folder: Path) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - for speed: before each command
+    except OSError:
+        return 0
+
+
+def _inside(named: Path, roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield where *named* lies, and each link on the way to it, if that is below *roots*."""
+    for path in (*_links_on_the_way(named), real_path(named)):
+        is_below = any(path != root and path.is_relative_to(root) for root in roots)
+        # A workspace inside of a virtual environment can still be worked in.
+        if is_below and not any(root.is_relative_to(path) for root in roots):
+            yield path
+
+
+_SETTINGS_FOLDERS: Final = (".local/bin", "bin", ".ssh", ".vim", ".emacs.d", ".gemini", ".cursor")
+_OF_CLAUDE: Final = (
+    *("settings.json", "CLAUDE.md", "rules", "agents", "skills", "commands", "output-styles"),
+)
+_OF_CODEX: Final = ("AGENTS.md", "AGENTS.override.md", "skills", "prompts")
+_ENTRIES_MAX: Final = 5_000
+
+
+def _settings_at_home() -> Iterator[Path]:
+    """Yield the links among the user's settings, and what this program reads there itself."""
+    home, config = Path.home(), xdg_config_dir()
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in islice(entries, _ENTRIES_MAX):
+            if (entry.name.startswith(".") or entry.name == "bin") and entry.is_symlink():
+                yield home / entry.name
+    folders = [config, config_dir(), config / "systemd" / "user", claude_dir(), codex_dir()]
+    folders += [home / name for name in _SETTINGS_FOLDERS]
+    with suppress(OSError), os.scandir(config) as entries:
+        folders += [config / each.name for each in islice(entries, _ENTRIES_MAX) if each.is_dir()]
+    for folder in dict.fromkeys(folders):
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in islice(entries, _ENTRIES_MAX):
+                if entry.is_symlink():
+                    yield folder / entry.name
+    yield from (claude_dir() / name for name in _OF_CLAUDE)
+    yield from (codex_dir() / name for name in _OF_CODEX)
+    yield from (shared_skills_dir(), shared_instructions_file())
+
+
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    known = dict.fromkeys(paths)
+    return tuple(path for path in known if known.keys().isdisjoint(path.parents))
+
+
+_LAST_ONES: Final = 64
+
+
+@dataclass(slots=True)
+class _Modules:
+    """The folders that modules were imported from, with the names in each; it grows with imports.
+
+    There are a thousand modules in a few folders, and each edit asks.
+    """
+
+    last: str = ""
+    names: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+    def look(self) -> None:
+        """Add the modules that were imported since the last look: they are the last ones."""
+        # A copy, at once: other threads import meanwhile.
+        last = [*islice(reversed(sys.modules), _LAST_ONES)]
+        new = last[: last.index(self.last)] if self.last in last else [*sys.modules][::-1]
+        for name in new:
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if "." in name or name == "__main__" or not file:
+                continue
+            holder, _, base = str(file).rpartition(os.sep)
+            if base.startswith("__init__."):
+                holder, _, base = holder.rpartition(os.sep)
+            self.names.setdefault(holder or os.sep, set()).add(base)
+        self.last = new[0] if new else self.last
+
+
+_MODULES: Final = _Modules()
+
+
+def note_imports() -> None:
+    """Learn where the modules imported so far come from."""
+    _MODULES.look()
+
+
+def _imported(roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield the packages and modules that are imported: ours, the plugins', and their libraries."""
+    note_imports()
+    for holder, names in [*_MODULES.names.items()]:
+        if any(map(real_path(Path(holder)).is_relative_to, roots)):
+            yield from (Path(holder, name) for name in sorted(names))
+
+
+def _imported_first() -> Iterator[Path]:
+    """Yield the folders of PYTHONPATH, whose modules win over installed packages' modules.
+
+    Folders that a `.pth` file adds come last, and belong to the projects under development.
+    """
+    for name in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if name:
+            yield Path(name).absolute()
+
+
+def _on_path() -> Iterator[Path]:
+    for name in users_path().split(os.pathsep):
+        folder = Path(name)
+        if folder.is_absolute():
+            yield folder.parent if exists(folder.parent / _VENV_MARK) else folder
+
+
+def _links_on_the_way(path: Path) -> Iterator[Path]:
+    """Yield each link in *path*, by the real folder it lies in."""
+    for each in (path, *path.parents):
+        if os.path.islink(each):  # noqa: PTH114 - Path's raises in a folder of another user
+            yield real_path(each.parent) / each.name

@@ -20,10 +20,10 @@ from typing import Protocol
 from agent_cli.sandbox.acting import Acting, located, new_paths
 from agent_cli.sandbox.git_config import harmless
 from agent_cli.sandbox.git_folders import named_folder, pointed_at, shared_folders
-from agent_cli.system.aside import move_aside
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
+from agent_cli.system.trees import move_aside
 
 _ACTING_NAMES = ("config", "hooks", "config.worktree")
 _CONFIG_BYTES_MAX = 1_000_000

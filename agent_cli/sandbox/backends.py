@@ -1,16 +1,35 @@
-"""The sandbox backends that a machine may have. Imported by the thread that probes them."""
+"""The sandbox backends that a machine may have. Imported by the thread that probes them.
 
+Landlock, the second choice, cannot deny a file in a granted folder: `.env` files and git's
+configuration in the workspace stay open to a command, and its changes there are undone afterwards.
+Unix sockets are refused, and all others without a network: Landlock knows neither sockets with a
+path nor UDP. The profile for macOS's sandbox-exec is untested, written from documentation only; it
+has to pass the same probe as the others, so it is not used where it does not work.
+"""
+
+import json
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from agent_cli.sandbox import bwrap, landlock_backend, seatbelt
+from agent_cli.sandbox import bwrap, landlock
 from agent_cli.sandbox.bwrap import Bubblewrap
-from agent_cli.sandbox.confinement import Candidate, Confinement
-from agent_cli.sandbox.places import Places
+from agent_cli.sandbox.confinement import Candidate, Confinement, Places
+from agent_cli.sandbox.path_sets import outermost, unique
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.report import State
+from agent_cli.sandbox.seccomp import filter_program
+from agent_cli.system.launching import Restriction
 from agent_cli.system.records import dataclass
+
+_NETLINK = 16
+_WITHOUT_MEMORY = ("null", "zero", "full", "random", "urandom")
+_OF_OTHERS = tuple(map(Path, ("/dev", "/tmp", "/var/tmp", "/run")))
+_WRITABLE_DEVICES = (*_WITHOUT_MEMORY, "tty", "ptmx", "pts", "shm")
+
+SANDBOX_EXEC = Path("/usr/bin/sandbox-exec")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/ptmx", "/dev/stdout", "/dev/stderr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +54,11 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
 
     A `Candidate` is a program that must not be run; its refusal says why.
     """
-    if seatbelt.PROGRAM.exists():
+    if SANDBOX_EXEC.exists():
         yield Backend(
             "sandbox-exec",
-            lambda rules, places, _cwd: seatbelt.confinement(rules, places),
-            seatbelt.PROGRAM,
+            lambda rules, places, _cwd: seatbelt_confinement(rules, places),
+            SANDBOX_EXEC,
         )
     for found in bwrap.installed(workspace, state_dir):
         if found.refusal:
@@ -47,9 +66,96 @@ def backends(workspace: Sequence[Path], state_dir: Path) -> Iterator[Backend | C
         else:
             build = partial(bwrap.confinement, Bubblewrap(found.program))
             yield Backend("bwrap", build, found.program)
-    if landlock_backend.is_usable():
+    if landlock_is_usable():
         yield Backend(
             "landlock",
-            lambda rules, places, _cwd: landlock_backend.confinement(rules, places),
+            lambda rules, places, _cwd: landlock_confinement(rules, places),
             guards_protected=False,
         )
+
+
+def landlock_is_usable() -> bool:
+    """Return whether the kernel has Landlock, and the machine's system calls are known."""
+    return landlock.abi() >= landlock.ABI_MIN and filter_program() is not None
+
+
+def landlock_confinement(rules: Rules, places: Places) -> Confinement:
+    """Return the parameters for starting a command under *rules*, which its process applies."""
+    families = (socket.AF_INET, socket.AF_INET6, _NETLINK) if rules.network else ()
+    temporary, is_read_only = places.scratch or places.temporary, places.scratch is not None
+    devices = _WITHOUT_MEMORY if is_read_only else _WRITABLE_DEVICES
+    readable = _readable(Path("/"), frozenset(rules.hidden))
+    if is_read_only:
+        readable = _readable_without_others(rules, places)
+    writable = (*rules.writable, temporary, *(Path("/dev", name) for name in devices))
+    return Confinement(
+        environment={"TMPDIR": str(temporary)},
+        restriction=Restriction(
+            module=landlock.__name__,
+            readable=[str(path) for path in readable],
+            writable=[str(path) for path in writable],
+            network=rules.network,
+            seccomp=(filter_program(families=families, read_only=is_read_only) or b"").hex(),
+        ),
+    )
+
+
+def _readable_without_others(rules: Rules, places: Places) -> Iterator[Path]:
+    """Yield the paths that a command may read without a person's approval.
+
+    Not devices: to read the user's terminal takes the typed keys, and is enough to change its
+    settings. Nor the temporary files of other programs.
+    """
+    yield from _readable(Path("/"), frozenset(outermost(unique((*rules.hidden, *_OF_OTHERS)))))
+    for folder in (*rules.visible, places.temporary):
+        if any(map(folder.is_relative_to, _OF_OTHERS)):
+            yield from _readable(folder, frozenset(rules.hidden))
+
+
+def _readable(directory: Path, hidden: frozenset[Path]) -> Iterator[Path]:
+    """Yield *directory*, or its readable entries if it contains a hidden path."""
+    above = {parent for path in hidden for parent in path.parents}
+    if directory not in above:
+        yield directory
+        return
+    try:
+        entries = list(directory.iterdir())
+    except OSError:
+        return
+    for path in entries:
+        if path in above:
+            yield from _readable(path, hidden)
+        elif path not in hidden and not path.is_symlink():
+            yield path
+
+
+def seatbelt_confinement(rules: Rules, places: Places) -> Confinement:
+    """Return the parameters for starting a command under *rules*, in macOS's sandbox-exec."""
+    return Confinement(
+        prefix=(str(SANDBOX_EXEC), "-p", "\n".join(seatbelt_profile(rules, places))),
+        environment={"TMPDIR": str(places.temporary)},
+    )
+
+
+def seatbelt_profile(rules: Rules, places: Places) -> Iterator[str]:
+    """Yield the lines of the profile; the last line about a path wins."""
+    yield "(version 1)"
+    yield "(deny default)"
+    yield "(allow process-exec process-fork signal sysctl-read mach-lookup file-read*)"
+    yield "(allow file-ioctl pseudo-tty)"
+    for name in _DEVICES:
+        yield f"(allow file-write* (literal {json.dumps(name)}))"
+    for path in (*rules.writable, places.temporary):
+        yield f"(allow file-write* (subpath {_quoted(path)}))"
+    for path in (*rules.read_only, *rules.missing):
+        yield f"(deny file-write* (subpath {_quoted(path)}))"
+    for path in rules.hidden:
+        yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
+    if rules.network:
+        yield "(allow network*)"
+    else:
+        yield '(allow network* (local ip "localhost:*"))'
+
+
+def _quoted(path: Path) -> str:
+    return json.dumps(str(path), ensure_ascii=False)

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.sandbox.bundled import bundled
-from agent_cli.sandbox.confinement import Candidate, Confinement
+from agent_cli.sandbox.confinement import Candidate, Confinement, Places
 from agent_cli.sandbox.path_sets import is_inside
-from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR

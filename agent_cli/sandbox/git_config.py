@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 _SECTION = late_pattern(
     r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'

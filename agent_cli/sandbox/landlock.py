@@ -7,12 +7,13 @@ Source: linux/landlock.h, with the rights that each version (ABI) knows.
 """
 
 import ctypes
+import json
 import os
 import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from agent_cli.system.records import dataclass
 
@@ -64,6 +65,18 @@ def restrict_as_told(told: Mapping[str, Any]) -> None:
         tuple(map(Path, told["readable"])), tuple(map(Path, told["writable"])), told["network"]
     )
     restrict_thread(grants, bytes.fromhex(told["seccomp"]))
+
+
+def main() -> NoReturn:
+    """Restrict this process as the first arguments say, whose number leads; run the others."""
+    count = int(sys.argv[1])
+    command = sys.argv[2 + count :]
+    restrict_as_told(json.loads("".join(sys.argv[2 : 2 + count])))
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"cannot start {command[0]}: {error}\n".encode(errors="replace"))
+        sys.exit(127)
 
 
 def restrict_thread(grants: Grants, seccomp: bytes) -> None:

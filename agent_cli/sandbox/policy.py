@@ -9,20 +9,20 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
 
-from agent_cli.sandbox.acting import Acting, acting_paths, nested_repositories
-from agent_cli.sandbox.git_folders import GitFolders, git_folders
-from agent_cli.sandbox.other_names import OtherNames, linked_files
-from agent_cli.sandbox.outside_paths import personal_files, socket_covers
-from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
-from agent_cli.sandbox.protected import HOME_NAMES, NAMES
-from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
-from agent_cli.sandbox.token_files import SECRETS, SETTINGS
-from agent_cli.system.executed import (
+from agent_cli.sandbox.acting import (
+    Acting,
+    acting_paths,
     executed_inside,
     installed_inside,
     linked_from_home,
+    nested_repositories,
     settings_changes,
 )
+from agent_cli.sandbox.git_folders import GitFolders, git_folders
+from agent_cli.sandbox.guarded_files import HOME_NAMES, MAY_HOLD_PASSWORDS, PROTECTED_NAMES, SECRETS
+from agent_cli.sandbox.hidden_paths import OtherNames, linked_files, personal_files, socket_covers
+from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
+from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists
 from agent_cli.system.programs import note_installed_programs
@@ -124,7 +124,7 @@ class Policy:
         self._modules_known = 0
         self._names = _names(self.roots)
         self._start_files = [self.home / name for name in HOME_NAMES]
-        self._names_in_home = [str(self.home / name) for name in (*SECRETS, *SETTINGS)]
+        self._names_in_home = [str(self.home / name) for name in (*SECRETS, *MAY_HOLD_PASSWORDS)]
         self._of_home: Sequence[Path] = ()
         self._is_secret = is_secret
         self._marks = PathMarks(is_secret, path_rules.hides, path_rules.locks)
@@ -377,7 +377,7 @@ class Policy:
 
 def _names(roots: Sequence[Path]) -> list[Path]:
     """Return the paths of the files that make programs act, at the top of each root."""
-    return [root / name for root in roots for name in NAMES]
+    return [root / name for root in roots for name in PROTECTED_NAMES]
 
 
 def _settings(inside: Sequence[Contents], part: slice) -> Iterator[Path]:

@@ -17,14 +17,13 @@ from agent_cli.sandbox.report import Report, SandboxMissing
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 from agent_cli.system.private_files import write_private
-from agent_cli.system.trees import remove_tree
+from agent_cli.system.trees import forget_old, remove_tree
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.acting import Acting
     from agent_cli.sandbox.aftermath import FileDecider, Undecided
     from agent_cli.sandbox.backends import Backend
-    from agent_cli.sandbox.confinement import Candidate, Confinement
-    from agent_cli.sandbox.places import Places
+    from agent_cli.sandbox.confinement import Candidate, Confinement, Places
     from agent_cli.sandbox.policy import Policy, Rules
     from agent_cli.sandbox.probe import Canaries
 
@@ -223,7 +222,6 @@ class Sandbox:
         from agent_cli.sandbox.bundled import PROGRAMS
         from agent_cli.sandbox.confinement import Candidate
         from agent_cli.sandbox.probe import CannotTryError, Memory
-        from agent_cli.system.aside import forget_old
 
         for name in (_MOVED, PROGRAMS):
             forget_old(self._state_dir / name)
@@ -310,7 +308,7 @@ class Sandbox:
         return replace(confinement, hidden=rules.hidden, release=release)
 
     def _made_places(self) -> "Places":
-        from agent_cli.sandbox.places import Places
+        from agent_cli.sandbox.confinement import Places
 
         # Parallel commands are prepared in threads.
         with self._lock:
@@ -328,14 +326,14 @@ class Sandbox:
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
         from agent_cli.sandbox.aftermath import Appeared, appeared, unsearched
         from agent_cli.sandbox.git_config import same_but_harmless
-        from agent_cli.sandbox.protected import NAMES
+        from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 
         confinement, rules, before = self._confined(backend, cwd)
         guarded = set(() if backend.guards_protected else rules.read_only)
         tripwire = Tripwire(
             [*rules.watched, *guarded.difference(rules.executed)],
-            may_grow=lambda path: path.name in NAMES,
+            may_grow=lambda path: path.name in PROTECTED_NAMES,
             is_harmless=same_but_harmless,
         )
 

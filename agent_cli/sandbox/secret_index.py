@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from agent_cli.sandbox.protected import NESTED_NAMES
-from agent_cli.sandbox.token_files import holds_token, may_hold_token
+from agent_cli.sandbox.guarded_files import NESTED_NAMES, holds_token, may_hold_token
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.records import dataclass, field

@@ -14,10 +14,9 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-from agent_cli.system.aside import new_folder, other_name
 from agent_cli.system.fixed_paths import DIRECTORY, directory_at
 from agent_cli.system.records import dataclass, field
-from agent_cli.system.trees import remove_tree
+from agent_cli.system.trees import new_folder, other_name, remove_tree
 
 _FILE_BYTES_MAX = 1_000_000
 _FOLDER_BYTES_MAX = 20_000_000

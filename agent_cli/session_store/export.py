@@ -30,7 +30,7 @@ from agent_cli.contracts.wording import in_usd
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import output_to_json, prompt_to_json, usage_to_json
 from agent_cli.session_store.history import History
-from agent_cli.session_store.transcript import (
+from agent_cli.session_store.transcripts import (
     call_line,
     content_text,
     entry_text,

@@ -31,7 +31,7 @@ from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header, dropped, record_of
-from agent_cli.system.importing import collections_paused
+from agent_cli.system.loading import collections_paused
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import SessionInfo

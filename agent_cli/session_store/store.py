@@ -20,7 +20,7 @@ from agent_cli.session_store.log_file import LogFile
 from agent_cli.session_store.records import Header
 from agent_cli.session_store.session import Session, Tell
 from agent_cli.system import paths
-from agent_cli.system.importing import collections_paused
+from agent_cli.system.loading import collections_paused
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import SessionInfo

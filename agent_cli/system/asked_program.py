@@ -1,7 +1,7 @@
 """Run a program that reads some bytes on stdin and answers on stdout: a hook, a status line.
 
 Nothing that it starts outlives the call. The caller sets the time limit: cancelling ends the
-program.
+program. The environment of hooks and MCP servers is an allowlist, and the variables they name.
 """
 
 import asyncio
@@ -29,6 +29,18 @@ _END_LIMIT_S: Final = 2.0
 
 Decide: TypeAlias = Callable[[dict[str, Any]], Awaitable[bool]]
 """Answers the question of a keeper: whether a call of its command goes on."""
+
+_INHERITED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "TMPDIR", "TEMP", "TMP"),
+        *("LANG", "LANGUAGE", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
+        "CURL_CA_BUNDLE",
+        "PYTHONSAFEPATH",  # it only takes away: no module of the working directory is imported
+    }
+)
+_INHERITED_PREFIXES = ("LC_", "XDG_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +229,18 @@ async def _end(process: Process, transport: asyncio.SubprocessTransport) -> None
         except TimeoutError:
             process.kill()
     transport.close()
+
+
+def child_environment(inherited: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a server or hook: the harmless part of *inherited*, and *added*.
+
+    They are programs of others: they get our keys, those of other programs, and variables that
+    change how their interpreter starts only if their own entry names them.
+    """
+    return {name: value for name, value in inherited.items() if _is_inherited(name)} | dict(added)
+
+
+def _is_inherited(name: str) -> bool:
+    # Proxy variables are often written in lowercase.
+    upper = name.upper()
+    return upper in _INHERITED or upper.startswith(_INHERITED_PREFIXES)

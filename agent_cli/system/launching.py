@@ -30,7 +30,7 @@ for name in ("", ".system", ".sandbox", ".undo"):
     package.__path__ = [sys.argv[2] + name.replace(".", "/")]
     sys.modules[package.__name__] = package
 module, sys.argv[1:] = sys.argv[1], sys.argv[3:]
-import_module("agent_cli.system." + module).main()
+import_module(module).main()
 """
 _END_LIMIT_S = 2.0
 _RECEIVED_BYTES = 65_536
@@ -43,7 +43,8 @@ class Restriction:
     """Restrictions that the command's process applies to itself before it starts.
 
     Attributes:
-        module: Our module with the `restrict_as_told` that takes these fields as a dictionary.
+        module: Our module, which imports little, with a `restrict_as_told` that takes these fields
+            as a dictionary, and a `main` that does so for its own process: see `restricted`.
     """
 
     module: str
@@ -146,7 +147,7 @@ def on_terminal(command: Sequence[str]) -> list[str]:
 
     Only this process may start it. SIGTERM ends it with all that *command* started.
     """
-    return _program("on_terminal", str(os.getpid()), *command)
+    return _program(f"{__package__}.on_terminal", str(os.getpid()), *command)
 
 
 def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:
@@ -156,11 +157,11 @@ def restricted(restriction: Restriction, command: Sequence[str]) -> list[str]:
     """
     options = json.dumps(asdict(restriction))
     parts = [options[at : at + _ARGUMENT_MAX] for at in range(0, len(options), _ARGUMENT_MAX)]
-    return _program("restricted", str(len(parts)), *parts, *command)
+    return _program(restriction.module, str(len(parts)), *parts, *command)
 
 
 def _program(module: str, *arguments: str) -> list[str]:
-    """Return the command line for the `main` of a module that imports little."""
+    """Return the command line for the `main` of *module*, which imports little."""
     return [sys.executable, "-I", "-S", "-c", _PROGRAM, module, str(_PACKAGE), *arguments]
 
 
@@ -322,7 +323,7 @@ class Launcher:
             ours, theirs = socket.socketpair()
             with theirs:
                 process = subprocess.Popen(
-                    _program("launcher", str(theirs.fileno())),
+                    _program(f"{__package__}.launcher", str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -21,7 +21,7 @@ from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.run import RunResult
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal
 from agent_cli.terminal.writer import Style

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 _QUOTED: Final = r'"(?P<quoted>(?:[^"\\\n]|\\.)*)"'
 _ANY: Final = late_pattern(rf'(?<!\S)@(?:{_QUOTED}|(?P<plain>[^\s"]\S*))')

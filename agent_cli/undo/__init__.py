@@ -6,17 +6,13 @@ The first half runs in a command's keeper and imports little; see `system/launch
     losses      how much a command may delete before a person is asked
     generated   the folders that can be built again, about which nobody is asked
     git_index   git's index, and the files that git holds as they are
-    space       give kept files up while the disk is nearly full
-    calls       the watched system calls, and the kernel's filter program for them
-    listener    receive calls that stand still, and let them go on or fail
+    stopped_calls  the watched system calls: the kernel's filter for them, and what it stops
     locations   the file that a call names, as a path of ours in the workspace
-    change_log  write the log, also where the disk is full
     recorder    what is recorded before a call goes on
     outside_names  files of the workspace that a command gave names outside of it
-    moves       what recorded files are called after their folders were renamed
-    images      keep a file: a hard link, a clone or a copy
+    kept_files  keep a file: a hard link, a clone or a copy; give it up on a full disk
     named_copies  keep what a command names, before it, where its calls cannot be stopped
-    records     one JSON line for each record, in order
+    records     one JSON line for each record, in order, and later names of recorded files
 
 The second half runs in the session:
 

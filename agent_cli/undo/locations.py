@@ -10,7 +10,7 @@ import struct
 from functools import partial
 from typing import NamedTuple
 
-from agent_cli.undo.listener import StoppedCall, bytes_of, text_of
+from agent_cli.undo.stopped_calls import StoppedCall, bytes_of, text_of
 
 _AT_CURRENT = -100
 _INT_BIAS = 1 << 31

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 
 from agent_cli.system.keeper import LOCK
 from agent_cli.system.records import dataclass
+from agent_cli.undo.kept_files import NEARLY_FULL
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord
-from agent_cli.undo.space import NEARLY_FULL
 
 _NAMED_MAX = 5
 UNDONE: Final = "undone"

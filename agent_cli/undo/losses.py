@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from agent_cli.undo.generated import GeneratedFolders, is_compiled
 from agent_cli.undo.git_index import HeldFiles, content_id
-from agent_cli.undo.space import size_of
+from agent_cli.undo.kept_files import size_of
 
 _NAMED_MAX = 200
 _LIBC = ctypes.CDLL(None)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from agent_cli.system.fixed_paths import write_all
-from agent_cli.undo import images
+from agent_cli.undo import kept_files
+from agent_cli.undo.kept_files import KeptSpace
 from agent_cli.undo.records import (
     INCOMPLETE,
     LOG,
@@ -23,7 +24,6 @@ from agent_cli.undo.records import (
     is_git_object,
     signature_at,
 )
-from agent_cli.undo.space import KeptSpace
 
 _NEW = f"{LOG}.new"
 _WRITTEN_IN_PLACE = "it was written to in place"
@@ -102,7 +102,7 @@ class NamedCopies(ChangeLog):
     def _keep(self, path: str) -> str:
         """Keep *path*, and record it; return why it is not kept, or ""."""
         found = os.lstat(path)
-        attributes = images.attributes_of(path)
+        attributes = kept_files.attributes_of(path)
         if stat.S_ISDIR(found.st_mode):
             self._note("folder", path, "", found, attributes, frozenset(os.listdir(path)))
             return ""
@@ -110,14 +110,14 @@ class NamedCopies(ChangeLog):
         is_link = stat.S_ISLNK(found.st_mode)
         # Git appends to files of its own.
         is_replaced = self._named["by_link"] and ("/.git/" not in path or is_git_object(path))
-        if (is_link or is_replaced) and images.keep_link(path, f"{self._folder}/{kept}"):
+        if (is_link or is_replaced) and kept_files.keep_link(path, f"{self._folder}/{kept}"):
             self._note("gone", path, kept, os.lstat(path), attributes)
             return ""
         if not (is_link or stat.S_ISREG(found.st_mode)):
             return _NEVER_KEPT
         if why := self._space.why_no_copy(found):
             return why
-        images.keep_copy(path, f"{self._folder}/{kept}")
+        kept_files.keep_copy(path, f"{self._folder}/{kept}")
         self._note("gone" if is_link else "write", path, kept, found, attributes)
         return ""
 

@@ -7,7 +7,7 @@ workspace tells it. Imports little: see `system/launcher`.
 import os
 from typing import NamedTuple
 
-from agent_cli.undo import images
+from agent_cli.undo import kept_files
 
 
 class OutsideName(NamedTuple):
@@ -55,6 +55,6 @@ def copy_kept(kept: str) -> None:
         OSError: There is no room; the link is as before.
     """
     new = f"{kept}.new"
-    images.keep_copy(kept, new)
-    images.set_attributes(new, images.attributes_of(kept))
-    os.rename(new, kept)  # noqa: PTH104 - imports little
+    kept_files.keep_copy(kept, new)
+    kept_files.set_attributes(new, kept_files.attributes_of(kept))
+    os.rename(new, kept)

@@ -9,14 +9,13 @@ import os
 import stat
 import struct
 
-from agent_cli.undo import images
-from agent_cli.undo.calls import Call
-from agent_cli.undo.listener import StoppedCall, bytes_of
+from agent_cli.undo import kept_files
+from agent_cli.undo.kept_files import KeptSpace
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.outside_names import OutsideNames, copy_kept
 from agent_cli.undo.records import ChangeLog, Moves, State
-from agent_cli.undo.space import KeptSpace
+from agent_cli.undo.stopped_calls import Call, StoppedCall, bytes_of
 
 _NO_FOLLOW, _FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 0x400, 1, 2
 _CREATES = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
@@ -251,7 +250,7 @@ class ChangeRecorder(ChangeLog):
     ) -> None:
         state = State.of(found)
         if state.is_folder:
-            self._add("folder", path, "", state, images.attributes_of(path))
+            self._add("folder", path, "", state, kept_files.attributes_of(path))
             return
         why = self._why_given_up or self._space.why_no_link(found)
         self._losses.before(path, found, why, is_overwritten=is_replaced)
@@ -260,13 +259,13 @@ class ChangeRecorder(ChangeLog):
             return
         kept = self._next_kept()
         try:
-            is_linked = images.keep_link(path, kept, held)
+            is_linked = kept_files.keep_link(path, kept, held)
         except FileNotFoundError:
             return
         except OSError as error:
             self._lost(path, os.strerror(error.errno or errno.EIO), state)
             return
-        attributes = None if is_linked else images.attributes_of(path)
+        attributes = None if is_linked else kept_files.attributes_of(path)
         if is_linked or self._copies(path, found, kept):
             self._add_kept("gone", path, kept, state, attributes)
         if is_linked and (leaves or self._outside.holds(found)):
@@ -297,7 +296,7 @@ class ChangeRecorder(ChangeLog):
             return
         why = self._why_given_up or self._space.why_no_copy(found)
         self._losses.before(location.path, found, why, is_overwritten=True)
-        kept, attributes = self._next_kept(), images.attributes_of(location.path)
+        kept, attributes = self._next_kept(), kept_files.attributes_of(location.path)
         if self._copies(location.path, found, kept):
             self._copied.add(inode)
             self._add_kept("write", location.path, kept, State.of(found), attributes)
@@ -328,7 +327,7 @@ class ChangeRecorder(ChangeLog):
             why = "it is no regular file"
         elif not (why := self._why_given_up or self._space.why_no_copy(found)):
             try:
-                images.keep_copy(path, kept)
+                kept_files.keep_copy(path, kept)
             except FileNotFoundError:
                 return False
             except OSError as error:
@@ -359,7 +358,7 @@ class ChangeRecorder(ChangeLog):
         self._described.add(inode)
         if location.key in self._own:
             return
-        attributes = images.attributes_of(location.path)
+        attributes = kept_files.attributes_of(location.path)
         self._add("meta", location.path, "", State.of(location.found), attributes)
 
     def _is_own(self, path: str) -> bool:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
 from agent_cli.system.records import dataclass, field
-from agent_cli.undo.images import copy_content, set_attributes
+from agent_cli.undo.kept_files import copy_content, set_attributes
 from agent_cli.undo.logs import UNDONE
 from agent_cli.undo.records import ChangeRecord, State, is_git_object
 

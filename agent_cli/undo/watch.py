@@ -19,16 +19,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli.undo import listener
-from agent_cli.undo.calls import Call, filter_program, machine
+from agent_cli.undo import stopped_calls
 from agent_cli.undo.generated import GeneratedFolders
-from agent_cli.undo.listener import StoppedCall
+from agent_cli.undo.kept_files import KeptSpace
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.named_copies import NamedCopies
 from agent_cli.undo.recorder import ChangeRecorder
 from agent_cli.undo.records import EDITION, LOG, ChangeRecord, signature_at
-from agent_cli.undo.space import KeptSpace
+from agent_cli.undo.stopped_calls import Call, StoppedCall, filter_program, machine
 
 CALL_LIMIT_S = 5.0
 _END_LIMIT_S = 5.0
@@ -227,7 +226,7 @@ class CommandWatch:
     def _install(self) -> None:
         """Take the filter, in the thread that starts the command."""
         try:
-            self._listener = listener.install()
+            self._listener = stopped_calls.install()
         except OSError as error:
             self.reason = _why(error)
 
@@ -263,7 +262,7 @@ class CommandWatch:
     def _record_all(self) -> None:
         """Record each call and let it go on, until one takes too long."""
         while self._is_answering:
-            call = listener.receive(self._listener)
+            call = stopped_calls.receive(self._listener)
             if call is None:
                 continue
             self._standing = call, time.monotonic()
@@ -272,9 +271,9 @@ class CommandWatch:
                 is_refused = not self._record(call)
             finally:  # a call that was let go meanwhile takes no second answer
                 if is_refused:
-                    listener.fail(self._listener, call.id, errno.EPERM)
+                    stopped_calls.fail(self._listener, call.id, errno.EPERM)
                 else:
-                    listener.let_go_on(self._listener, call.id)
+                    stopped_calls.let_go_on(self._listener, call.id)
             self._standing = None
 
     def _record(self, call: StoppedCall) -> bool:
@@ -319,10 +318,10 @@ class CommandWatch:
         if recorder := self._recorder:
             recorder.give_up(why)
         if late:
-            listener.let_go_on(self._listener, late.id)
+            stopped_calls.let_go_on(self._listener, late.id)
         while True:
-            if call := listener.receive(self._listener):
-                listener.let_go_on(self._listener, call.id)
+            if call := stopped_calls.receive(self._listener):
+                stopped_calls.let_go_on(self._listener, call.id)
 
     def _has_begun(self) -> bool:
         if self._begun is not None and self._begun.poll(0):
@@ -343,7 +342,7 @@ def _is_hidden(pid: int) -> bool:
 
 def rehearse() -> None:
     """Use, without any effect, most of what a watch uses; see `keeper.rehearse`."""
-    if listener.why_missing():
+    if stopped_calls.why_missing():
         return
     filter_program(os.uname().machine)
     watch = CommandWatch({"folder": os.devnull, "copy_bytes_max": 0, "roots": []}, begun=-1)

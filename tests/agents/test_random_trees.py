@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.children import Assignment, Children
+from agent_cli.agents.definitions import AgentCatalogue
 from agent_cli.agents.tool import agent_tool
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected

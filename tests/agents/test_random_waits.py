@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from agent_cli.agents.catalogue import AgentCatalogue
 from agent_cli.agents.children import Assignment, Children
+from agent_cli.agents.definitions import AgentCatalogue
 from agent_cli.agents.tool import agent_tool
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.workspace.host_access import CommandHosts, HostAccess

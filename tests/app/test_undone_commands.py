@@ -11,7 +11,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.file_changes import prompt_of_run
 from agent_cli.repl.dispatch import OwnCommands
 from agent_cli.terminal.writer import Writer
-from agent_cli.undo import rights, trial
+from agent_cli.undo import stopped_calls, watchable
 from tests.app.agents.test_agents import Script, program
 from tests.messages_api import reply, tool_use
 
@@ -46,10 +46,10 @@ async def test_where_calls_cannot_be_stopped_the_named_files_come_back_and_all_i
 ) -> None:
     """Banner and `/undo` say that only these are covered; the model's other command is named."""
     old = "the kernel is older than 5.0"
-    monkeypatch.setattr(trial, "why_missing", lambda: old)
+    monkeypatch.setattr(stopped_calls, "why_missing", lambda: old)
     actions = tmp_path / "actions"
     actions.write_text("kill_thread trap errno trace log allow\n")
-    monkeypatch.setattr(rights, "_ACTIONS", actions)
+    monkeypatch.setattr(watchable, "_ACTIONS", actions)
     Path("data").mkdir()
     Path("data/a.csv").write_text("mine")
     calls = [tool_use("bash", {"command": each}) for each in ("rm -rf data", "echo > $PWD/b")]

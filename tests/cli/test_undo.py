@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.paths import changes_dir
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from agent_cli_tools.snapshots.kept_versions import bound_store, kept_versions
 from tests.e2e.program import agent_cli

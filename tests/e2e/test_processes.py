@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.paths import private_dir, state_dir
-from agent_cli.system.temporary_names import temporary_name
+from agent_cli.system.temporary_files import temporary_name
 from tests.e2e.program import (
     agent_cli,
     finished,
@@ -149,7 +149,7 @@ def test_start_removes_the_temporary_folder_of_a_killed_program(tmp_path: Path) 
     unfinished.touch()
     note = private_dir(state_dir() / "unfinished") / unfinished.name
     note.write_bytes(os.fsencode(unfinished))
-    code = "from agent_cli.sandbox.own_folder import OwnFolder as Own; a = Own(); print(a.path)"
+    code = "from agent_cli.system.temporary_files import OwnFolder as Own; a = Own(); print(a.path)"
     command = [sys.executable, "-u", "-c", f"{code}; input()"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from tests.e2e.program import agent_cli
 from tests.hooks.test_scripts import bash, command, hooks, printed, script
 from tests.messages_api import reply, serve_in_thread, tool_use

@@ -12,8 +12,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import queued
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.event_hooks import EventHooks
+from agent_cli.hooks.events import Payloads
 from agent_cli.hooks.lifecycle import Lifecycle
-from agent_cli.hooks.payloads import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
 from tests.waiting import until

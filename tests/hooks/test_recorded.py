@@ -14,8 +14,8 @@ from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookEnvironment, run_hook
 from agent_cli.sandbox.report import State
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion
+from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.hooks.test_places import Startup
 from tests.sandbox.watched_bash import Bash

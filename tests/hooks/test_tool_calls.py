@@ -12,7 +12,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import ChatStateMachine
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.definition import Hook
-from agent_cli.hooks.payloads import Payloads
+from agent_cli.hooks.events import Payloads
 from agent_cli.hooks.run import HookEnvironment
 from agent_cli.hooks.runs import HookRuns
 from agent_cli.hooks.tool_calls import CallHooks

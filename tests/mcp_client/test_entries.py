@@ -13,7 +13,7 @@ from agent_cli.mcp_client import (
     server_config,
 )
 from agent_cli.mcp_client.config import OAuth
-from agent_cli.system.child_environment import child_environment
+from agent_cli.system.asked_program import child_environment
 
 
 def write(path: Path, servers: object) -> Path:

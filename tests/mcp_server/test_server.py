@@ -22,7 +22,7 @@ from agent_cli.mcp_server.ports import Application, RunRequest
 from agent_cli.mcp_server.server import make_server
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
 from tests.messages_api import FakeMessagesApi, error, reply, serve_in_thread, tool_use

@@ -19,8 +19,8 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, is_summary
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import estimate_tokens
+from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.summarizer import Summarizer
-from agent_cli.policies.trimming import Trimming
 from tests.fakes import (
     ScriptedModel,
     calls,

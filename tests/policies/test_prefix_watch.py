@@ -17,8 +17,8 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext
+from agent_cli.policies.history_cuts import history_of
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.policies.trimming import history_of
 from tests.fakes import MODEL, calls, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing, two_dollars_a_million
 from tests.policies.histories import Listener, turn_of

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
+from agent_cli.agents.definitions import AgentCatalogue, AgentFolder
 from agent_cli.plugins.output_styles import find_styles
 from agent_cli.prompt_files import entries_of, markdown_files
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_cli.sandbox.protected import HOME_NAMES, NAMES
+from agent_cli.sandbox.guarded_files import HOME_NAMES, PROTECTED_NAMES
 
 _IN_CREATE, _IN_MOVED_TO = 0x100, 0x80
 _EVENT = struct.Struct("iIII")
@@ -33,7 +33,7 @@ def only_what_is_named(folder: Path, command: str) -> Generator[None]:
         created = set(_names(watch))
     finally:
         os.close(watch)
-    ours = {name for name in created & {*NAMES, *HOME_NAMES} if name not in command}
+    ours = {name for name in created & {*PROTECTED_NAMES, *HOME_NAMES} if name not in command}
     assert ours == set(), f"{command} has not made {ours}"
 
 

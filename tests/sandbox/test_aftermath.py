@@ -17,7 +17,7 @@ from agent_cli.sandbox.acting import Acting
 from agent_cli.sandbox.aftermath import appeared, unsearched
 from agent_cli.sandbox.git_config import harmless, hooks_path
 from agent_cli.sandbox.git_folders import git_folders
-from agent_cli.system.aside import forget_old, move_aside
+from agent_cli.system.trees import forget_old, move_aside
 from tests.sandbox.world import git, world
 
 

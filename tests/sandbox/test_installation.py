@@ -12,13 +12,13 @@ import pytest
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Ask, check_input
-from agent_cli.policies.file_calls import FileCalls
+from agent_cli.policies.decisions import FileCalls
 from agent_cli.policies.permission_rules import RuleSet
 from agent_cli.policies.shell import Reach
 from agent_cli.sandbox import Report
+from agent_cli.sandbox.acting import executed_inside, installed_inside, linked_from_home
 from agent_cli.sandbox.report import State
 from agent_cli.system import programs
-from agent_cli.system.executed import executed_inside, installed_inside, linked_from_home
 from agent_cli.system.programs import find_program, note_installed_programs
 from agent_cli_tools import Workspace
 from agent_cli_tools.write import write_tool

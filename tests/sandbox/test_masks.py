@@ -11,7 +11,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules, Policy
-from agent_cli.sandbox.other_names import OtherNames
+from agent_cli.sandbox.hidden_paths import OtherNames
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools import Workspace
 from agent_cli_tools.secret_files import is_secret

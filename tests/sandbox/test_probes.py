@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox.protected import NAMES
+from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
 from tests.sandbox.world import CANARY, Machine, World, machine, world
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns").exists(), reason="not Linux")
@@ -170,7 +170,7 @@ def test_each_row_works_or_fails_in_bubblewrap_as_the_table_says(
         "makes other programs run commands, so it was moved" in each
         for each in bubblewrap.world.put_back
     )
-    assert not {path.name for path in bubblewrap.world.root.iterdir()} & {*NAMES}
+    assert not {path.name for path in bubblewrap.world.root.iterdir()} & {*PROTECTED_NAMES}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -13,8 +13,8 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
-from agent_cli.sandbox import landlock, outside_paths
-from agent_cli.sandbox.outside_paths import personal_files
+from agent_cli.sandbox import hidden_paths, landlock
+from agent_cli.sandbox.hidden_paths import personal_files
 from agent_cli_tools import Workspace, read_only_run
 from agent_cli_tools.bash import bash_tool
 from tests.sandbox.test_workday import asking
@@ -219,8 +219,8 @@ async def test_everyday_commands_run_unasked(runs: Runs) -> None:
 def test_personal_files_are_all_beside_the_workspace_but_installed_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_paths, "_TEMPORARY", ())
-    monkeypatch.setattr(outside_paths, "HIDDEN_MAX", 10_000)
+    monkeypatch.setattr(hidden_paths, "_TEMPORARY", ())
+    monkeypatch.setattr(hidden_paths, "HIDDEN_MAX", 10_000)
     home, root = tmp_path / "people" / "me", tmp_path / "people" / "me" / "src" / "app"
     for name in (
         *("letters", "src/other", "src/app/.git", ".cargo/bin", ".config/git", ".config/chat"),
@@ -242,8 +242,8 @@ def test_personal_files_are_all_beside_the_workspace_but_installed_programs(
 def test_too_many_personal_files_allow_no_read_only_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_paths, "_TEMPORARY", ())
-    for number in range(outside_paths.HIDDEN_MAX + 1):
+    monkeypatch.setattr(hidden_paths, "_TEMPORARY", ())
+    for number in range(hidden_paths.HIDDEN_MAX + 1):
         (tmp_path / str(number)).mkdir()
     (tmp_path / "app").mkdir()
 

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Policy, seatbelt, tripwire
+from agent_cli.sandbox import Policy, tripwire
+from agent_cli.sandbox.backends import seatbelt_profile
+from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
-from agent_cli.sandbox.outside_paths import host_sockets, socket_covers
+from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
+from agent_cli.sandbox.hidden_paths import host_sockets, socket_covers
 from agent_cli.sandbox.path_sets import is_inside, outermost
-from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
-from agent_cli.sandbox.protected import NAMES
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli.sandbox.tripwire import Tripwire
@@ -42,7 +43,7 @@ def test_only_the_workspace_is_writable(root: Path) -> None:
     found = rules(root, root.parent)
 
     assert found.writable == (root,)
-    assert found.missing == tuple(root / name for name in NAMES)
+    assert found.missing == tuple(root / name for name in PROTECTED_NAMES)
     assert found.read_only == ()
 
 
@@ -611,7 +612,7 @@ def test_seatbelt_profile_for_macos_contains_every_rule() -> None:
         network=False,
     )
 
-    lines = list(seatbelt.profile(found, places))
+    lines = list(seatbelt_profile(found, places))
 
     assert lines[:2] == ["(version 1)", "(deny default)"]
     assert '(allow file-write* (subpath "/ws"))' in lines

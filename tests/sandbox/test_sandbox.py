@@ -14,9 +14,9 @@ import pytest
 from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
+from agent_cli.sandbox.confinement import Places
+from agent_cli.sandbox.hidden_paths import cover
 from agent_cli.sandbox.landlock import Grants, restrict_thread
-from agent_cli.sandbox.outside_paths import cover
-from agent_cli.sandbox.places import Places
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program

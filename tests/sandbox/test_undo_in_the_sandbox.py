@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_cli.sandbox.report import State
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from tests.sandbox.watched_bash import Bash
 from tests.sandbox.world import World, world
 from tests.tools.undoing import fill, tree

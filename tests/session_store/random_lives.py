@@ -47,10 +47,10 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
 from agent_cli.core.run import RunResult
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.plan_mode import plan_mode
+from agent_cli.policies.history_cuts import Trimming
+from agent_cli.policies.request_settings import plan_mode
+from agent_cli.policies.results import Truncation
 from agent_cli.policies.summarizer import Summarizer
-from agent_cli.policies.trimming import Trimming
-from agent_cli.policies.truncation import Truncation
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import NEVER_STARTED
 from agent_cli.session_store.upkeep import verify

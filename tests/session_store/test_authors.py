@@ -9,13 +9,12 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import UserOutput, text_block
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
-from agent_cli.hooks.claude_transcript import TranscriptCopy
+from agent_cli.hooks.claude_terms import TranscriptCopy
 from agent_cli.policies.estimate import estimate_parts
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.codec import Codec, output_to_json
 from agent_cli.session_store.export import export, trajectory
-from agent_cli.session_store.search import search
-from agent_cli.session_store.transcript import transcript
+from agent_cli.session_store.transcripts import search, transcript
 from tests.fakes import says
 
 HOOK_SAYS = "[A hook of the user's says: rotate the key]"

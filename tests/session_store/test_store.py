@@ -42,7 +42,7 @@ from agent_cli.session_store.export import export
 from agent_cli.session_store.history import NEVER_STARTED
 from agent_cli.session_store.listing import as_json, row
 from agent_cli.session_store.log_file import LogFile, read_log
-from agent_cli.session_store.search import search
+from agent_cli.session_store.transcripts import search
 from agent_cli.session_store.upkeep import verify
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, faults, recorded

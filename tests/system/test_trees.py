@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell.reach import _entries
-from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.system.temporary_files import OwnFolder
 from agent_cli.system.trees import remove_tree, walk
 from tests.deep_trees import LEVELS, deep_tree, little_recursion
 

@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.paths import state_dir
-from agent_cli.system.temporary_names import (
-    is_temporary_name,
-    noted,
-    remove_noted,
-    temporary_name,
-)
+from agent_cli.system.temporary_files import is_temporary_name, noted, remove_noted, temporary_name
 from agent_cli_tools import textio
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes

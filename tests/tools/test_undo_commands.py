@@ -19,8 +19,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import NamedFiles, Watched
 from agent_cli.undo import reversal
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, Loss
+from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import Workspace, command_run
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.snapshots.journal import Journal
@@ -320,7 +320,7 @@ async def test_command_that_is_not_to_run_leaves_no_record(session: Session) -> 
 async def test_command_that_may_gain_rights_is_recorded_only_if_the_user_says_so(
     session: Session, monkeypatch: pytest.MonkeyPatch, takes_rights: bool
 ) -> None:
-    """By default a script's sudo goes on working; see `undo/rights`."""
+    """By default a script's sudo goes on working; see `undo/watchable`."""
     monkeypatch.setattr(command_run, "may_gain_rights", _always)
     session.takes_rights = takes_rights
     before = tree(session.root)

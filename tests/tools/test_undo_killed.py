@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.tools.test_undo_commands import Session
 from tests.tools.undoing import fill, tree

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.sandbox.protected import what_it_starts
+from agent_cli.sandbox.guarded_files import what_it_starts
 from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports, SessionResources
 

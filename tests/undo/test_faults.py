@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import is_incomplete, read_log, unkept
 from agent_cli.undo.records import LOG
 from agent_cli.undo.reversal import Step, carry_out, write_plan
-from agent_cli.undo.rights import may_gain_rights
+from agent_cli.undo.stopped_calls import why_missing
+from agent_cli.undo.watchable import may_gain_rights
 
 pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 
 # A keeper that does only what concerns the watch: the real filter, log and threads.
 KEEPER = """
 import os, sys, time
-from agent_cli.undo import images, watch as module
+from agent_cli.undo import kept_files, watch as module
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.recorder import ChangeRecorder
 module.CALL_LIMIT_S = 0.5
@@ -84,7 +84,7 @@ ERRORS = ("OSError(28, 'full')", "OSError(24, 'files')", "KeyError(1)", "SystemE
 
 @pytest.mark.parametrize(
     "target",
-    ["ChangeRecorder.before", "Locations.named", "images.keep_link", "images.keep_copy"],
+    ["ChangeRecorder.before", "Locations.named", "kept_files.keep_link", "kept_files.keep_copy"],
 )
 @pytest.mark.parametrize("fault", [*(RAISES.replace("{error}", each) for each in ERRORS), HANGS])
 def test_fault_of_the_recording_never_harms_the_command(
@@ -217,7 +217,7 @@ def test_kept_file_never_takes_the_space_that_the_command_needs(
     tmp_path: Path, floor: str, command: str
 ) -> None:
     """A deleted file that is kept holds its space, so it is given up while the disk is full."""
-    fault = floor and f"from agent_cli.undo import space; space.FLOOR_BYTES = {floor}"
+    fault = floor and f"from agent_cli.undo import kept_files; kept_files.FLOOR_BYTES = {floor}"
 
     reason, name, mode, _used, *_ = on_small_disk(
         tmp_path, "8m", "head -c 6M /dev/zero > big;", f"set -e; {command}", fault
@@ -259,7 +259,7 @@ os.open = full
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_loss_on_a_full_disk_is_asked_about(tmp_path: Path, *, goes_on: bool) -> None:
     """A real one, on which the log has no room: after a no the file stays."""
-    floor = "from agent_cli.undo import space; space.FLOOR_BYTES = 0"
+    floor = "from agent_cli.undo import kept_files; kept_files.FLOOR_BYTES = 0"
     _reason, *names, mode, _used, _end = on_small_disk(
         tmp_path,
         "2m",
@@ -386,8 +386,8 @@ def test_container_that_forbids_seccomp_is_told_from_an_old_kernel() -> None:
     """Or its user would look for a newer kernel."""
     script = """
 import ctypes, struct
-from agent_cli.undo import listener
-from agent_cli.undo.calls import machine
+from agent_cli.undo import stopped_calls
+from agent_cli.undo.stopped_calls import machine
 code = struct.pack(
     "=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, machine().seccomp,
     0x06, 0, 0, 0x50001, 0x06, 0, 0, 0x7FFF0000,  # EPERM, or allowed
@@ -397,7 +397,7 @@ program = struct.pack("@HP", 4, ctypes.addressof(text))
 libc = ctypes.CDLL(None)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, program) == 0
-print(listener.why_missing())
+print(stopped_calls.why_missing())
 """
 
     said = subprocess.check_output([sys.executable, "-c", script], text=True)

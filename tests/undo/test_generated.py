@@ -11,8 +11,8 @@ from agent_cli.app.workspace.losses import LossDecider
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.undo.generated import KINDS, GeneratedFolders, is_cache
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, GeneratedFolder, Loss
+from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.tools.test_undo_commands import Session
 from tests.tools.undoing import tree

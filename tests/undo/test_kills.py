@@ -14,9 +14,9 @@ import pytest
 
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched
 from agent_cli.undo import reversal
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandLog, drop_kept, is_running, read_log
 from agent_cli.undo.reversal import Step, carry_out, has_plan, write_plan
+from agent_cli.undo.stopped_calls import why_missing
 from tests.tools.undoing import fill, tree
 from tests.waiting import wait_until
 
@@ -281,8 +281,8 @@ def test_command_below_another_supervisor_runs_unwatched_and_says_so(
         tmp_path,
         tmp_path / "outer",
         "exec python3 -c 'import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from agent_cli.undo import listener\n"
-        "try: listener.install()\n"
+        "from agent_cli.undo import stopped_calls\n"
+        "try: stopped_calls.install()\n"
         'except OSError as error: open("said", "w").write(str(error.errno))\' '
         + str(Path(reversal.__file__).parents[2]),
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.undo.git_index import HeldFiles, index_entries
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import CommandQuestion, Loss
+from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.tools.test_undo_commands import Session
 from tests.tools.undoing import tree

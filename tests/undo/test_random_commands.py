@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.launching import Launcher
-from agent_cli.undo.listener import why_missing
 from agent_cli.undo.logs import drop_kept
 from agent_cli.undo.reversal import carry_out
+from agent_cli.undo.stopped_calls import why_missing
 from tests.tools.undoing import fill, tree
 from tests.undo.test_kills import LIMIT_S, begin, found, logged, plan
 

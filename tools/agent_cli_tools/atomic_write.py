@@ -16,7 +16,7 @@ from typing import BinaryIO
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.records import dataclass
-from agent_cli.system.temporary_names import is_temporary_name, noted, temporary_name
+from agent_cli.system.temporary_files import is_temporary_name, noted, temporary_name
 from agent_cli_tools.textio import failure
 
 _STRAY_AFTER_S = 3600.0

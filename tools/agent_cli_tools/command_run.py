@@ -16,7 +16,7 @@ from agent_cli.system.batches import first_of
 from agent_cli.system.launching import Watched
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import file_time_ns
-from agent_cli.undo.rights import may_gain_rights
+from agent_cli.undo.watchable import may_gain_rights
 from agent_cli_tools.command_answers import (
     Ended,
     changes_of_job,

@@ -16,7 +16,7 @@ from typing import IO
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.contracts.wording import counted
-from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from agent_cli.sandbox.token_files import SECRETS
+from agent_cli.sandbox.guarded_files import SECRETS
 
 _NAMES = frozenset({".env", ".envrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 _SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from agent_cli.contracts.dialogs import Documents
 from agent_cli.contracts.errors import ToolError
-from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.system.launching import Launcher, NamedFiles
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.temporary_files import OwnFolder
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.stoppable import Claim
 from agent_cli_tools.textio import decode, encode, looks_binary

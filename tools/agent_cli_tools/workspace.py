@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.sandbox.protected import why_protected
-from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret, why_protected
 from agent_cli.system.launching import Watched
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles

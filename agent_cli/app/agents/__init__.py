@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
 from agent_cli.agents.children import AgentActivity, Assignment
-from agent_cli.agents.definition import AgentDefinition
+from agent_cli.agents.definitions import AgentCatalogue, AgentDefinition, AgentFolder
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
 from agent_cli.contracts.errors import UsageError

@@ -18,14 +18,12 @@ from agent_cli.core.turn import Turn
 from agent_cli.core.waits import InOrder
 from agent_cli.plugins.facts import SessionFacts, tell_pins
 from agent_cli.policies.compaction import Compaction
+from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
-from agent_cli.policies.old_results import OldResults
-from agent_cli.policies.plan_mode import plan_mode
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.policies.request_settings import note_effort
-from agent_cli.policies.trimming import Trimming
-from agent_cli.policies.truncation import Truncation
+from agent_cli.policies.request_settings import note_effort, plan_mode
+from agent_cli.policies.results import OldResults, Truncation
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.records import dataclass
 from agent_cli_tools.workspace import Workspace

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.agents.children import Assignment, Children, Worker
-from agent_cli.agents.definition import AgentDefinition
+from agent_cli.agents.definitions import AgentDefinition
 from agent_cli.agents.tool import agent_tool, updated_description
 from agent_cli.app import parts
 from agent_cli.app.agents import AgentList, catalogue, plugin_agents

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.agents.children import Assignment
-from agent_cli.agents.definition import AgentDefinition
+from agent_cli.agents.definitions import AgentDefinition
 from agent_cli.app.agents.workspaces import AgentWorkspace
 from agent_cli.app.jobs import AgentJobs
 from agent_cli.app.mcp import servers_of_agent

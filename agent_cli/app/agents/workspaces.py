@@ -20,7 +20,7 @@ from agent_cli.contracts.options import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.plugins.facts import WorkspaceDirectories
-from agent_cli.policies.decision import during
+from agent_cli.policies.decisions import during
 from agent_cli.policies.permissions import Permissions
 from agent_cli.providers.anthropic.models import effort_level
 from agent_cli.sandbox import Sandbox

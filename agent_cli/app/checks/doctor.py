@@ -45,11 +45,11 @@ from agent_cli.providers.retries import RetryPolicy
 from agent_cli.sandbox.report import Report
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
-from agent_cli.system.importing import load
+from agent_cli.system.loading import load
 from agent_cli.system.programs import find_program
 from agent_cli.system.redaction import Redactor
 from agent_cli.trust.store import acting_files
-from agent_cli.undo.trial import why_unwatched
+from agent_cli.undo.watchable import why_unwatched
 
 _ENDPOINT_LIMIT_S = 20.0
 _TRIED_BYTES = 64 * 1024

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.hooks.file_watch import FileChange
-from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system.logger import logger
 from agent_cli.undo.logs import CommandLog, is_running, read_log
 from agent_cli.undo.records import LOG

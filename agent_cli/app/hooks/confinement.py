@@ -14,14 +14,14 @@ from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
-from agent_cli.hooks.claude_transcript import TranscriptCopy
+from agent_cli.hooks.claude_terms import TranscriptCopy
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import PlacedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
-from agent_cli.sandbox.own_folder import OwnFolder
 from agent_cli.settings import WrittenHooks
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.temporary_files import OwnFolder
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Confinement

@@ -89,8 +89,8 @@ class SessionHooks:
     def _build(self) -> None:
         from agent_cli.app.hooks.confinement import HookConfinement, HookTranscripts
         from agent_cli.hooks.event_hooks import EventHooks
+        from agent_cli.hooks.events import Payloads
         from agent_cli.hooks.lifecycle import Lifecycle
-        from agent_cli.hooks.payloads import Payloads
         from agent_cli.hooks.run import HookEnvironment
         from agent_cli.hooks.runs import HookRuns
 
@@ -174,7 +174,7 @@ class SessionHooks:
         """Return *config* with hooks around its tool calls only, for the subagent *agent*."""
         if self._asking is None or self._runs is None or config.finish_result is None:
             return config
-        from agent_cli.hooks.payloads import about_agent
+        from agent_cli.hooks.events import about_agent
         from agent_cli.hooks.tool_calls import CallHooks
 
         asking = self._asking
@@ -208,7 +208,7 @@ class SessionHooks:
         if self._asking is None:
             return None
         from agent_cli.hooks.event_hooks import CompactionHooks
-        from agent_cli.hooks.payloads import about_agent
+        from agent_cli.hooks.events import about_agent
 
         return CompactionHooks(self._asking, lambda: about_agent(agent()) if agent else {})
 

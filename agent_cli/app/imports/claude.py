@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.agents.catalogue import AgentCatalogue, AgentFolder
+from agent_cli.agents.definitions import AgentCatalogue, AgentFolder
 from agent_cli.app.hooks.lifecycle import defined_hooks
 from agent_cli.app.imports import Findings, shortened
 from agent_cli.app.imports.claude_settings import read_settings, read_state

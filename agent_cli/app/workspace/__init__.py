@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from agent_cli.policies.permission_rules import RuleSet
-from agent_cli.sandbox.token_files import holds_token, is_behind_a_secret
+from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli_tools.secret_files import is_other_name, is_secret
 
 

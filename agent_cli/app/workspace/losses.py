@@ -202,8 +202,7 @@ def why_unrecorded(commands: str, report: "Report | None") -> str:
 
     *commands* is the setting, *report* that of the sandbox, once it is known.
     """
-    from agent_cli.undo.rights import may_gain_rights
-    from agent_cli.undo.trial import why_unstopped  # with a command
+    from agent_cli.undo.watchable import may_gain_rights, why_unstopped  # with a command
 
     if why := why_unstopped():
         return why

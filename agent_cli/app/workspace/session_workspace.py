@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from agent_cli.app.workspace.host_access import HostAccess
     from agent_cli.sandbox import Report
     from agent_cli.system.launching import NamedFiles
-
-_WATCH: Final = "agent_cli.undo.watch"
 
 
 class SessionWorkspace:
@@ -109,6 +107,7 @@ class SessionWorkspace:
         It is not watched: it may gain rights, and what it leaves runs on, longer than a keeper.
         """
         from agent_cli.policies.shell.git import only_adds  # with a command
+        from agent_cli.undo.watchable import WATCH
 
         limits = self.startup.loaded.settings.undo
         is_left_out = limits.commands == "off" or left_out(limits.leave_out, command)
@@ -118,7 +117,7 @@ class SessionWorkspace:
         if named is None:
             return None
         return Watched(
-            module=_WATCH,
+            module=WATCH,
             folder="",
             roots=[*map(os.path.realpath, self._folders())],
             copy_bytes_max=round(limits.max_mb * 1_000_000),
@@ -176,14 +175,14 @@ def _snapshots(
     changes = paths.changes_dir()
 
     def watched(folder: Path, command: str, run_began_ns: int) -> Watched | None:
-        from agent_cli.undo.trial import why_unstopped  # with a command
+        from agent_cli.undo.watchable import WATCH, why_unstopped  # with a command
 
         if left_out(limits.leave_out, command):
             return None
         why = why_unstopped()
         roots = dict.fromkeys(map(os.path.realpath, (*opened(), *parts.beside(startup))))
         return Watched(
-            module=_WATCH,
+            module=WATCH,
             folder=str(folder),
             roots=[*roots],
             copy_bytes_max=round(limits.max_mb * 1_000_000),

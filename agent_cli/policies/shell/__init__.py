@@ -13,7 +13,7 @@ The names are imported on first use, so that the first request does not wait for
 
 from typing import TYPE_CHECKING
 
-from agent_cli.system.importing import lazy_names
+from agent_cli.system.loading import lazy_names
 
 if TYPE_CHECKING:
     from agent_cli.policies.shell.judgement import CommandRules as CommandRules

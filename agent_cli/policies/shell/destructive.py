@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})

@@ -33,7 +33,7 @@ from agent_cli.policies.shell.syntax import (
     syntax_tree,
 )
 from agent_cli.policies.shell.words import likely_word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

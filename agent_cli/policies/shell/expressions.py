@@ -14,7 +14,7 @@ from agent_cli.policies.shell.options import known_options
 from agent_cli.policies.shell.programs import check_readable, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 # Recognise `awk` programs that only print and calculate: no other files, no commands.
 #

@@ -12,7 +12,7 @@ from agent_cli.policies.shell.plain import SimpleCommand
 from agent_cli.policies.shell.programs import PROGRAMS, check_operands, check_sed
 from agent_cli.policies.shell.reach import Objection, Reach, Splitting
 from agent_cli.policies.shell.words import Word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 _LIMITS = late_pattern(r"-[nLP]\d{1,5}")
 _NEVER_EMPTY = frozenset({"-r", "--no-run-if-empty"})

@@ -12,7 +12,7 @@ from typing import Final
 
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading, base_name
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")

@@ -15,7 +15,7 @@ from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import base_name, readings
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.fixed_paths import start_of
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 _GLOBAL_OPTIONS = frozenset({"--no-pager", "--no-optional-locks", "-P"})

@@ -18,7 +18,7 @@ from agent_cli.policies.shell.readings import (
     is_misread,
 )
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

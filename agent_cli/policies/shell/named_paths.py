@@ -11,7 +11,7 @@ from pathlib import PurePath
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import readings
 from agent_cli.policies.shell.words import NotLiteral, Word, literal_words
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 _QUOTES = late_pattern(r"\\\n|[\\'\"]")
 _WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")

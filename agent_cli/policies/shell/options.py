@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent_cli.policies.shell.reach import Objection
 from agent_cli.policies.shell.words import Word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 # Every match of --include=*.py also begins with --include=, so it is the same option.

@@ -36,7 +36,7 @@ from agent_cli.policies.shell.words import (
     literal_words,
     odd_character,
 )
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:

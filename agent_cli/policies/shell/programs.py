@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from agent_cli.policies.shell.options import KnownOptions, ProgramArguments, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.words import Word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 # The kind of operands. "pattern": a pattern, then paths. "text": no file names.

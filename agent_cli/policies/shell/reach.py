@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 

@@ -13,7 +13,7 @@ from agent_cli.policies.shell.plain import Compound, Loop, Part, SimpleCommand, 
 from agent_cli.policies.shell.programs import PROGRAMS, check_names, check_operands
 from agent_cli.policies.shell.reach import Objection, OutOfReach, Reach
 from agent_cli.policies.shell.words import NotLiteral, Word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 JUDGED_MAX = 2_000

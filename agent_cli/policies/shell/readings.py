@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -11,7 +11,7 @@ from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import objections
 from agent_cli.policies.shell.readings import STARTERS, Reading, base_name
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 Match: TypeAlias = Literal["yes", "maybe", "no"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from types import MappingProxyType
 
-from agent_cli.system.late_patterns import late_pattern
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 _SAFE_ASCII = frozenset(

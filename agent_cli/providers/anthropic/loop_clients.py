@@ -17,7 +17,7 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.anthropic.connection import Connection, known_credential
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.system.event_loop import closed_with_loop
-from agent_cli.system.importing import load
+from agent_cli.system.loading import load
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.wire_client import API_VERSION
 from agent_cli.providers.failures import CallFailed, without_password
 from agent_cli.providers.transport import NEVER_SENT, connection_failure, http_client
-from agent_cli.system.importing import load
+from agent_cli.system.loading import load
 from agent_cli.version import __version__
 
 _LIMIT_S: Final = 10.0

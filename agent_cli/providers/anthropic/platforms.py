@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.contracts.options import PlatformName
 from agent_cli.providers.failures import Remedies
-from agent_cli.system.importing import is_installed
+from agent_cli.system.loading import is_installed
 from agent_cli.system.records import dataclass, field
 
 DATED_ID = re.compile(r"-(20\d{6})$")

@@ -16,7 +16,7 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.providers.anthropic.models import prices_as_of
 from agent_cli.system import paths
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from tests.app.agents.test_agents import raw, with_servers
 from tests.messages_api import error, reply, serve_in_thread
 from tests.waiting import is_alive
@@ -67,12 +67,12 @@ async def test_doctor_says_whose_commands_are_recorded_for_undo(
     commands: str,
     told: str,
 ) -> None:
-    """An ordinary user's command outside a sandbox runs unwatched: see `undo/rights`."""
+    """An ordinary user's command outside a sandbox runs unwatched: see `undo/watchable`."""
     if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
         pytest.skip("no command gains rights here")
     paths.user_settings_file().parent.mkdir(parents=True)
     paths.user_settings_file().write_text(f'undo.commands = "{commands}"\nsandbox.mode = "off"\n')
-    monkeypatch.setattr("agent_cli.undo.rights.os.geteuid", lambda: user)
+    monkeypatch.setattr("agent_cli.undo.watchable.os.geteuid", lambda: user)
 
     await examine(start(Arguments(), may_ask=False))
 

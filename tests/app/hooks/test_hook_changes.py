@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.contracts.dialogs import ModelDialogs
 from agent_cli.plugins.ask_user import Question
-from agent_cli.undo.listener import why_missing
+from agent_cli.undo.stopped_calls import why_missing
 from tests.app.agents.test_agents import Script, program
 from tests.hooks.test_scripts import command, hooks, script
 from tests.messages_api import reply, tool_use

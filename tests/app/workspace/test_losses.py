@@ -17,7 +17,7 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
 from agent_cli.settings.schema import UndoSettings
 from agent_cli.system.launching import NamedFiles
-from agent_cli.undo import trial
+from agent_cli.undo import stopped_calls
 from agent_cli.undo.logs import Loss
 from agent_cli_tools import Workspace
 from agent_cli_tools.bash import BashParameters, bash_tool
@@ -266,7 +266,7 @@ def test_question_says_why_the_undo_would_not_cover_a_command(
 
     assert told("make all") == "/undo does not cover it: undo.leave_out has make *"
     old = "the kernel is older than 5.0"
-    monkeypatch.setattr(trial, "why_missing", lambda: old)
+    monkeypatch.setattr(stopped_calls, "why_missing", lambda: old)
     assert told("ls") == f"/undo does not cover it: {old}"
     assert told("rm a") == f"/undo covers only the files that it names: {old}"
     assert told("rm a big") == (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cli.policies.shell.abridged import abridged
+from agent_cli.policies.judge import abridged
 
 QUIET = "def test_it():\n    result = parse('a b')\n    assert result == ['a']\n    print(result)\n"
 FORMS = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.policies.shell.judgement import reads_no_secret
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.writes import reads_no_secret
 from agent_cli_tools.secret_files import is_secret
 
 

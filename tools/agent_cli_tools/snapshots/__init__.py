@@ -23,7 +23,7 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.file_changes import own_run
 from agent_cli.contracts.options import UNDO_KEEP_DAYS
-from agent_cli.sandbox.own_folder import OwnFolder
+from agent_cli.system.temporary_files import OwnFolder
 from agent_cli_tools.session_resources import ModelListener
 from agent_cli_tools.snapshots.contents import (
     Digests,

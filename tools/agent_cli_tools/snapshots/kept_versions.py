@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.file_changes import Difference
-from agent_cli.system import aside
+from agent_cli.system import trees
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
+from agent_cli.undo.kept_files import drop_images
 from agent_cli.undo.logs import CommandLog, is_held, is_running
 from agent_cli.undo.records import LOG, State
 from agent_cli.undo.reversal import put_copy
-from agent_cli.undo.space import drop_images
 from agent_cli_tools.diffs import diff
 from agent_cli_tools.snapshots.commands import (
     OriginalFile,
@@ -184,7 +184,7 @@ def restore(version: KeptVersion, store: Path) -> Path | None:
         pass
     moved = None
     if os.path.lexists(path):
-        moved = aside.move_aside(path, private_dir(store / _REPLACED))
+        moved = trees.move_aside(path, private_dir(store / _REPLACED))
     try:
         put_copy(version.kept, path, version.state, version.attributes)
         if version.state is None and version.mode is not None:
@@ -214,7 +214,7 @@ def bound_store(store: Path, *, but: str, days_max: int, bytes_max: int, since_s
     if not (store / _TAG).exists():
         write_private(private_dir(store) / _TAG, _TAG_TEXT)
     limit_s = time.time() - days_max * _DAY_S
-    aside.forget_old(store / _REPLACED)
+    trees.forget_old(store / _REPLACED)
     for path in [*store.glob(f"*/{CHANGES}")]:
         with contextlib.suppress(FileNotFoundError):  # another process is removing it as well
             if path.parent.name != but and path.stat().st_mtime < limit_s:

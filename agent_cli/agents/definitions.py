@@ -1,0 +1,351 @@
+"""Definitions of subagents, and those that are available: built in, of files, of plugins.
+
+A definition is Markdown with front matter; the body is the system prompt. The fields are those of
+Claude Code, plus `maxCost`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, TypeAlias, get_args
+
+from agent_cli.contracts.claude_tools import our_tool_name
+from agent_cli.contracts.options import CLAUDE_MODES, Mode
+from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.wording import USD_MAX
+from agent_cli.prompt_files import model_name, nested_markdown_files, split_front_matter
+from agent_cli.prompt_files.written_servers import FIELD, written_servers
+from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import real_path
+from agent_cli.system.records import dataclass, field
+
+DESCRIPTION_CHARS_MAX: Final = 300
+_NAME: Final = late_pattern(r"[a-z0-9][a-z0-9.-]{0,63}")
+_ITEM: Final = late_pattern(r"(?:^|\s)-\s")
+_COMMA: Final = late_pattern(r",(?![^()]*\))")  # none in `Agent(a, b)`
+_ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
+_MODES: Final[Mapping[str, Mode]] = {
+    **CLAUDE_MODES,
+    **{mode: mode for mode in get_args(Mode)},
+}
+_EFFORTS: Final[Mapping[str, ThinkingLevel]] = {
+    **{level: level for level in get_args(ThinkingLevel)},
+    "max": "xhigh",
+}
+
+FILE_BYTES_MAX: Final = 64 * 1024
+AGENTS_MAX: Final = 100
+BUILT_IN: Final = ("explore", "plan", "general")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefinition:
+    """An agent that can be started.
+
+    Attributes:
+        name: Lowercase letters, digits, "-" and "."; the model starts it by this name.
+        description: When to use it; the model reads it.
+        prompt: Its system prompt.
+        source: Its file, for messages.
+        tools: Patterns of the only tools it may use; None allows all of its parent's.
+        denied_tools: Patterns of tools among those that it may not use.
+        model: An alias or an id; "" means its parent's.
+        mode: The permission mode; None means its parent's, and never one that allows more.
+        max_rounds: 0 means the limit of the settings.
+        max_cost_usd: Its share of the cost limit; 0 sets none.
+        servers: The MCP servers whose tools it may use; None allows all.
+        own_servers: The entries of those defined for this agent alone, by name.
+        in_background: Whether it runs in the background, if possible.
+        is_isolated: Whether it gets its own git worktree.
+        has_instructions: Whether it gets the project's instructions.
+        unknown: Unknown fields.
+    """
+
+    name: str
+    description: str
+    prompt: str
+    source: str = "this program"
+    tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    model: str = ""
+    effort: ThinkingLevel | None = None
+    mode: Mode | None = None
+    max_rounds: int = 0
+    max_cost_usd: float = 0
+    skills: tuple[str, ...] = ()
+    servers: tuple[str, ...] | None = None
+    own_servers: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]], hash=False
+    )
+    in_background: bool = False
+    is_isolated: bool = False
+    has_instructions: bool = True
+    unknown: tuple[str, ...] = ()
+
+
+def require_name(name: str) -> None:
+    """Raise ValueError unless *name* can be an agent's."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"its name {name!r} must be of lowercase letters, digits, - and .")
+
+
+def parse_definition(text: str, source: str) -> AgentDefinition:
+    """Return the agent defined by *text*; *source* is its file, for messages.
+
+    Raises:
+        ValueError: The text is not a valid definition; names the field and its allowed values.
+    """
+    written, body = split_front_matter(text)
+    if written is None:
+        raise ValueError("it does not begin with front matter between two lines of ---")
+    fields = {name.strip().lower(): value.strip() for name, value in written.items()}
+    name, description = fields.pop("name", ""), fields.pop("description", "")
+    require_name(name)
+    if not description:
+        raise ValueError("it has no description")
+    if not body.strip():
+        raise ValueError("it has no text behind its front matter")
+    agent = AgentDefinition(
+        name=name,
+        description=" ".join(description.split())[:DESCRIPTION_CHARS_MAX],
+        prompt=body.strip(),
+        source=source,
+    )
+    for name, read in _FIELDS.items():
+        if name in fields:
+            values = read(fields.pop(name))
+            agent = replace(agent, **values)  # type: ignore[arg-type]  # by name
+    if servers := written_servers(text):
+        agent = replace(agent, servers=servers.names, own_servers=servers.entries)
+        fields.pop(FIELD.lower(), None)
+    unknown = [each for each in written if each.strip().lower() in {*fields} - _SHOWN]
+    return replace(agent, unknown=tuple(unknown))
+
+
+_Values: TypeAlias = dict[str, object]
+_Reader: TypeAlias = Callable[[str], _Values]
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the items of `a, b`, of `[a, b]`, or of a YAML list with dashes."""
+    if text.startswith("-"):
+        items = _ITEM.split(f" {text}")
+    else:
+        items = _COMMA.split(text.removeprefix("[").removesuffix("]"))
+    return tuple(item for item in (each.strip().strip("\"'") for each in items) if item)
+
+
+def _tool_names(text: str) -> tuple[str, ...]:
+    # `Agent(type)` and `Bash(git *)` are a tool with a rule; rules belong in the settings.
+    return tuple(our_tool_name(item.partition("(")[0]) for item in _listed(text))
+
+
+def _tools(text: str) -> _Values:
+    names = _tool_names(text)
+    is_empty_list = text.startswith("[")  # a field without a value says nothing
+    return {"tools": None if "*" in names or not (names or is_empty_list) else names}
+
+
+def _denied(text: str) -> _Values:
+    return {"denied_tools": _tool_names(text)}
+
+
+def _model(text: str) -> _Values:
+    return {"model": model_name(text)}
+
+
+def _effort(text: str) -> _Values:
+    return {"effort": _one_of("effort", text, _EFFORTS)}
+
+
+def _mode(text: str) -> _Values:
+    return {"mode": _one_of("permissionMode", text, _MODES)}
+
+
+def _rounds(text: str) -> _Values:
+    if not text.isdecimal():
+        raise ValueError(f"its maxTurns must be a whole number, not {text!r}")
+    return {"max_rounds": int(text)}
+
+
+def _cost(text: str) -> _Values:
+    try:
+        cost = float(text.removeprefix("$"))
+    except ValueError:
+        cost = -1
+    if not 0 <= cost <= USD_MAX:
+        raise ValueError(
+            f"its maxCost must be a number of US dollars up to {USD_MAX:,}, not {text!r}"
+        )
+    return {"max_cost_usd": cost}
+
+
+def _skills(text: str) -> _Values:
+    return {"skills": _listed(text)}
+
+
+def _background(text: str) -> _Values:
+    return {"in_background": _is_true("background", text)}
+
+
+def _isolation(text: str) -> _Values:
+    return {"is_isolated": _one_of("isolation", text, _ISOLATIONS) == "worktree"}
+
+
+def _omits_instructions(text: str) -> _Values:
+    return {"has_instructions": not _is_true("omitClaudeMd", text)}
+
+
+def _is_true(field: str, text: str) -> bool:
+    if text.lower() not in (*_TRUE, *_FALSE):
+        raise ValueError(f"its {field} must be true or false, not {text!r}")
+    return text.lower() in _TRUE
+
+
+def _one_of(field: str, text: str, values: Mapping[str, object]) -> object:
+    found = values.get(text.lower())
+    if found is None:
+        raise ValueError(f"its {field} must be one of {', '.join(values)}, not {text!r}")
+    return found
+
+
+_FIELDS: Final[Mapping[str, _Reader]] = {
+    "tools": _tools,
+    "disallowedtools": _denied,
+    "model": _model,
+    "effort": _effort,
+    "permissionmode": _mode,
+    "maxturns": _rounds,
+    "maxcost": _cost,
+    "skills": _skills,
+    "background": _background,
+    "isolation": _isolation,
+    "omitclaudemd": _omits_instructions,
+}
+# Only the colour in which another program draws the agent.
+_SHOWN: Final = frozenset({"color"})
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFolder:
+    """A directory of definitions; with *inside*, links that lead out of that are refused.
+
+    *filling* returns a prompt with the folder of its plugin and the values of the plugin's user.
+    """
+
+    path: Path
+    inside: Path | None = None
+    filling: Callable[[str], str] = str
+
+
+class AgentCatalogue:
+    """Definitions by name; the first of a name wins, and files win over built-in ones.
+
+    Those that a Python program gives win over all.
+
+    Files are read once, on first use or when their plugin is added: the descriptions are part of
+    every request, so they must not change.
+    """
+
+    def __init__(
+        self,
+        folders: Sequence[AgentFolder] = (),
+        *,
+        given: Sequence[AgentDefinition] = (),
+        warn: Callable[[str], None],
+        objection: Callable[[], str] = lambda: "",
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            folders: The directories of definitions.
+            given: Definitions of a Python program.
+            warn: Receives a sentence about each unusable file, and about unknown fields.
+            objection: Returns the reason not to use a workspace's definitions, or "".
+        """
+        self._folders = folders
+        self._given = given
+        self._warn = warn
+        self._objection = objection
+        self._found: dict[str, AgentDefinition] | None = None
+        self._plugins: set[str] = set()
+
+    def all(self) -> Sequence[AgentDefinition]:
+        """Return the agents, the built-in ones first."""
+        return [*self._by_name().values()]
+
+    def get(self, name: str) -> AgentDefinition | None:
+        """Return the agent *name*; None if there is none."""
+        return self._by_name().get(name)
+
+    def add_plugins(self, folders: Mapping[str, Sequence[AgentFolder]]) -> None:
+        """Add the agents of plugins: plugin -> its directories of definitions.
+
+        An agent whose name is taken is called `plugin:name`. A known plugin is not read again.
+        """
+        for plugin in [each for each in folders if each not in self._plugins]:
+            self._plugins.add(plugin)
+            for folder in folders[plugin]:
+                self._add_plugin(plugin, folder)
+
+    def _add_plugin(self, plugin: str, folder: AgentFolder) -> None:
+        if not folder.path.is_dir():
+            why = f"{folder.path} is not a directory"
+            self._warn(f"agents of plugin {plugin!r} are not used: {why}")
+            return
+        found = self._by_name()
+        taken = {*found}
+        for agent in self._read(folder):
+            name = f"{plugin}:{agent.name}" if agent.name in taken else agent.name
+            found.setdefault(name, replace(agent, name=name))
+
+    def _by_name(self) -> dict[str, AgentDefinition]:
+        if self._found is None:
+            found = {agent.name: agent for agent in built_in_agents()}
+            of_files: dict[str, AgentDefinition] = {}
+            for folder in self._folders:
+                for agent in self._read(folder):
+                    of_files.setdefault(agent.name, agent)
+            given = {agent.name: agent for agent in self._given}
+            self._found = {**found, **of_files, **given}
+        return self._found
+
+    def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:
+        paths = [*nested_markdown_files(folder.path)]
+        if len(paths) > AGENTS_MAX:
+            self._warn(
+                f"{folder.path} holds {len(paths):,} agents; the first {AGENTS_MAX} are used:"
+                " move the others away"
+            )
+        agents = [agent for path in paths[:AGENTS_MAX] if (agent := self._one(path, folder))]
+        if agents and folder.inside and (why := self._objection()):
+            self._warn(f"agents of {folder.path} are not used: {why}")
+            return ()
+        return agents
+
+    def _one(self, path: Path, folder: AgentFolder) -> AgentDefinition | None:
+        try:
+            if folder.inside and not real_path(path).is_relative_to(real_path(folder.inside)):
+                raise ValueError("it leads out of the workspace")
+            if path.stat().st_size > FILE_BYTES_MAX:
+                raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
+            text = path.read_text(encoding="utf-8", errors="replace")
+            agent = parse_definition(text, str(path))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._warn(f"agent {path} is not used: {reason}")
+            return None
+        if agent.unknown:
+            self._warn(f"agent {path}: unknown fields are ignored: {', '.join(agent.unknown)}")
+        return replace(agent, prompt=folder.filling(agent.prompt))
+
+
+@cache
+def built_in_agents() -> tuple[AgentDefinition, ...]:
+    """Return the built-in agents."""
+    folder = files("agent_cli.agents")
+    texts = ((folder / f"{name}.md").read_text(encoding="utf-8") for name in BUILT_IN)
+    return tuple(parse_definition(text, "built in") for text in texts)

@@ -1,0 +1,311 @@
+"""Decisions about calls with their reasons, and how calls of all tools but the shell are decided.
+
+The reasons are for the loop and for `permissions explain`. The user's rules, the files and the mode
+decide.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.options import EDITING, Mode, stricter
+from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
+from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
+from agent_cli.policies.permission_rules import (
+    RuleSet,
+    allows,
+    allows_subject,
+    called_paths,
+    touches_subject,
+)
+from agent_cli.policies.shell.reach import Objection, Reach
+from agent_cli.sandbox.guarded_files import HOLDS_HOOKS, what_it_starts, why_protected
+from agent_cli.system.paths import shown
+from agent_cli.system.records import dataclass
+
+WRITERS = frozenset({"edit", "write"})
+_FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
+_READ_BY_GIT = "is named in the configuration of git, which reads it or runs it"
+_IS_RUN = "is run or imported outside the sandbox: by agent-cli itself, or found on PATH"
+# Characters with a special meaning in a rule.
+_PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A verdict and its reasons.
+
+    Attributes:
+        why: The reason for a person: one clause, no full stop.
+        rule: The rule that decided, if one did.
+        commands: The simple commands found in a shell command.
+        by_mode: Only the mode asks, so "always" would stop it from asking again.
+        opens: A path outside the workspace to open to the tools once the call may run, or "".
+        rules: The rules that "always" adds, if they do not follow from the call alone.
+        is_attempted: The call first runs unasked in a sandbox that prevents any change.
+    """
+
+    verdict: Verdict
+    why: str
+    rule: Rule | None = None
+    commands: tuple[str, ...] = ()
+    by_mode: bool = False
+    opens: str = ""
+    rules: tuple[str, ...] = ()
+    is_attempted: bool = False
+
+
+def allowed(why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()) -> Decision:
+    """Return the decision that the call may run."""
+    return Decision(verdict=Allow(), why=why, rule=rule, commands=commands)
+
+
+def asked(
+    why: str, *, rule: Rule | None = None, commands: tuple[str, ...] = (), by_mode: bool = False
+) -> Decision:
+    """Return the decision that a person must decide, with *why* as the question."""
+    verdict = Ask(why, by_mode=by_mode)
+    return Decision(verdict=verdict, why=why, rule=rule, commands=commands, by_mode=by_mode)
+
+
+def attempted(decision: Decision, failed: Callable[[], None]) -> Decision:
+    """Return *decision*, a question that is due only if an attempt without effects *failed*."""
+    verdict = Ask(decision.why, by_mode=decision.by_mode, attempt_failed=failed)
+    return replace(decision, verdict=verdict, is_attempted=True)
+
+
+def denied(
+    why: str, reply: str, *, rule: Rule | None = None, commands: tuple[str, ...] = ()
+) -> Decision:
+    """Return the decision that the call must not run; the model reads *reply*."""
+    return Decision(verdict=Deny(reply), why=why, rule=rule, commands=commands)
+
+
+def denied_by(rule: Rule, commands: tuple[str, ...] = ()) -> Decision:
+    """Return the decision that *rule* forbids the call."""
+    reply = (
+        f"The rule {rule} denies this call. Do not try it in another form: continue without it, or"
+        " ask the user to change the rule."
+    )
+    return denied(f"denied by the rule {rule}", reply, rule=rule, commands=commands)
+
+
+def denied_by_plan(commands: tuple[str, ...] = ()) -> Decision:
+    """Return the decision that plan mode forbids the call."""
+    reply = (
+        "Plan mode: only reading is allowed. Look around with the tools and the commands that only"
+        " read, then tell what you would change instead of changing it."
+    )
+    return denied("plan mode allows only reading", reply, commands=commands)
+
+
+def during(verdict: Verdict, mode: Mode, current: Callable[[], Mode]) -> Verdict:
+    """Return *verdict*, which holds until the *current* mode is stricter than *mode*."""
+    if isinstance(verdict, Deny):
+        return verdict
+    return replace(verdict, holds=lambda: stricter(current(), mode) == mode)
+
+
+class Access(Protocol):
+    """Port to the workspace that the file tools share."""
+
+    def refusal(self, written: str, *, to_write: bool) -> str:
+        """Return the error with which a tool would refuse the path *written*, or ""."""
+        ...
+
+    def outside(self, written: str, *, to_write: bool) -> str:
+        """Return the real path of *written* if its only obstacle is lying outside, else ""."""
+        ...
+
+    def open_path(self, path: str) -> None:
+        """Let the tools use the real *path*; the policy still decides about each call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCalls:
+    """Facts for decisions about file calls, beyond the rules and the mode.
+
+    Attributes:
+        reach: The workspace.
+        own_dirs: Directories of this program.
+        access: The paths the tools refuse by themselves; None if no person can grant more.
+    """
+
+    reach: Reach
+    own_dirs: Sequence[Path] = ()
+    access: Access | None = None
+
+    def decide(
+        self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
+    ) -> Decision:
+        """Decide about a call; a deny rule wins over everything, plan mode over the rest."""
+        decision = self._decide(call, tool, params, rules=rules, mode=mode)
+        if not isinstance(decision.verdict, Ask) or decision.opens:
+            return decision
+        paths = called_paths(call, (*tool.reads(params), *tool.writes(params)), self.reach.root)
+        may_read = not rules.guards_reading(paths, self.reach.root)
+        return replace(decision, verdict=replace(decision.verdict, may_read=may_read))
+
+    def _decide(
+        self, call: ToolCall, tool: Tool, params: object, *, rules: RuleSet, mode: Mode
+    ) -> Decision:
+        root = self.reach.root
+        writes = tool.writes(params)
+        touched = writes if tool.changes else (*tool.reads(params), *writes)
+        paths = called_paths(call, touched, root)
+        subject = tool.subject(params)
+
+        def fits(rule: Rule, kind: RuleKind) -> bool:
+            if rule.tool == NETWORK:
+                return _covers_page(rule, kind, tool.name, subject)
+            if subject:
+                about = allows_subject if kind == "allow" else touches_subject
+                return about(rule, tool.name, subject)
+            return (allows if kind == "allow" else rules.touches)(rule, tool.name, paths, root)
+
+        def first(kind: RuleKind) -> Rule | None:
+            return next((rule for rule in rules.of(kind) if fits(rule, kind)), None)
+
+        if rule := first("deny"):
+            return denied_by(rule)
+        if mode == "plan" and tool.changes:
+            return denied_by_plan()
+        if tool.changes and (why := self._protection(paths)):
+            return _protected(tool, why)
+        outside = ""
+        if self.access and tool.name in _FILE_TOOLS and (written := _path_of(call)):
+            # Not the path as given, if possible: a symlink in it may lead elsewhere by now.
+            written = touched[0] if touched else written
+            outside = self.access.outside(written, to_write=tool.changes)
+            refusal = self.access.refusal(written, to_write=tool.changes)
+            if refusal and not outside:
+                return denied(refusal, refusal)
+        if tool.changes and (why := self._starts(paths)):
+            return replace(asked(why), opens=outside)
+        if rule := first("ask"):
+            return replace(asked(f"the rule {rule} asks", rule=rule), opens=outside)
+        if objection := self._hidden_below(call, paths, rules):
+            return replace(asked(objection), opens=outside)
+        if rule := first("allow"):
+            return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
+        if outside:
+            return _outside(tool, outside)
+        doubt = "" if tool.changes else tool.doubt(params)
+        if not tool.changes and not doubt:
+            return allowed("only reads")
+        if mode == "yolo":
+            return allowed("allowed by the mode yolo")
+        if mode in EDITING and writes and all(map(self._holds, paths)):
+            return allowed(f"allowed by the mode {mode}")
+        if doubt:
+            text = tool.remembered(params)
+            always = (f"{tool.name}({text})",) if text and _is_plain(text) else ()
+            return replace(asked(doubt, by_mode=True), rules=always)
+        effect = "changes files" if tool.name in WRITERS else "may have side effects"
+        return asked(effect, by_mode=True)
+
+    def _protection(self, paths: Sequence[str]) -> str | None:
+        """Return the reason that any of *paths* is write-protected, or None."""
+        for path, root in self._below_roots(paths):
+            if why := why_protected(path, root, self.own_dirs):
+                return f"{path.name} is {why}"
+        return None
+
+    def _starts(self, paths: Sequence[str]) -> str | None:
+        """Return the effect on other programs of changing any of *paths*, or None."""
+        for path, root in self._below_roots(paths):
+            if what := what_it_starts(path, root) or _git_starts(path) or self._runs(path):
+                return f"{os.path.relpath(path, root)} {what}"
+        return None
+
+    def _runs(self, path: Path) -> str | None:
+        """Return what *path* is if this program or the user's programs are run from it, or None."""
+        from agent_cli.sandbox.acting import (  # with a change
+            executed_inside,
+            linked_from_home,
+        )
+
+        roots = (self.reach.root, *self.reach.extra_dirs)
+        if any(map(path.is_relative_to, executed_inside(roots))):
+            return _IS_RUN
+        linked = linked_from_home(roots)
+        named = next((linked[each] for each in linked if path.is_relative_to(each)), None)
+        return f"is {shown(named)}, which programs outside start from" if named else None
+
+    def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
+        roots = (self.reach.root, *self.reach.extra_dirs, *self.own_dirs)
+        return [
+            (path, root) for path in map(Path, paths) for root in roots if path.is_relative_to(root)
+        ]
+
+    def _hidden_below(self, call: ToolCall, paths: Sequence[str], rules: RuleSet) -> str | None:
+        """Return the objection to a search that would read files hidden by a rule, or None."""
+        root = self.reach.root
+        if call.name != "grep" or not any(
+            rule.names("read") and rule.text for rule in (*rules.deny, *rules.ask)
+        ):
+            return None
+
+        def is_secret(path: PurePath) -> bool:
+            return rules.hides(path, root, kinds=("deny", "ask"))
+
+        reach = replace(self.reach, is_secret=is_secret)
+        try:
+            for path in paths or [str(root)]:
+                if self._holds(path):
+                    reach.check_tree(path, path)
+        except Objection as objection:
+            return str(objection)
+        return None
+
+    def _holds(self, path: str) -> bool:
+        return any(map(Path(path).is_relative_to, (self.reach.root, *self.reach.extra_dirs)))
+
+
+def _covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
+    from agent_cli.policies.network_rules import covers_page  # few have such rules
+
+    return covers_page(rule, kind, tool, subject)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a rule with *text* is clear: no special character but a * for all details."""
+    return not _PATTERN.search(text.removesuffix(":*"))
+
+
+def _git_starts(path: Path) -> str | None:
+    """Return what *path* is if the configuration of its repository names it, or None."""
+    from agent_cli.sandbox.git_folders import git_folders  # with the first change
+
+    for named in git_folders(path.parent).named:
+        if path.is_relative_to(named):
+            return _READ_BY_GIT if path == named else HOLDS_HOOKS
+    return None
+
+
+def _path_of(call: ToolCall) -> str:
+    written = call.arguments.get("path")
+    return written if isinstance(written, str) else ""
+
+
+def _protected(tool: Tool, why: str) -> Decision:
+    # The tools refuse these paths themselves, so asking would be useless.
+    if tool.name in WRITERS:
+        return denied(
+            why, f"{why}, so the tools do not change it. Tell the user what to change, and why."
+        )
+    return asked(why)
+
+
+def _outside(tool: Tool, path: str) -> Decision:
+    """Return the question whether a tool may use *path* once, or its folder from now on."""
+    family = "edit" if tool.changes else "read"
+    folder = path if Path(path).is_dir() else str(Path(path).parent)
+    is_plain = folder != "/" and not _PATTERN.search(folder)
+    question = asked(f"{path} is outside the workspace")
+    return replace(question, opens=path, rules=(f"{family}({folder})",) if is_plain else ())

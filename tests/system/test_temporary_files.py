@@ -1,0 +1,97 @@
+"""A temporary directory that is removed with its program, however the program ends."""
+
+import gc
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from agent_cli.system.temporary_files import OwnFolder
+
+# Prints the path of its folder, and stays until it is told to end or killed.
+_OWNER = """
+import sys
+from agent_cli.system.temporary_files import OwnFolder
+folder = OwnFolder()
+(folder.path / "closed").mkdir()
+(folder.path / "closed" / "file").touch()
+(folder.path / "closed").chmod(0o000)
+print(folder.path, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def owner() -> "tuple[subprocess.Popen[str], Path]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", _OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_temporary_folder_is_private_and_removed_with_its_owner(tmp_path: Path) -> None:
+    """Threat 21: another user must not enter the folder, nor guess its name."""
+    folder = OwnFolder()
+    other = OwnFolder()
+    mode = stat.S_IMODE(folder.path.stat().st_mode)
+    folder.remove()
+    folder.remove()
+    del other
+    gc.collect()
+
+    assert mode == 0o700
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_removing_the_folder_leaves_targets_of_its_links_unchanged(tmp_path: Path) -> None:
+    """A command may put a link there, to a user's directory that is closed to others."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o555)
+    folder = OwnFolder()
+    (folder.path / "link").symlink_to(elsewhere)
+
+    folder.remove()
+
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o555
+    assert list(tmp_path.iterdir()) == [elsewhere]
+
+
+def test_temporary_folder_is_removed_when_the_program_ends(tmp_path: Path) -> None:
+    process, path = owner()
+    assert path.is_dir()
+    with process:
+        process.communicate("go\n")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_of_a_killed_program_is_removed_by_the_next_program(tmp_path: Path) -> None:
+    """Folders of running programs stay, and so do entries whose names only look alike."""
+    (killed, left), (living, held) = owner(), owner()
+    (tmp_path / "agent-cli-run-file").touch()
+    (tmp_path / "agent-cli-run-link").symlink_to(held)
+    with killed:
+        killed.send_signal(signal.SIGKILL)
+    assert left.is_dir()
+
+    folder = OwnFolder()
+
+    assert not left.exists()
+    assert (held / "closed").is_dir()
+    with living:
+        living.communicate("go\n")
+    assert sorted(os.listdir(tmp_path)) == sorted(  # noqa: PTH208 - names
+        [folder.path.name, "agent-cli-run-file", "agent-cli-run-link"]
+    )
+    folder.remove()
