@@ -1117,3 +1117,16 @@ async def test_unknown_or_raising_tools_give_error_results_and_the_run_continues
     assert all(message.is_error for message in found.values())
     assert "Traceback" not in str(model.sent())
     assert result.stop_reason == "end_turn"
+
+
+async def test_contributors_are_told_of_a_request_that_was_too_long_and_only_then() -> None:
+    """S2-23: they make room, which costs the cache and what is left out."""
+    seen: list[bool] = []
+    options = LoopConfig(prepare=[lambda turn: seen.append(turn.overflow)])
+    script = ContextOverflow("too long"), says("ok"), says("ok")
+    agent, _, _ = scripted_agent(*script, options=options)
+
+    await agent.prompt("one")
+    await agent.prompt("two")
+
+    assert seen == [False, True, False]
