@@ -9,6 +9,7 @@ The first half runs in a command's keeper and imports little; see `system/launch
     stopped_calls  the watched system calls: the kernel's filter for them, and what it stops
     locations   the file that a call names, as a path of ours in the workspace
     recorder    what is recorded before a call goes on
+    lost_files  keep the files that are about to be lost, with their records
     outside_names  files of the workspace that a command gave names outside of it
     kept_files  keep a file: a hard link, a clone or a copy; give it up on a full disk
     named_copies  keep what a command names, before it, where its calls cannot be stopped

@@ -4,7 +4,6 @@ The order of records is that of the calls. A file that the command itself made i
 whatever happens to it later. Imports little: see `system/launcher`.
 """
 
-import errno
 import os
 import stat
 import struct
@@ -13,8 +12,9 @@ from agent_cli.undo import kept_files
 from agent_cli.undo.kept_files import KeptSpace
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
-from agent_cli.undo.outside_names import OutsideNames, copy_kept
-from agent_cli.undo.records import ChangeLog, Moves, State
+from agent_cli.undo.lost_files import LostFiles
+from agent_cli.undo.outside_names import copy_kept
+from agent_cli.undo.records import Moves, State
 from agent_cli.undo.stopped_calls import Call, StoppedCall, bytes_of
 
 _NO_FOLLOW, _FOLLOW, _NO_REPLACE, _EXCHANGE = 0x100, 0x400, 1, 2
@@ -23,7 +23,7 @@ _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
 
 
-class ChangeRecorder(ChangeLog):
+class ChangeRecorder(LostFiles):
     """The log of one command.
 
     Attributes:
@@ -34,21 +34,14 @@ class ChangeRecorder(ChangeLog):
         self, folder: str, log: int, locations: Locations, space: KeptSpace, losses: LossLimit
     ) -> None:
         """Record to the open file *log*; kept files go to *folder*."""
-        super().__init__(log)
-        self._folder = folder
+        super().__init__(folder, log, space, losses)
         self._locations = locations
-        self._space = space
-        self._losses = losses
         losses.generated.is_own = self._is_own
         self._own: set[tuple[Key, str]] = set()
         self._copied: set[Key] = set()
         self._described: set[Key] = set()
         self._timed: set[Key] = set()
-        self._count = 0
         self._moves = Moves()
-        self._outside = OutsideNames()
-        self._prefix = f"{os.getpid():x}-"
-        self.touched: dict[str, int] = {}
 
     def before(self, call: StoppedCall, kind: Call) -> None:
         """Record what *call* is about to change.
@@ -239,38 +232,6 @@ class ChangeRecorder(ChangeLog):
         self._around(location)
         self._keep_name(location.path, location.found, location.held, is_replaced=is_replaced)
 
-    def _keep_name(
-        self,
-        path: str,
-        found: os.stat_result,
-        held: int = -1,
-        *,
-        is_replaced: bool = False,
-        leaves: bool = False,
-    ) -> None:
-        state = State.of(found)
-        if state.is_folder:
-            self._add("folder", path, "", state, kept_files.attributes_of(path))
-            return
-        why = self._why_given_up or self._space.why_no_link(found)
-        self._losses.before(path, found, why, is_overwritten=is_replaced)
-        if why:
-            self._lost(path, why, state)
-            return
-        kept = self._next_kept()
-        try:
-            is_linked = kept_files.keep_link(path, kept, held)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self._lost(path, os.strerror(error.errno or errno.EIO), state)
-            return
-        attributes = None if is_linked else kept_files.attributes_of(path)
-        if is_linked or self._copies(path, found, kept):
-            self._add_kept("gone", path, kept, state, attributes)
-        if is_linked and (leaves or self._outside.holds(found)):
-            self._outside.add(found, path, kept, at=self._count)
-
     def _leaves(self, location: Location) -> None:
         """Keep all that is at *location*: it leaves the workspace."""
         assert location.found
@@ -320,35 +281,6 @@ class ChangeRecorder(ChangeLog):
             else:
                 self._lost(path, why if kept else "it was changed outside", State.of(seen))
 
-    def _copies(self, path: str, found: os.stat_result, kept: str) -> bool:
-        """Copy a file; record it as lost and return False if that cannot be done."""
-        why = ""
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-            why = "it is no regular file"
-        elif not (why := self._why_given_up or self._space.why_no_copy(found)):
-            try:
-                kept_files.keep_copy(path, kept)
-            except FileNotFoundError:
-                return False
-            except OSError as error:
-                why = os.strerror(error.errno or errno.EIO)
-        if why:
-            self._lost(path, why, State.of(found))
-        return not why
-
-    def _lost(self, path: str, why: str, state: State) -> None:
-        self._mark_incomplete()
-        self._add("lost", path, why, state)
-
-    def _add_kept(
-        self, kind: str, path: str, kept: str, state: State, attributes: dict[str, str] | None
-    ) -> None:
-        try:
-            self._add(kind, path, os.path.basename(kept), state, attributes)
-        except OSError:
-            os.unlink(kept)  # or it would take room for nothing
-            raise
-
     def _described_anew(self, location: Location | None) -> None:
         if location is None or location.found is None:
             return
@@ -373,22 +305,3 @@ class ChangeRecorder(ChangeLog):
             self._timed.add(location.folder)
             folder = location.path.rpartition("/")[0]
             self._write("times", folder, "", State.of(os.lstat(folder)))
-
-    def _add(
-        self,
-        kind: str,
-        path: str,
-        to: str = "",
-        state: State | None = None,
-        attributes: dict[str, str] | None = None,
-    ) -> None:
-        self._count += 1
-        self.touched[path] = self._count
-        if kind in ("moved", "swap"):
-            self.touched[to] = self._count
-        self._write(kind, path, to, state, attributes)
-
-    def _next_kept(self) -> str:
-        # A second keeper of the same command may go on in this folder. Long names: the kernel
-        # searches a block of the folder for room, and finds it sooner where few names fill one.
-        return f"{self._folder}/{self._prefix}{self._count + 1:040x}"

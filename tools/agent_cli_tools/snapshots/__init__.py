@@ -1,7 +1,6 @@
 """Record every change to a file with its earlier content, to undo a run; git plays no part."""
 
 import asyncio
-import errno
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -31,6 +30,7 @@ from agent_cli_tools.snapshots.contents import (
     Watch,
     digest,
     keep_content,
+    log_folder,
     mode_of,
     noted,
     seen_now,
@@ -298,23 +298,17 @@ class Snapshots:
         """Return how the keeper of a command is to record it."""
         if self._watched is None:
             return None
-        self._begin_log(watch, command)
-        if watch.log is None and self._told.isdisjoint((errno.ENOSPC, errno.EDQUOT)):
-            return None
-        # Without room for a log, in no folder, the keeper still asks about what is lost.
-        folder = watch.log or self._folder / "unrecorded"
-        order = self._watched(folder, command, self._run_began_ns)
+        with self._lock, noted("command not recorded", command, self._told):
+            run = self._run_id or self._first_run_id
+            watch.log = self._open().new_log(run, command, by_hook=watch.by_hook)
+        folder = log_folder(watch, self._folder, self._told)
+        order = self._watched(folder, command, self._run_began_ns) if folder else None
         if order and order.alone_since_ns:
             from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
 
             with self._lock:
                 order = replace(order, replaced=replaced_in(self._open(), self._run_id))
         return order
-
-    def _begin_log(self, watch: Watch, command: str) -> None:
-        with self._lock, noted("command not recorded", command, self._told):
-            run = self._run_id or self._first_run_id
-            watch.log = self._open().new_log(run, command, by_hook=watch.by_hook)
 
     def _finish_undo(self) -> None:
         """Finish an undo that stopped, or was interrupted by a crash."""
@@ -341,8 +335,7 @@ class Snapshots:
         """Keep what all known files hold before a command; return how to record it."""
         with noted("contents not kept", command, self._told):
             with self._lock:
-                journal = self._open()
-                paths = tuple(journal.paths)
+                paths = tuple((journal := self._open()).paths)
                 if self._watched:
                     self._bound_store()
             for path in paths:
@@ -375,9 +368,8 @@ class Snapshots:
         from agent_cli_tools.snapshots.kept_versions import bound_store  # with a change
 
         self._has_bounded = True
-        but, days, size = self._session_id, self._keep_days, self._bytes_max
-        limits = {"days_max": days, "bytes_max": size}
-        bound_store(self._folder, but=but, since_s=self._began_s, **limits)
+        limits = {"days_max": self._keep_days, "bytes_max": self._bytes_max}
+        bound_store(self._folder, but=self._session_id, since_s=self._began_s, **limits)
 
     def _read(self) -> "Journal":
         try:

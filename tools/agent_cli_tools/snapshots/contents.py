@@ -215,6 +215,15 @@ def keep_content(path: Path, digests: Digests, contents: ContentStore) -> None:
                 contents.keep(data)
 
 
+def log_folder(watch: Watch, store: Path, faults: set[int]) -> Path | None:
+    """Return the folder for a keeper's log; None if there can be none, for one of *faults*.
+
+    Where the disk is full it is one that is not there: the keeper asks about what is lost.
+    """
+    is_full = not faults.isdisjoint((errno.ENOSPC, errno.EDQUOT))
+    return watch.log or (store / "unrecorded" if is_full else None)
+
+
 @contextmanager
 def noted(failure: str, about: object, told: set[int] | None = None) -> Generator[None]:
     """Log errors of recording, because a tool must not fail for them.

@@ -1,0 +1,113 @@
+"""Keep the files that a command is about to lose, each with its record in the log.
+
+Imports little: see `system/launcher`.
+"""
+
+import errno
+import os
+import stat
+
+from agent_cli.undo import kept_files
+from agent_cli.undo.kept_files import KeptSpace
+from agent_cli.undo.losses import LossLimit
+from agent_cli.undo.outside_names import OutsideNames
+from agent_cli.undo.records import ChangeLog, State
+
+
+class LostFiles(ChangeLog):
+    """The log of one command, with the files that it keeps.
+
+    Attributes:
+        touched: Every recorded path, with the number of its last record.
+    """
+
+    def __init__(self, folder: str, log: int, space: KeptSpace, losses: LossLimit) -> None:
+        """Record to the open file *log*; kept files go to *folder*."""
+        super().__init__(log)
+        self._folder = folder
+        self._space = space
+        self._losses = losses
+        self._outside = OutsideNames()
+        self._count = 0
+        self._prefix = f"{os.getpid():x}-"
+        self.touched: dict[str, int] = {}
+
+    def _keep_name(
+        self,
+        path: str,
+        found: os.stat_result,
+        held: int = -1,
+        *,
+        is_replaced: bool = False,
+        leaves: bool = False,
+    ) -> None:
+        state = State.of(found)
+        if state.is_folder:
+            self._add("folder", path, "", state, kept_files.attributes_of(path))
+            return
+        why = self._why_given_up or self._space.why_no_link(found)
+        self._losses.before(path, found, why, is_overwritten=is_replaced)
+        if why:
+            self._lost(path, why, state)
+            return
+        kept = self._next_kept()
+        try:
+            is_linked = kept_files.keep_link(path, kept, held)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._lost(path, os.strerror(error.errno or errno.EIO), state)
+            return
+        attributes = None if is_linked else kept_files.attributes_of(path)
+        if is_linked or self._copies(path, found, kept):
+            self._add_kept("gone", path, kept, state, attributes)
+        if is_linked and (leaves or self._outside.holds(found)):
+            self._outside.add(found, path, kept, at=self._count)
+
+    def _copies(self, path: str, found: os.stat_result, kept: str) -> bool:
+        """Copy a file; record it as lost and return False if that cannot be done."""
+        why = ""
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            why = "it is no regular file"
+        elif not (why := self._why_given_up or self._space.why_no_copy(found)):
+            try:
+                kept_files.keep_copy(path, kept)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                why = os.strerror(error.errno or errno.EIO)
+        if why:
+            self._lost(path, why, State.of(found))
+        return not why
+
+    def _lost(self, path: str, why: str, state: State) -> None:
+        self._mark_incomplete()
+        self._add("lost", path, why, state)
+
+    def _add_kept(
+        self, kind: str, path: str, kept: str, state: State, attributes: dict[str, str] | None
+    ) -> None:
+        try:
+            self._add(kind, path, os.path.basename(kept), state, attributes)
+        except OSError:
+            os.unlink(kept)  # or it would take room for nothing
+            raise
+
+    def _add(
+        self,
+        kind: str,
+        path: str,
+        to: str = "",
+        state: State | None = None,
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        self._count += 1
+        self.touched[path] = self._count
+        if kind in ("moved", "swap"):
+            self.touched[to] = self._count
+        self._write(kind, path, to, state, attributes)
+
+    def _next_kept(self) -> str:
+        # A second keeper of the same command may go on in this folder. Long names: the kernel
+        # searches a block of the folder for room, and finds it sooner where few names fill one.
+        return f"{self._folder}/{self._prefix}{self._count + 1:040x}"
