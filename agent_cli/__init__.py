@@ -10,8 +10,6 @@ from agent_cli.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent_cli.agents.definitions import AgentDefinition as AgentDefinition
-    from agent_cli.contracts.attempt_events import ToolAttemptStart as ToolAttemptStart
-    from agent_cli.contracts.attempt_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.cancel import CancelToken as CancelToken
     from agent_cli.contracts.errors import Aborted as Aborted
     from agent_cli.contracts.errors import AgentBusy as AgentBusy
@@ -89,6 +87,8 @@ if TYPE_CHECKING:
     from agent_cli.contracts.provider import ToolCallStart as ToolCallStart
     from agent_cli.contracts.servers import ServerPhase as ServerPhase
     from agent_cli.contracts.servers import ServerState as ServerState
+    from agent_cli.contracts.side_events import ToolAttemptStart as ToolAttemptStart
+    from agent_cli.contracts.side_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.timeline import Block as Block
     from agent_cli.contracts.timeline import Json as Json
     from agent_cli.contracts.timeline import Usage as Usage
@@ -142,7 +142,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "agent_cli.agents.definitions": "AgentDefinition",
-    "agent_cli.contracts.attempt_events": "ToolAttemptStart ToolAttemptUpdate",
+    "agent_cli.contracts.side_events": "ToolAttemptStart ToolAttemptUpdate",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "

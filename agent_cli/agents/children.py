@@ -17,12 +17,12 @@ from typing import Final, Protocol, TypeAlias
 
 from agent_cli.agents.definitions import AgentCatalogue, AgentDefinition
 from agent_cli.contracts import events
-from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.side_events import ToolAttemptStart
 from agent_cli.contracts.timeline import NO_USAGE, Json, ToolOutput, Usage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import dollars, one_line, short_count

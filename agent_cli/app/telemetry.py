@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.events import Event, EventSink
 from agent_cli.contracts.provider import StreamFn
+from agent_cli.contracts.side_events import CacheLost
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.providers.anthropic.connection import DEFAULT_BASE_URL
@@ -82,6 +84,19 @@ class SessionTelemetry:
         """Record the runs of *agent* and of its subagents."""
         if self._telemetry:
             self._telemetry.follow(agent)
+
+    def hearing(self, emit: EventSink) -> EventSink:
+        """Return *emit*, with the losses of the prompt cache that it gets recorded."""
+        telemetry = self._telemetry
+        if telemetry is None:
+            return emit
+
+        def heard(event: Event) -> None:
+            if isinstance(event, CacheLost):
+                telemetry.cache_lost(event)
+            emit(event)
+
+        return heard
 
     def part_of_trace(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         """Make runs started in the body part of the trace in the W3C *headers*, if any."""

@@ -223,7 +223,8 @@ class Workbench:
 
     def new_cache_watch(self, stream: StreamFn) -> CacheWatch:
         """Return a watch of one agent's prompt cache; *stream* asks its model."""
-        return CacheWatch(stream, price=parts.price(self._startup), emit=self.announce)
+        emit = self.telemetry.hearing(self.announce)
+        return CacheWatch(stream, price=parts.price(self._startup), emit=emit)
 
     def new_fallback(self, cache: CacheWatch, prefix: PrefixWatch) -> ModelFallback:
         """Return the fallback of one agent, around its *cache* watch."""

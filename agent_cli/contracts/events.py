@@ -18,10 +18,10 @@ an approval ends with the batch open; the run that resumes it begins with the ba
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, TypeAlias
 
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
+from agent_cli.contracts.side_events import CacheLost, ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import (
     UNANSWERED_QUESTION,
     Json,
@@ -337,6 +337,7 @@ AppEvent: TypeAlias = (
     | Compacted
     | UsageChanged
     | UsageHeld
+    | CacheLost
     | AgentEvent
     | Notice
     | ErrorShown

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState

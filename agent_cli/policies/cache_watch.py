@@ -21,6 +21,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
     closable,
 )
+from agent_cli.contracts.side_events import CacheLost
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.wording import dollars
 from agent_cli.system.records import dataclass
@@ -39,15 +40,6 @@ _OF_SERVER: Final = {
     "messages_changed": "earlier messages changed",
     "previous_message_not_found": "the server no longer knew the last reply",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CacheLoss:
-    """Tokens that were in the cache and were read anew; `cost` is what that cost more."""
-
-    tokens: int
-    cost: int | None
-    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,7 @@ class CacheWatch:
         Args:
             stream: Asks the model.
             price: Prices tokens.
-            emit: Receives a notice of each loss.
+            emit: Receives each loss, and a notice of each that was not announced.
             clock: Returns the time in seconds.
         """
         self._ask = stream
@@ -93,7 +85,7 @@ class CacheWatch:
         self._last: _Last | None = None
         self._is_announced = False
         self.warming: CacheWarming | None = None
-        self.losses: list[CacheLoss] = []
+        self.losses: list[CacheLost] = []
 
     def expect_loss(self) -> None:
         """Count the loss of the next reply without a notice: it was announced."""
@@ -139,9 +131,13 @@ class CacheWatch:
         if ours and theirs and theirs not in ours:
             cause = f"{ours}; the server says that {theirs}"
         cost = self._extra_cost(reply.model, lost)
-        self.losses.append(CacheLoss(lost, cost, cause))
-        if self._is_announced or reply.declined:
-            return  # whoever fell back on another model has told so
+        # Whoever fell back on another model has told so.
+        was_announced = self._is_announced or bool(reply.declined)
+        loss = CacheLost(lost, cost, cause, was_announced)
+        self.losses.append(loss)
+        self._emit(loss)
+        if was_announced:
+            return
         price = "" if cost is None else f", {dollars(cost)} more"
         text = f"{lost:,} cached tokens were read anew{price}: {cause}"
         self._emit(Notice("info", text))
@@ -175,7 +171,7 @@ def _cause(last: _Last, request: ModelRequest, sent_s: float) -> str:
 
 
 def cache_lines(
-    usage: Usage, losses: Sequence[CacheLoss], *, price: Callable[[Usage], int | None]
+    usage: Usage, losses: Sequence[CacheLost], *, price: Callable[[Usage], int | None]
 ) -> list[str]:
     """Return the lines of `/usage cache`: hits, savings, and each loss with its cause.
 
@@ -198,10 +194,11 @@ def cache_lines(
         lines.append(f"reading from the cache saved {dollars(full - read)}")
     if not losses:
         return [*lines, "no loss in this run of the program"]
-    costs = [loss.cost for loss in losses if loss.cost is not None]
+    costs = [loss.cost_microdollars for loss in losses if loss.cost_microdollars is not None]
     total = sum(loss.tokens for loss in losses)
     lines.append(f"lost in this run: {total:,} tokens, {dollars(sum(costs))} more")
     for loss in losses:
-        cost = "" if loss.cost is None else f" ({dollars(loss.cost)})"
+        more = loss.cost_microdollars
+        cost = "" if more is None else f" ({dollars(more)})"
         lines.append(f"  {loss.tokens:,} tokens{cost}: {loss.cause}")
     return lines

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from agent_cli.contracts import events
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError, sentence_of
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions
 from agent_cli.core.run import RunResult

@@ -8,7 +8,6 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentEvent,
@@ -21,13 +20,14 @@ from agent_cli.contracts.events import (
     ToolExecutionStart,
 )
 from agent_cli.contracts.provider import Price, StreamFn
+from agent_cli.contracts.side_events import CacheLost, ToolAttemptStart
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.returned_values import settled
 from agent_cli.telemetry.conventions import Content, Instruments, word_for
-from agent_cli.telemetry.runs import RunSpans
+from agent_cli.telemetry.runs import RunSpans, current_run
 from agent_cli.telemetry.spans import ChatSpans, Recorder, ToolSpans
 from agent_cli.version import __version__
 
@@ -104,6 +104,12 @@ class AgentTelemetry:
     def follow(self, agent: Agent) -> Callable[[], None]:
         """Record the runs and tool calls of *agent* from now on; return a function to stop it."""
         return agent.subscribe(lambda event: self._hear(agent.conversation.id, event))
+
+    def cache_lost(self, loss: CacheLost) -> None:
+        """Record a loss of the prompt cache, in the run of the current task."""
+        self._instruments.cache_lost(loss)
+        if run := current_run():
+            run.lost(loss)
 
     def close(self) -> None:
         """Close the spans of runs that wait for a decision; call it before spans are flushed."""

@@ -1,4 +1,4 @@
-"""The GenAI conventions: metrics, two of our own included, names of attributes, message texts.
+"""The GenAI conventions: metrics, four of our own included, names of attributes, message texts.
 
 Texts are JSON in the format of the conventions, without secrets and limited in size.
 """
@@ -14,6 +14,7 @@ from opentelemetry.util.types import AttributeValue
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, ToolResultMessage
 from agent_cli.contracts.provider import Reply
+from agent_cli.contracts.side_events import CacheLost
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.contracts.tooling import Allow, Ask, ToolSpec, Verdict
 from agent_cli.contracts.wording import in_usd
@@ -51,6 +52,14 @@ class Instruments:
         self._cost = meter.create_counter(
             "agent_cli.cost.usd", unit="USD", description="List price of model calls"
         )
+        self._cache_lost = meter.create_counter(
+            "agent_cli.cache_lost.tokens",
+            unit="{token}",
+            description="Tokens that were in the prompt cache and were read anew",
+        )
+        self._cache_lost_cost = meter.create_counter(
+            "agent_cli.cache_lost.usd", unit="USD", description="What these tokens cost more"
+        )
         self._decisions = meter.create_counter(
             "agent_cli.permission.decisions",
             unit="{decision}",
@@ -74,6 +83,13 @@ class Instruments:
     def tool_ended(self, attributes: dict[str, AttributeValue], elapsed_s: float) -> None:
         """Record a tool call with *attributes*."""
         self._tools.record(elapsed_s, attributes)
+
+    def cache_lost(self, loss: CacheLost) -> None:
+        """Count a loss of the prompt cache; an unknown cost is left out."""
+        attributes = {"agent_cli.cache_lost.announced": loss.was_announced}
+        self._cache_lost.add(loss.tokens, attributes)
+        if loss.cost_microdollars is not None:
+            self._cache_lost_cost.add(in_usd(loss.cost_microdollars), attributes)
 
     def decided(self, tool_name: str, decision: str) -> None:
         """Count a decision about a call."""

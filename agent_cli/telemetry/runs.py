@@ -27,7 +27,9 @@ from opentelemetry.util.types import AttributeValue
 
 from agent_cli.contracts.events import AgentEnd
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.side_events import CacheLost
 from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.contracts.wording import in_usd
 from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
 
@@ -57,6 +59,17 @@ class AgentRun:
                     conventions.MODEL: conventions.plain(model.id),
                 }
             )
+
+    def lost(self, loss: CacheLost) -> None:
+        """Record a loss of the prompt cache, as an event of the span."""
+        attributes: dict[str, AttributeValue] = {
+            "agent_cli.cache_lost.tokens": loss.tokens,
+            "agent_cli.cache_lost.cause": conventions.plain(loss.cause),
+            "agent_cli.cache_lost.announced": loss.was_announced,
+        }
+        if loss.cost_microdollars is not None:
+            attributes["agent_cli.cache_lost.usd"] = in_usd(loss.cost_microdollars)
+        self.span.add_event("agent_cli.cache_lost", attributes)
 
 
 def current_run() -> AgentRun | None:

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, ToolExecutionEnd
 from agent_cli.contracts.options import ApprovalOrder
+from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.attempts import STOPPED_TRYING
 from agent_cli.core.loop_config import LoopConfig

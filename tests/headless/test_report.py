@@ -125,11 +125,12 @@ def test_event_is_written_as_its_fields_with_the_type_first(
     assert next(iter(written)) == "type"
 
 
-SAMPLES: dict[type, object] = {
+SAMPLES: dict[object, object] = {
     str: "x",
     int: 1,
     float: 1.5,
     bool: True,
+    int | None: None,
 }
 
 

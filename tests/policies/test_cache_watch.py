@@ -7,8 +7,9 @@ import pytest
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Price
+from agent_cli.contracts.side_events import CacheLost
 from agent_cli.contracts.timeline import Usage
-from agent_cli.policies.cache_watch import CacheLoss, CacheWatch, cache_lines
+from agent_cli.policies.cache_watch import CacheWatch, cache_lines
 from tests.fakes import MODEL, ScriptedModel, returns, says, tool
 from tests.policies.histories import Listener
 
@@ -30,7 +31,7 @@ class Clock:
 
 async def losses_of(
     second: ModelRequest, *, read: int, wait_s: float = 1, reason: str = "", priced: Price = price
-) -> tuple[list[CacheLoss], list[str], ScriptedModel]:
+) -> tuple[list[CacheLost], list[str], ScriptedModel]:
     """Return the losses of two requests, of which the first leaves 50,000 tokens in the cache."""
     one = says("a", usage=Usage(10, 5, 0, 50_000))
     two = says("b", usage=Usage(10, 5, read, 51_000 - read))
@@ -45,6 +46,7 @@ async def losses_of(
             pass
         clock.now_s += wait_s
     told = [event.text for event in listener.events if isinstance(event, Notice)]
+    assert [each for each in listener.events if isinstance(each, CacheLost)] == watch.losses
     return watch.losses, told, model
 
 
@@ -89,7 +91,7 @@ async def test_a_loss_is_told_with_its_price_and_cause(
     """Ours first, as it names what to leave alone next time; then the server's."""
     losses, told, _ = await losses_of(second, read=0, wait_s=wait_s, reason=reason)
 
-    assert losses == [CacheLoss(50_000, 450_000, cause)]
+    assert losses == [CacheLost(50_000, 450_000, cause, was_announced=False)]
     assert told == [f"50,000 cached tokens were read anew, $0.45 more: {cause}"]
 
 
@@ -103,7 +105,10 @@ async def test_another_session_has_another_cache() -> None:
 def test_cache_lines_sum_up_hits_savings_and_losses() -> None:
     """`/usage cache`."""
     usage = Usage(1_000, 5, 8_000, 1_000)
-    losses = [CacheLoss(5_000, 45_000, "the tools changed"), CacheLoss(2_000, None, "x")]
+    losses = [
+        CacheLost(5_000, 45_000, "the tools changed", was_announced=True),
+        CacheLost(2_000, None, "x", was_announced=False),
+    ]
 
     assert cache_lines(usage, losses, price=lambda of: price("", of)) == [
         "8,000 of 10,000 tokens sent were read from the cache (80%), 1,000 were written to it",

@@ -147,6 +147,31 @@ def require_metrics(receiver: Receiver) -> None:
     assert decided == dict.fromkeys(TOOLS, ("allow", 1))
 
 
+def test_losses_of_the_cache_are_data_in_stream_json_and_telemetry() -> None:
+    """Their tokens, their price and whether the user knew; the cause stands in the span."""
+    used = {"input_tokens": 10, "output_tokens": 5}
+    wrote = used | {"cache_read_input_tokens": 0, "cache_creation_input_tokens": 50_000}
+    script = [reply(tool_use("glob", {"pattern": "x"}), usage=wrote), reply("Done.", usage=wrote)]
+    with receiving() as receiver, serve_in_thread(*script) as api:
+        run = agent_cli("-p", "go", "--output-format", "stream-json", api=api, **receiver.variables)
+
+    assert run.code == 0, run.stderr
+    [loss] = [
+        event
+        for event in map(json.loads, run.stdout.splitlines())
+        if event["type"] == "app.cache_lost"
+    ]
+    lost_usd = loss["cost_microdollars"] / 1_000_000
+    assert (loss["tokens"], loss["was_announced"]) == (50_000, False)
+    assert loss["cause"].startswith("no change of ours")
+    assert lost_usd > 0
+    labels = {"agent_cli.cache_lost.announced": False}
+    for metric, expected in (("tokens", 50_000), ("usd", pytest.approx(lost_usd))):
+        [point] = receiver.of_metric(f"agent_cli.cache_lost.{metric}")
+        assert (point.attributes, point.sum) == (labels, expected)
+    assert receiver.one("invoke_agent agent-cli").events == ["agent_cli.cache_lost"]
+
+
 def asked_to_read(request: ReceivedRequest) -> Reply:
     """Read a file, then answer; both hold text that must not be sent by default."""
     if any(block["type"] == "tool_result" for block in request.body["messages"][-1]["content"]):

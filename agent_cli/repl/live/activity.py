@@ -10,7 +10,6 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts import events
-from agent_cli.contracts.attempt_events import ToolAttemptStart
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Notify
@@ -21,6 +20,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.contracts.side_events import ToolAttemptStart
 from agent_cli.contracts.wording import one_line, short_count, whole_seconds
 from agent_cli.core.run import Phase
 from agent_cli.repl.live.paint import row_width, shortened

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from agent_cli.contracts.attempt_events import ToolAttemptUpdate
 from agent_cli.contracts.events import Event, MessageEnd, MessageUpdate, ToolExecutionUpdate
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.side_events import ToolAttemptUpdate
 from agent_cli.contracts.wording import seconds
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.system.records import dataclass

@@ -5,7 +5,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from agent_cli.contracts import events
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
+from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted, seconds, whole_seconds

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from agent_cli.contracts import events
-from agent_cli.contracts.attempt_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
+from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.declining import SAYING

@@ -1,4 +1,7 @@
-"""Events of a call that is tried read-only before a person is asked; see `events` for the rest."""
+"""Events beside a run's course: calls tried before a person is asked, losses of the prompt cache.
+
+See `events` for the rest.
+"""
 
 from typing import ClassVar, Literal
 
@@ -23,3 +26,18 @@ class ToolAttemptUpdate:
     tool_call_id: str
     tool_name: str
     partial_result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLost:
+    """Tokens that were in the prompt cache and were read anew.
+
+    `cost_microdollars` is what that cost more, None if the price is unknown; `was_announced` says
+    that the user was told the price before.
+    """
+
+    type: ClassVar[Literal["app.cache_lost"]] = "app.cache_lost"
+    tokens: int
+    cost_microdollars: int | None
+    cause: str
+    was_announced: bool
