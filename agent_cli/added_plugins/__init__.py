@@ -188,7 +188,7 @@ class PluginStore:
             raise UsageError(f"{root} cannot be written: {error.strerror or error}") from error
 
     def _copy(self, content: Path, root: Path, digest: str) -> None:
-        """Copy *content* to *root*, which holds all of it or nothing; raises OSError."""
+        """Copy *content* to *root*, completely or not at all; raises OSError."""
         new = self._folder / _NEW
         remove_tree(new)
         shutil.copytree(content, new, symlinks=True)

@@ -1,4 +1,4 @@
-"""Definitions of subagents, and those that are available: built in, of files, of plugins.
+"""Definitions of subagents, from the program, files and plugins, and the catalogue of them all.
 
 A definition is Markdown with front matter; the body is the system prompt. The fields are those of
 Claude Code, plus `maxCost`.

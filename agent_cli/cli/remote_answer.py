@@ -127,7 +127,7 @@ class RemoteAnswer:
             raise UsageError(f"{workspace}, where the call is to run: {error.strerror}") from error
 
     def require_terms(self, startup: StartupContext) -> None:
-        """Check that the rules and the trust are those under which the call was asked about.
+        """Check that rules and trust have not changed since the question was asked.
 
         Raises:
             UsageError: They have changed.

@@ -54,7 +54,7 @@ class _Written:
         self._call = function, given, named
 
     def made(self) -> Any:
-        """Return what pydantic makes of it."""
+        """Return what pydantic's function returns for the call."""
         import pydantic
 
         function, given, named = self._call
@@ -63,7 +63,7 @@ class _Written:
 
 
 class _Late(type):
-    """The class of a model that is not built yet; whoever uses it gets what was built."""
+    """The class of a model that is not built yet; the first use builds the model."""
 
     body: dict[str, Any]
 

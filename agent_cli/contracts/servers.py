@@ -71,7 +71,7 @@ class ServerState:
 
     @property
     def unquoted(self) -> tuple[str, ...]:
-        """`stderr`, unless `reason` holds all of it."""
+        """`stderr`, unless `reason` repeats it."""
         return () if all(line in self.reason for line in self.stderr) else self.stderr
 
 

@@ -131,7 +131,7 @@ RECALL_TOOL: Final = "recall"  # Settings may take it away; then nothing refers 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosted:
-    """The server's own tool of a name; no rule, hook or question holds one call of it.
+    """A tool that the API's server runs itself; no rule, hook or question can stop a single call.
 
     Attributes:
         is_open: It is there from the first request. Otherwise the model calls the tool here first,

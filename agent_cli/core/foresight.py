@@ -52,7 +52,7 @@ class Foresight:
         self._added.append(item)
 
     async def failure(self, item: CallToForesee) -> str:
-        """Return the error in which *item* ends whatever a person answers; "" if it may succeed.
+        """Return the error that *item* ends with even if a person allows it; "" if it may succeed.
 
         They may refuse the calls before it, so it must fail both after them and without them.
         """

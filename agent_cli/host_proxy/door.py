@@ -121,7 +121,7 @@ def _ssh_settings() -> Sequence[str]:
 
 
 def _write_ssh_config(path: Path) -> None:
-    """Write the machine's settings of ssh to *path*, behind ours, of which ssh takes the first.
+    """Write the machine's settings of ssh to *path*, behind ours: the first value counts.
 
     Nothing if the machine has none: there is no file to mount ours on.
     """

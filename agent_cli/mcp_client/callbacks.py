@@ -24,7 +24,7 @@ log = logger(__name__)
 
 
 class Callbacks:
-    """Answers one server's requests through the host, whatever happens there.
+    """Answers one server's requests through the host, with an error if the host fails.
 
     An exception would end the call, or the connection, of the request.
     """

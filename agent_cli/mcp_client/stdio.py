@@ -216,7 +216,7 @@ def _line(item: SessionMessage) -> bytes:
 
 
 async def _watch(process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]) -> None:
-    """End the stream when the process has ended, even if a child of it holds its output open."""
+    """End the stream when the process has ended, even if its child holds the output open."""
     while process.returncode is None:  # noqa: ASYNC110 - see `_ended_within`
         await anyio.sleep(_LOOK_S)
     await anyio.sleep(_LAST_MOMENT_S)

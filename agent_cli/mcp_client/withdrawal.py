@@ -24,7 +24,7 @@ class Withdrawals:
         self._declared: dict[str, Tool] = {}
 
     def declared(self, tools: Sequence[Tool], *, is_new: bool) -> tuple[Tool, ...]:
-        """Return *tools*; if some that were declared before are gone, those too, in their place.
+        """Return *tools* and, in their old places, the declared tools that are gone.
 
         Args:
             tools: The tools that are there.

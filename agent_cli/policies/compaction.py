@@ -286,7 +286,7 @@ class Compaction:
             self._around.after(focus, trigger=trigger)
 
     def _trim(self, turn: Turn, plan: _Plan) -> None:
-        """Leave out the oldest rounds, at most up to the plan's cut, until half of it is free.
+        """Leave out the oldest rounds, at most up to the plan's cut, until half the window is free.
 
         The user's words stay, unless that takes more room than it makes.
         """

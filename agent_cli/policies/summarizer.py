@@ -1,4 +1,4 @@
-"""Ask a model for a summary of older messages. compaction.py decides when and of which."""
+"""Ask a model for a summary of older messages; compaction.py decides when, and which messages."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -118,7 +118,7 @@ def pieces_of_commands(text: str) -> list[str]:
 
 
 def _pieces(value: str) -> Iterator[str]:
-    """Yield the words of *value*, also those with spaces, and below a folder that it enters."""
+    """Yield the words of *value*, quoted words whole, and below a folder that it enters."""
     words = [*_BREAKS.split(value), *_QUOTED.findall(value.replace('\\"', "'"))]
     yield from words
     yield value.strip().strip('"')

@@ -205,7 +205,7 @@ class SecretIndex:
                 self._watch.drop(path, self)
 
     def _update(self) -> None:
-        """List the changed directories, and search those whose changes no watch reports."""
+        """List the changed directories, and search directories whose changes no watch reports."""
         told, self._told = self._told, set[str]()
         new: list[str] = []
         for path in sorted({*told, *self._unwatched, *self._refused}, key=_from_root):

@@ -140,7 +140,7 @@ class _Script:
         yield from self._found(whole, self._workspace)
 
     def _folders(self) -> Iterator[Path]:
-        """Yield the folders that the script's language looks into, and those it goes to."""
+        """Yield the folders that the script's language searches, and the folders it changes to."""
         is_python = self._endings == _PYTHON
         packages = map(_module, _PACKAGE.findall(self._text) if is_python else ())
         gone_to = (x for line in _SEARCHED.findall(self._text) for x in _WORD.findall(line))

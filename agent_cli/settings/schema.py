@@ -125,7 +125,7 @@ class RetrySettings(NamedTuple):
 
 
 class PermissionSettings(NamedTuple):
-    """The permission mode and rules for tools. Each layer's rules add to those before it.
+    """The permission mode, and rules for tools. Each layer adds rules to the layers before.
 
     `claude_files` also reads the rules in `settings.json` of `~/.claude` and, if the workspace is
     trusted, those that ask or deny in `settings.json` and `settings.local.json` of its `.claude`.

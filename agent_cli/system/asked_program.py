@@ -217,7 +217,7 @@ async def _text(stream: asyncio.StreamReader, bytes_max: int) -> str:
 
 
 async def _end(process: Process, transport: asyncio.SubprocessTransport) -> None:
-    """End the supervisor and with it the command; return soon, whatever they do."""
+    """End the supervisor, and with it the command; return soon even if they hang."""
     for descriptor in (_STDOUT, _STDERR):
         if pipe := transport.get_pipe_transport(descriptor):
             pipe.close()

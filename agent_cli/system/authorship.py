@@ -61,7 +61,7 @@ class Authorship(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionFolders:
-    """The folders whose content a stranger may have written, and those inside that are not theirs.
+    """Folders whose content a stranger may have written, and folders inside that are not theirs.
 
     Attributes:
         roots: The workspace, the added directories, and what belongs to their repositories.

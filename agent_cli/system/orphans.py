@@ -48,7 +48,7 @@ def has_others(child: int) -> bool:
 
 
 def kill_children(is_meant: Callable[[int], bool]) -> None:
-    """Kill the children that match, and those that become ours by that, until none are left."""
+    """Kill matching children, and the orphans that this makes ours, until none are left."""
     deadline = time.monotonic() + _SWEEP_S
     while meant := [pid for pid in _children() if is_meant(pid)]:
         for pid in meant:

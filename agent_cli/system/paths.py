@@ -107,7 +107,7 @@ def imported_dir() -> Path:
 
 
 def imported_dirs() -> tuple[Path, ...]:
-    """Return the folders of the programs of which something was imported."""
+    """Return the folders of the programs from which something was imported."""
     folder = imported_dir()
     if not is_dir(folder):
         return ()

@@ -127,7 +127,7 @@ def _repository(here: Path) -> Path | None:
 
 
 def search_path(folders: str, *, outside: Path | None) -> str:
-    """Return the PATH *folders* without relative ones and those inside *outside*.
+    """Return the PATH *folders* that are absolute and not inside *outside*.
 
     The system's folders stay, even if the workspace is "/".
     """

@@ -162,7 +162,7 @@ class HostedView:
         self._pages: dict[str, WebPage] = {}
 
     def __call__(self, event: events.Event) -> Iterator[events.Event]:
-        """Yield *event* and those to show beside it."""
+        """Yield *event* and the events to show beside it."""
         match event:
             case events.MessageUpdate(event=BlockEnd(index=index, block=block), snapshot=message):
                 yield event

@@ -182,7 +182,7 @@ class GeneratedFolders:
         return ""
 
     def ignores_itself(self, folder: str) -> bool:
-        """Return whether a file in *folder* made git ignore all of it, as caches have one."""
+        """Return whether a file in *folder* makes git ignore the folder, as in caches."""
         return folder in self._ignoring
 
     def is_certain(self, folder: str) -> bool:

@@ -18,7 +18,7 @@ _INDEX_BYTES_MAX = 256_000_000
 
 
 class IndexEntry(NamedTuple):
-    """A file in git's index, with what it caches of it.
+    """A file in git's index, with the file status that the index caches.
 
     Attributes:
         path: Relative to the top of the working tree.

@@ -1,4 +1,4 @@
-"""The files of the workspace that a command gives names outside of it, or moves there.
+"""Files of the workspace that a command links or moves to names outside the workspace.
 
 A change under such a name changes the file, or what is kept of it by a link, and no path of the
 workspace tells it. Imports little: see `system/launcher`.

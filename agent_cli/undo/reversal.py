@@ -301,7 +301,7 @@ def _move_aside(path: str, kept: str, name: str, folder: int) -> None:
 
 
 def _give_back(kept: Path, name: str, folder: int) -> None:
-    """Give the kept file the name *name* again, or a copy of it."""
+    """Give the kept file, or a copy, the name *name* again."""
     try:
         os.link(kept, name, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:

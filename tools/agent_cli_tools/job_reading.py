@@ -23,7 +23,7 @@ _READ_LINES_MAX: Final = 1_000_000
 
 
 class JobRequest(NamedTuple):
-    """Lines of a job to wait for: those from *since* on (0: the first unread) that match."""
+    """Matching lines of a job to wait for, from line *since* on (0: the first unread line)."""
 
     id: int
     since: int

@@ -267,7 +267,7 @@ class LinePattern:
         return await asyncio.to_thread(self._numbers, "\n".join(lines))
 
     async def first_match(self, log: Path) -> str:
-        """Return the first matching line of *log* behind those searched before.
+        """Return the first matching line of *log* behind the lines searched before.
 
         An incomplete last line is searched, and again when it has grown, because a program may wait
         after a prompt. "" means that none matches, or that *log* cannot be read.

@@ -82,7 +82,7 @@ class SeenFiles:
         return path in self._whole
 
     def any_of(self, paths: Iterable[Path]) -> list[Path]:
-        """Return the *paths* of files of which some lines were seen, whatever they hold now."""
+        """Return the *paths* of files of which some lines were seen, changed since or not."""
         return [path for path in paths if path in self._sights]
 
     def knows(self, path: Path, raw: bytes) -> bool:

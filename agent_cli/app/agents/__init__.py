@@ -1,4 +1,4 @@
-"""Subagents of a session: those available here, and those at work as shown to the user."""
+"""Subagents of a session: which are available, and which are at work, as shown to the user."""
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence

@@ -316,7 +316,7 @@ def _server(startup: StartupContext) -> tuple[str, str, bool]:
 
 
 def check_setups(startup: StartupContext) -> Iterator[Check]:
-    """Yield a row for each agent of which something was found."""
+    """Yield a row for each other agent program whose setup was found."""
     for program, read in READERS.items():
         found = read(startup)
         if not found.rows:

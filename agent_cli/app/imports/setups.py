@@ -86,7 +86,7 @@ def take_back(program: str) -> str:
 
 
 def imported_programs() -> tuple[str, ...]:
-    """Return the programs of which something was imported."""
+    """Return the programs from which something was imported."""
     return tuple(folder.name for folder in paths.imported_dirs())
 
 

@@ -116,7 +116,7 @@ class Reach:
         return real
 
     def check_tree(self, text: str, folder: str) -> None:
-        """Accept the folder *text* if a program that reads all of it finds no secret.
+        """Accept the folder *text* if a program that reads the whole folder finds no secret.
 
         Raises:
             Objection: There is one, or there are too many files to check.

@@ -267,7 +267,7 @@ def _runs_its_input(words: Reading) -> bool:
 
 
 def _texts(words: Reading, *, printed: bool) -> Iterator[str]:
-    """Yield the words that may be a script; *printed* if those of a command that reads may, too."""
+    """Yield words that may be a script; with *printed* also words of commands that only read."""
     name = base_name(words[0] or "") if words else ""
     effect = known_effect(name, [word for word in words[1:] if word])
     if effect and effect.kind == "reads" and not printed:

@@ -1,4 +1,4 @@
-"""Rules about commands: a prefix of words, or all words; those behind "always this session"."""
+"""Rules about commands, a prefix of words or all words, as "always this session" makes them."""
 
 import re
 import shlex

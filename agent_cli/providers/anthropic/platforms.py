@@ -29,7 +29,7 @@ _OWN_REMEDIES = Remedies(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Variables of which one must be set, and the sentence for the user if none is."""
+    """Variables, at least one of them required, and the sentence for the user if none is set."""
 
     names: tuple[str, ...]
     sentence: str

@@ -204,7 +204,7 @@ class _NotSent(ValueError):
 
 
 class _Translation:
-    """One schema on its way; counts what the API limits in all of it."""
+    """A schema that is being rewritten; counts everything that the API limits."""
 
     def __init__(self) -> None:
         self.optional = 0

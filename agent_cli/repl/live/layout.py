@@ -264,7 +264,7 @@ _COMBINES: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 
 
 def separated(text: str) -> str:
-    """Return *text* without those characters."""
+    """Return *text* without the characters that join or change emoji."""
     return text if text.isascii() else _COMBINES.sub("", text)
 
 

@@ -100,7 +100,7 @@ class Results:
         return _in_full(self._kept.get(number), self._files.get(number, ""))
 
     def keep(self, text: str, file: str = "") -> None:
-        """Keep *text*, of which the screen shows less, under the next number; *file* has all."""
+        """Keep a *text* too long for the screen under the next number; *file* has the whole."""
         self._count += 1
         self._kept[self._count], self._files[self._count] = text, file
         self._kept.pop(self._count - _KEPT_MAX, None)

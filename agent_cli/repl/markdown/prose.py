@@ -81,7 +81,7 @@ class Prose:
         return copy.copy(self)
 
     def becomes_heading(self, style: str) -> bool:
-        """Turn the paragraph into a heading, if no row of it is finished."""
+        """Turn the paragraph into a heading unless a row of the paragraph is finished."""
         if self._has_parts:
             return False
         self._style = style

@@ -197,7 +197,7 @@ def _without_path(lines: Sequence[str], found: Sequence[_Finding | None]) -> Ite
 
 
 def _below(lines: Iterable[str]) -> Iterator[str]:
-    """Yield findings under the name of their file, those with equal texts once."""
+    """Yield findings under the name of their file, equal texts once."""
     waiting: dict[str, list[str]] = {}
     for match in map(_BELOW.match, lines):
         if match:

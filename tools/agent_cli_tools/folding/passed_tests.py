@@ -27,7 +27,7 @@ class _Runner:
 
 
 def without_passed(lines: Sequence[str]) -> Iterable[str]:
-    """Return *lines* without those about passed tests."""
+    """Return *lines* without the lines about passed tests."""
     left = list(lines)
     text = "\n".join(left)
     for runner in _RUNNERS:

@@ -68,7 +68,7 @@ def without_repeats(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _repeated(lines: Sequence[str], above: int, at: int) -> int:
-    """Return how many lines at *at* are those at *above*; 0 if too few for a note."""
+    """Return how many lines at *at* repeat the lines at *above*; 0 if too few for a note."""
     size = chars = 0
     while above + size < at and at + size < len(lines):
         line = lines[at + size]

@@ -109,7 +109,7 @@ def _with_its_ends(document: Document, edit: Edit) -> tuple[Span, ...]:
 
 
 def _exact(document: Document, edit: Edit) -> tuple[Span, ...]:
-    """Return the spans of a text that stands there, whatever its line ends are."""
+    """Return the spans where a text stands, with any line ends."""
     flat = replace(edit, old=flatten(edit.old))
 
     def has_ends(at: int) -> bool:

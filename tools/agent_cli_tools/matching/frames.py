@@ -100,7 +100,7 @@ class Quoted:
         return not is_odd and all(step == self.unit for step in steps if self.unit)
 
     def _fits(self, lines: Sequence[Line]) -> bool:
-        """Return whether *lines* fits between those around, unless the lines there do not."""
+        """Return whether *lines* fits between its neighbours, unless the lines there do not."""
         there, size = texts(self.there), len(self.unit)
         if size and len(lines[0].indent) % size and not len(there[0].indent) % size:
             return False

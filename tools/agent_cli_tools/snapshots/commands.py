@@ -108,7 +108,7 @@ def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str
 def replaced_files(
     changes: Sequence[Change], logs: Sequence[CommandLog], contents: ContentStore
 ) -> dict[str, str]:
-    """Return the files of before a run that it changed so far, each with what is kept of it."""
+    """Return the files that existed before a run and that it changed, with what is kept of each."""
     found: dict[str, str | None] = {}
     for _at, number, _at_log, event in _events(changes, logs):
         if isinstance(event, Change):

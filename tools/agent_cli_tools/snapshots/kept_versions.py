@@ -1,4 +1,4 @@
-"""Earlier versions of files: compare them with the current ones, and find those of all sessions."""
+"""Earlier versions of files, of all sessions: find them, compare them with the current files."""
 
 import contextlib
 import filecmp

@@ -175,7 +175,7 @@ def _stopped(journal: Journal) -> RunChanges | None:
 
 
 def replaced_in(journal: Journal, run_id: str) -> dict[str, str]:
-    """Return the files of before a run that it changed so far, each with what is kept of it."""
+    """Return the files that existed before a run and that it changed, with what is kept of each."""
     run = journal.run(run_id)
     return replaced_files(run.changes, journal.logs_of(run), journal.contents)
 
