@@ -33,6 +33,7 @@ from agent_cli.policies.history_cuts import (
     changing_entries,
     cut_note,
     history_of,
+    kept_chars,
     user_words,
     without_words,
 )
@@ -272,7 +273,7 @@ class Compaction:
         words = user_words(
             conversation,
             until=until,
-            chars_max=self._room(removed, turn.model),
+            chars_max=self._room(turn, plan, plan.cut),
             can_recall=self.can_recall,
         )
         saved = estimate_tokens(removed) - _tokens(summary.text + words)
@@ -301,7 +302,7 @@ class Compaction:
             return cut_note(
                 conversation,
                 until=history.cut_id(cut),
-                chars_max=self._room([*history.summary, *history.before(cut)], turn.model),
+                chars_max=self._room(turn, plan, cut),
                 can_recall=self.can_recall,
             )
 
@@ -320,10 +321,20 @@ class Compaction:
         dropped = f"dropped the oldest {counted(removed, 'message')} to make room"
         turn.emit(Notice("warning", dropped))
 
-    def _room(self, removed: Sequence[Message], model: Model) -> int:
-        """Return the limit of the user's words in characters: half of the text they replace."""
-        tokens = min(estimate_tokens(removed) // 2, int(WORDS_SHARE * model.context_window))
-        return min(self._words_chars, tokens * CHARS_PER_TOKEN)
+    def _room(self, turn: Turn, plan: _Plan, cut: int) -> int:
+        """Return the limit of the user's words in characters, for a cut before the round *cut*.
+
+        What an earlier cut kept may stay, beside half of the text that is replaced now: otherwise
+        each cut that replaces little else would halve it. Of a request that the server refused it
+        is at most half, as that server's window may be smaller than the model's.
+        """
+        history = plan.history
+        replaced = [*without_words(history.summary), *history.before(cut)]
+        window = turn.model.context_window
+        tokens = min(int(WORDS_SHARE * window), plan.tokens // 2 if turn.overflow else window)
+        kept = kept_chars(turn.conversation, history.summary)
+        chars = kept + estimate_tokens(replaced) // 2 * CHARS_PER_TOKEN
+        return min(self._words_chars, tokens * CHARS_PER_TOKEN, chars)
 
 
 async def _request(turn: Turn, plan: _Plan) -> ModelRequest | None:

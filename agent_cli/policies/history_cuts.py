@@ -50,8 +50,13 @@ _CHANGING: Final = ("edit", "write", "bash")
 _TARGET_CHARS: Final = 60
 _LISTED_MAX: Final = 100
 
-# Characters kept of the beginning and of the end of one long text: a paste, a log.
-_HEAD, _TAIL = 3_000, 1_000
+# Characters kept of one long text (a paste, a log), three quarters of them of its beginning; and
+# the least that remains of it where the budget is small.
+_LONGEST: Final = 4_000
+_SHORTENED_MIN: Final = 400
+
+# What stands between a summary, or the note of a cut, and the user's words.
+_BEFORE_WORDS: Final = f"\n\n{WORDS_TEXT}\n"
 
 
 class Trimming:
@@ -226,16 +231,32 @@ def user_words(
     characters; pinned texts stay whole in any case. *can_recall*: the model has the tool `recall`.
     """
     kept: list[str] = []
-    items = list(_items(conversation, until, can_recall=can_recall))
+    # One paste must not push out all other words where there is little room.
+    longest = max(_SHORTENED_MIN, min(_LONGEST, chars_max // 2))
+    items = list(_items(conversation, until, longest, can_recall=can_recall))
+    room = chars_max
     for text in reversed(items):
-        chars_max -= len(text)
-        if chars_max < 0:
+        room -= len(text)
+        if room < 0:
             break
         kept.append(text)
-    if kept and (left_out := len(items) - len(kept)):
+    if chars_max and (left_out := len(items) - len(kept)):
         kept.append(f"[older ones left out here: {left_out}{_finds(can_recall=can_recall)}]")
-    pinned = [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
-    return "\n".join([*pinned, *reversed(kept)])
+    return "\n".join([*_pinned(conversation), *reversed(kept)])
+
+
+def kept_chars(conversation: Conversation, summary: Sequence[Message]) -> int:
+    """Return how many characters of the user's words the message *summary* has, without pins."""
+    text = "".join(
+        message.text.partition(_BEFORE_WORDS)[2]
+        for message in summary
+        if isinstance(message, UserMessage)
+    )
+    return len(text) - sum(len(each) for each in _pinned(conversation) if each in text)
+
+
+def _pinned(conversation: Conversation) -> list[str]:
+    return [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
 
 
 def cut_note(
@@ -247,7 +268,7 @@ def cut_note(
     """
     words = user_words(conversation, until=until, chars_max=chars_max, can_recall=can_recall)
     return f"{CUT_TEXT}{_finds(can_recall=can_recall)}.]" + (
-        f"\n\n{WORDS_TEXT}\n{words}" if words else ""
+        f"{_BEFORE_WORDS}{words}" if words else ""
     )
 
 
@@ -275,11 +296,13 @@ def without_words(summary: Sequence[Message]) -> Iterator[Message]:
     """Yield the message of an earlier *summary* or cut without the user's words behind it."""
     for message in summary:
         if isinstance(message, UserMessage):
-            text = message.text.partition(f"\n\n{WORDS_TEXT}\n")[0]
+            text = message.text.partition(_BEFORE_WORDS)[0]
             yield replace(message, content=(text_block(text),))
 
 
-def _items(conversation: Conversation, until: str, *, can_recall: bool) -> Iterator[str]:
+def _items(
+    conversation: Conversation, until: str, longest: int, *, can_recall: bool
+) -> Iterator[str]:
     unsent = unsent_ids(conversation.prompts)
     is_first = True
     for number, output in numbered(conversation.prompts):
@@ -291,7 +314,7 @@ def _items(conversation: Conversation, until: str, *, can_recall: bool) -> Itera
             is_first = False
         elif text := _user_text(output):
             where = f"; recall entry {number} for the whole" if can_recall else ""
-            yield f"- [{number}] {_shortened(text, where)}"
+            yield f"- [{number}] {_shortened(text, longest, where)}"
 
 
 def _user_text(output: Output) -> str:
@@ -310,9 +333,11 @@ def _text(content: tuple[Block, ...]) -> str:
     return text_of(content).strip()
 
 
-def _shortened(text: str, where: str) -> str:
-    left_out = len(text) - _HEAD - _TAIL
+def _shortened(text: str, longest: int, where: str) -> str:
+    tail = longest // 4
+    head = longest - tail
+    left_out = len(text) - longest
     if left_out <= 0:
         return text
     note = f"[… {left_out:,} characters{where} …]"
-    return f"{text[:_HEAD]} {note} {text[-_TAIL:]}"
+    return f"{text[:head]} {note} {text[len(text) - tail :]}"

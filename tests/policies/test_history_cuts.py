@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import ModelError, UsageError
 from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessage, UserMessage
+from agent_cli.contracts.options import USER_WORDS_CHARS
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json, Prompt, Success, ToolOutput, Usage, text_block
 from agent_cli.core.api_messages import problems, to_api
@@ -26,6 +27,7 @@ from agent_cli.policies.history_cuts import (
     user_words,
 )
 from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+from tests.plugins.test_recall import recalled_of
 from tests.policies.histories import (
     QUICK,
     FixedStrategy,
@@ -293,6 +295,101 @@ async def test_all_constraints_survive_cuts_without_a_summary(
     assert len(sent) < 500_000
     assert sent.count(WORDS_TEXT) == sent.count(CUT_TEXT) == 1
     assert "recall" in sent_texts(conversation)[1]
+
+
+async def cut(conversation: Conversation, how: str, words_chars: int = USER_WORDS_CHARS) -> None:
+    """Cut the history of *conversation* by a summary, because it overflowed, or by its length."""
+    turn = turn_of(conversation, model=WINDOW, overflow=how == "overflow")
+    if how == "length":
+        Trimming(max_messages=8, words_chars=words_chars)(turn)
+        return
+    strategy = FixedStrategy("notes") if how == "summary" else None
+    policy = Compaction(strategy, protected_tail_messages=2, words_chars=words_chars)
+    await (policy(turn) if turn.overflow else policy.compact_now(turn))
+
+
+@pytest.mark.parametrize("how", ["summary", "overflow", "length"])
+async def test_cuts_soon_after_another_keep_the_words_that_it_kept(how: str) -> None:
+    """Most of what such a cut replaces is the user's words: they are no measure for themselves."""
+    conversation = Conversation()
+    rules = [f"Constraint {n}: keep port {7_000 + n}{', please' * 40}." for n in range(CONSTRAINTS)]
+    for rule in rules:
+        said(conversation, rule, 4_000)
+    for _ in range(3):
+        await cut(conversation, how)
+        for step in ("one", "two", "three"):
+            said(conversation, f"step {step}", 600)
+    said(conversation, "look", 100_000)
+    await cut(conversation, how)
+
+    sent = "\n".join(sent_texts(conversation))
+
+    assert [rule for rule in rules if rule not in sent] == []
+    assert sent.count(WORDS_TEXT) == 1
+
+
+@pytest.mark.parametrize("how", ["summary", "overflow", "length"])
+async def test_words_beyond_the_budget_are_counted_and_recalled_by_themselves(how: str) -> None:
+    """Also after a second cut: the newest stay, the others are found with their own words."""
+    conversation = Conversation()
+    rules = [f"Constraint {n}: keep port {7_000 + n}." for n in range(CONSTRAINTS)]
+    for rule in rules:
+        said(conversation, rule, 4_000)
+    await cut(conversation, how, words_chars=1_000)
+    for step in ("one", "two", "three"):
+        said(conversation, f"step {step}", 600)
+    await cut(conversation, how, words_chars=1_000)
+
+    sent = "\n".join(sent_texts(conversation))
+
+    missing = [rule for rule in rules if rule not in sent]
+    assert missing == rules[1 : 1 + len(missing)]
+    assert f"[older ones left out here: {len(missing)}; recall finds them]" in sent
+    assert missing
+    for rule in missing:
+        assert rule in await recalled_of(conversation, {"words": rule})
+
+
+async def test_history_that_overflows_again_and_again_does_not_fill_with_words() -> None:
+    """The server's window may be smaller than ours: half of what did not fit is for other text."""
+    conversation = Conversation()
+    policy = Compaction(None, protected_tail_messages=2)
+    sizes: list[int] = []
+    for number in range(200):
+        said(conversation, f"{number} {'word ' * 100}", 500)
+        if (size := sum(map(len, sent_texts(conversation)))) > 32_000:
+            sizes.append(size)
+            await policy(turn_of(conversation, model=WINDOW, overflow=True))
+            sizes[-1] -= sum(map(len, sent_texts(conversation)))
+
+    assert len(sizes) > 3
+    assert min(sizes) > 10_000
+
+
+def test_one_long_text_does_not_push_out_all_others_where_the_budget_is_small() -> None:
+    """It takes at most half of the budget; the whole of it can be recalled."""
+    conversation = Conversation()
+    said(conversation, "first")
+    for number in range(30):
+        said(conversation, f"Constraint {number}.")
+    said(conversation, "x" * 9_000)
+
+    *items, paste = words_of(conversation, chars_max=1_600)
+
+    assert len(items) == 30
+    assert paste.startswith(f"- [94] {'x' * 600} [… 8,200 characters; recall entry 94")
+
+
+def test_that_no_words_fit_is_said() -> None:
+    """Without a budget they are not wanted, and nothing is said."""
+    conversation = Conversation()
+    for text in ("first", "one", "two"):
+        said(conversation, text)
+
+    assert words_of(conversation, chars_max=5) == [
+        "[older ones left out here: 2; recall finds them]"
+    ]
+    assert words_of(conversation, chars_max=0) == []
 
 
 @pytest.mark.parametrize("signed", [None, {"model": "m", "block": {"type": "compaction"}}])
