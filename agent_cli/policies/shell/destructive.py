@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
-from agent_cli.policies.shell.readings import SHELLS, Reading, base_name
+from agent_cli.policies.shell.readings import BEYOND, SHELLS, Reading, base_name
 from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
@@ -60,6 +60,7 @@ _GIT_LOSSES = tuple(
     )
 )
 _EVERY_FILE = "deletes every file of a folder"
+_TOO_DEEP = "runs commands that are nested too deep, or have too many words, to be checked"
 _REMOVERS = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
 # Without one of these, `find` finds everything.
 _TESTS_OF_FIND = frozenset(
@@ -110,7 +111,8 @@ _GIT_PUSH = late_pattern(
 
 def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     """Return descriptions of what *readings* would destroy or publish."""
-    commands = [(base_name(each[0]), each[1:]) for each in readings if each and each[0]]
+    seen = [*readings]
+    commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
     found = [_destruction(name, words, root, moved=moved) for name, words in commands]
     reads = any(name == "read" for name, _ in commands)
@@ -125,6 +127,8 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
         )
         if not any(narrow):
             found.append("deletes every file that a command lists")
+    if BEYOND in seen:
+        found.append(_TOO_DEEP)
     return list(filter(None, dict.fromkeys(found)))
 
 

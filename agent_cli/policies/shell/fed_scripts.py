@@ -7,7 +7,7 @@ script runs such a text, each text in it may be that one.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from agent_cli.policies.shell.readings import UNSEEN, Reading, readings
+from agent_cli.policies.shell.readings import BEYOND, UNSEEN, Reading, readings
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 
@@ -25,7 +25,7 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
 
     Nothing if it runs only what stands in it.
     """
-    if UNSEEN in seen:
+    if UNSEEN in seen or BEYOND in seen:
         for text in dict.fromkeys(_texts(script, seen)):
             yield from (reading for reading in readings(text) if reading != UNSEEN)
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Reading: TypeAlias = tuple[str | None, ...]
 
 UNSEEN: Reading = (None,)
+# A command that is nested too deep, or has too many words, to tell what it loses; no word of a
+# command holds a NUL.
+BEYOND: Reading = (None, "\0")
 SHELLS = frozenset(
     {
         *(
@@ -88,7 +91,9 @@ _SHOW_NOTHING = frozenset(
 )
 _NAME = late_pattern(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
-_WORDS_MAX = 32  # Longer than any rule.
+_WORDS_MAX = 32  # Longer than a rule is.
+# So many words are taken again from each of them on. The last of many may be the home directory.
+_TAKEN_WHOLE_MAX = 1_000
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _JOINED = frozenset({"list", "pipeline", "negated_command"})
@@ -102,9 +107,12 @@ _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
 def readings(script: str, depth: int = 0) -> Iterator[Reading]:
-    """Yield every command that *script* might run, including those started by wrappers."""
+    """Yield every command that *script* might run, including those started by wrappers.
+
+    BEYOND stands for those that are not read because there is too much.
+    """
     if depth > _DEPTH_MAX:
-        yield UNSEEN
+        yield BEYOND
         return
     tree = syntax_tree(script)
     if tree.has_error or any(map(is_misread, descendants(tree))):
@@ -129,7 +137,8 @@ def seen_commands(script: str) -> list[str]:
 def written_commands(script: str, depth: int = 0) -> Iterator[Sequence[str]]:
     """Yield the words of each command as written, also in quoted scripts.
 
-    The variable of a loop stands for the words that it takes.
+    The variable of a loop stands for the words that it takes. Scripts that are nested deeper than
+    is read count as one command.
     """
     nodes = descendants(syntax_tree(script))
     loops: dict[str, list[str]] = {}
@@ -142,10 +151,14 @@ def written_commands(script: str, depth: int = 0) -> Iterator[Sequence[str]]:
         written = (source(child) for child in node.children if child.type not in _NOT_WORDS)
         words = list(chain.from_iterable(loops.get(each.strip('"'), [each]) for each in written))
         yield words
-        for word in words if depth < _DEPTH_MAX else ():
+        for word in words:
             inner = likely_word(word)
-            if inner and inner != word and _SCRIPT.search(inner):
+            if not inner or inner == word or not _SCRIPT.search(inner):
+                continue
+            if depth < _DEPTH_MAX:
                 yield from written_commands(inner, depth + 1)
+            else:  # as one command, however many there are
+                yield [each for each in _BREAKS.split(inner) if each]
 
 
 def all_commands(script: str) -> list[Reading]:
@@ -188,8 +201,14 @@ def _is_shell(word: str | None) -> bool:
 def _pieces(script: str) -> Iterator[Reading]:
     """Yield the words from each word on, for a script whose structure is unknown."""
     words = [word for word in _BREAKS.split(script) if word]
+    most = _taken(words)
     for at in range(len(words)):
-        yield tuple(words[at : at + _WORDS_MAX])
+        yield tuple(words[at : at + most])
+
+
+def _taken(words: Sequence[str | None]) -> int:
+    """Return how many words are taken from each of *words* on."""
+    return len(words) if len(words) <= _TAKEN_WHOLE_MAX else _WORDS_MAX
 
 
 def is_misread(node: "Node") -> bool:
@@ -276,14 +295,17 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         yield from _called_back(words, depth)
     if head is None or not (base_name(head) in STARTERS or _is_shell(head)):
         return
+    most = _taken(words)
+    if most < len(words):
+        yield BEYOND
     for at in range(1, len(words)):
-        rest = words[at : at + _WORDS_MAX]
+        rest = words[at : at + most]
         name = rest[0]
         yield from _without_options(rest)
         if base_name(head) in _ADDS_ARGUMENTS:
             yield (*rest, None)
             starts = name and name not in _RUNS_FILES and base_name(name) in STARTERS
-            if starts and not any(map(_is_program, rest[1:])):
+            if starts and not any(map(_is_program, rest[1:_WORDS_MAX])):
                 yield UNSEEN
         if name and name.startswith("-"):
             yield from _in_option(name, rest[1:], depth)
@@ -359,7 +381,7 @@ def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[R
 
 def _without_options(words: Reading) -> Iterator[Reading]:
     """Yield *words*, and again without the options behind the name: `git -C x push`."""
-    yield words[:_WORDS_MAX]
+    yield words
     if len(words) > 1 and (words[1] or "").startswith("-"):
         for at in range(2, min(len(words), _WORDS_MAX)):
             yield (words[0], *words[at:_WORDS_MAX])

@@ -54,7 +54,7 @@ def _reason(script: str, root: Path) -> str:
         ("cat /etc/passwd", "reads /etc/passwd, outside the workspace"),
         ("ls --frobnicate", "ls --frobnicate may do more than read"),
         ("ls $(cat x)", "contains a command substitution: $(cat x)"),
-        ("eval " * 1_000 + "ls", "runs a program whose name is known only when it runs"),
+        ("eval " * 1_000 + "ls", "runs commands that are nested too deep"),
     ],
 )
 def test_reason_of_a_question_says_in_verbs_what_the_command_does(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
+from agent_cli.policies.shell.destructive import emptied_folders
 from agent_cli.policies.shell.readings import programs, written_commands
 
 
@@ -44,18 +45,72 @@ def test_programs_of_nested_scripts_are_listed_four_deep(depth: int, names: list
     assert programs(script, os.environ["PATH"]) == names
 
 
-@pytest.mark.parametrize(("depth", "is_found"), [(4, True), (5, False)])
-def test_emptied_folder_is_found_four_scripts_deep(
-    tmp_path: Path, depth: int, *, is_found: bool
+@pytest.mark.parametrize("starts", ["bash -c", "eval", "frob"])
+@pytest.mark.parametrize("depth", [4, 5, 6])
+def test_emptied_folder_is_asked_about_however_deep_it_is_nested(
+    tmp_path: Path, depth: int, starts: str
 ) -> None:
-    """`rm *` is asked about in every mode; a script that is nested deeper is left to the mode."""
+    """Too deep to be read is no reason to run it unasked."""
     script = "rm src/*"
     for _ in range(depth):
-        script = f"bash -c {shlex.quote(script)}"
+        script = f"{starts} {shlex.quote(script)}"
 
-    assert (["rm", "src/*"] in written_commands(script)) is is_found
+    assert emptied_folders(written_commands(script))
     reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
-    assert judge(script, CommandRules(), reach).verdict == ("ask" if is_found else "undecided")
+    assert judge(script, CommandRules(), reach).verdict == "ask"
+
+
+@pytest.mark.parametrize("starts", ["bash -c", "eval", "timeout 5 sh -c"])
+@pytest.mark.parametrize("command", ["rm -rf ~", "git reset --hard"])
+@pytest.mark.parametrize("depth", [1, 4, 5, 6])
+def test_destruction_is_asked_about_however_deep_it_is_nested(
+    tmp_path: Path, depth: int, command: str, starts: str
+) -> None:
+    """In every mode: it cannot be undone."""
+    script = command
+    for _ in range(depth):
+        script = f"{starts} {shlex.quote(script)}"
+
+    reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+    assert judge(script, CommandRules(), reach).verdict == "ask"
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 100, 1_100])
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("rm -rf {names} ~", "rm {names} -rf ~", "git push {names} --force", "chmod {names} -R 0"),
+        *("timeout 5 rm -rf {names} ~", "sudo rm -rf {names} ~", "env -Srm -rf {names} ~"),
+        *("bash -c 'rm -rf {names} ~'", "find {names} -delete"),
+    ],
+)
+def test_destruction_is_asked_about_behind_any_number_of_words(
+    tmp_path: Path, script: str, count: int
+) -> None:
+    """To name more files is no way around the question."""
+    names = " ".join(f"a{number}" for number in range(count))
+    reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    verdict = judge(script.replace("{names}", names), CommandRules(), reach).verdict
+
+    assert verdict == "ask"
+
+
+def test_destruction_is_found_behind_many_words_where_the_script_cannot_be_parsed(
+    tmp_path: Path,
+) -> None:
+    names = " ".join(f"a{number}" for number in range(40))
+    reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    assert judge(f"while x; do; rm -rf {names} ~", CommandRules(), reach).verdict == "ask"
+
+
+@pytest.mark.parametrize("head", ["touch", "pytest", "git add", "timeout 60 pytest"])
+def test_command_of_many_words_is_left_to_the_mode(tmp_path: Path, head: str) -> None:
+    names = " ".join(f"a{number}" for number in range(900))
+    reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
+
+    assert judge(f"{head} {names}", CommandRules(), reach).verdict == "undecided"
 
 
 def test_every_objection_to_a_script_is_listed(tmp_path: Path) -> None:
