@@ -34,7 +34,7 @@ from agent_cli.system.records import dataclass
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-    from agent_cli.policies.shell import CommandRule, CommandRules
+    from agent_cli.policies.shell import CommandRule, CommandRules, Reach
 
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
@@ -86,6 +86,20 @@ class RuleSet:
             ),
             None,
         )
+
+    def rule_hiding_named(self, script: str, reach: "Reach") -> tuple[Rule | None, str]:
+        """Return the rule that forbids reading a file that *script* names, or None.
+
+        Where it names too many to tell, the text says so.
+        """
+        from agent_cli.policies.shell.named_paths import named_paths  # where a rule hides some
+        from agent_cli.policies.shell.reach import OutOfReach
+
+        found = (self.rule_hiding(path, reach.root) for path in named_paths(script, reach))
+        try:
+            return next(filter(None, found), None), ""
+        except OutOfReach as beyond:
+            return None, str(beyond)
 
     def guards_reading(self, paths: Sequence[str], root: Path) -> bool:
         """Return whether a rule forbids reading any of *paths*, or asks first."""

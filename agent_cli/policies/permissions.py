@@ -301,14 +301,15 @@ class Permissions:
         rule = self._rule_behind(judged)
         if judged.verdict == "deny" and rule:
             return denied_by(rule, judged.commands)
-        if hiding := self._rule_hiding_named_file(call, reach):
+        hiding, unsure = self._rule_hiding_named_file(call, reach)
+        if hiding:
             return denied_by(hiding, judged.commands)
         if mode == "plan" and not judged.read_only:
             return denied_by_plan(judged.commands)
         if judged.verdict == "ask":
             return asked(judged.reason, rule=rule, commands=judged.commands)
-        if unsandboxed:
-            return asked(UNSANDBOXED, commands=judged.commands)
+        if unsandboxed or unsure:
+            return asked(unsure or UNSANDBOXED, commands=judged.commands)
         if judged.verdict == "allow":
             return allowed(judged.reason, rule=rule, commands=judged.commands)
         if every := self._rule_for_every_command():
@@ -381,15 +382,11 @@ class Permissions:
             None,
         )
 
-    def _rule_hiding_named_file(self, call: ToolCall, reach: Reach) -> Rule | None:
-        """Return the rule that forbids reading a file the command names, if no sandbox hides it."""
+    def _rule_hiding_named_file(self, call: ToolCall, reach: Reach) -> tuple[Rule | None, str]:
+        """As `RuleSet.rule_hiding_named`, if no sandbox hides such files."""
         if reach.secrets_are_masked or not self._rules.denies_paths("read"):
-            return None
-        from agent_cli.policies.shell.named_paths import named_paths
-
-        paths = named_paths(command_of(call), reach)
-        found = (self._rules.rule_hiding(path, reach.root) for path in paths)
-        return next(filter(None, found), None)
+            return None, ""
+        return self._rules.rule_hiding_named(command_of(call), reach)
 
     def _rule_for_every_command(self) -> Rule | None:
         """Return the rule that allows any script, parsed or not."""

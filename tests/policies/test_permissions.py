@@ -448,19 +448,79 @@ def test_command_that_names_an_unreadable_file_is_denied_without_masking(
     assert runs(permissions, command, BWRAP, unsandboxed=True) is Deny
 
 
-@pytest.mark.parametrize(("count", "is_denied"), [(18, True), (19, False)])
-def test_files_are_looked_for_in_the_first_twenty_folders_of_a_command(
-    tmp_path: Path, count: int, *, is_denied: bool
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [1, 19, 20, 60])
+def test_read_deny_rule_finds_a_file_behind_any_number_of_folders(
+    tmp_path: Path, count: int, mode: Mode
 ) -> None:
-    """The workspace is the first; each folder is tried with each word."""
+    """Each folder is tried with each word."""
     folders = [f"d{number:02}" for number in range(count)]
     for folder in (*folders, "priv"):
         (tmp_path / folder).mkdir()
     (tmp_path / "priv/a.txt").write_text("x")
-    permissions = policy(tmp_path, mode="yolo", deny=["read(priv/a.txt)"])
+    permissions = policy(tmp_path, mode=mode, deny=["read(priv/a.txt)"])
     command = f"ls {' '.join(folders)}; cd priv && cat a.txt"
 
-    assert (runs(permissions, command, None) is Deny) is is_denied
+    assert runs(permissions, command, None) is Deny
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [1, 999, 1_000, 1_001])
+def test_read_deny_rule_finds_a_file_among_any_number_that_a_pattern_matches(
+    tmp_path: Path, count: int, mode: Mode
+) -> None:
+    """Nor does a name that looks like an option end the search."""
+    for number in range(count):
+        (tmp_path / f"f{number:04}").touch()
+    for name in ("-n", "secret.txt"):
+        (tmp_path / name).write_text("x")
+    permissions = policy(tmp_path, mode=mode, deny=["read(secret.txt)"])
+
+    assert runs(permissions, "cat *", None) is Deny
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [1, 100, 101, 9_000])
+def test_read_deny_rule_finds_a_file_among_any_number_of_names_in_braces(
+    tmp_path: Path, count: int, mode: Mode
+) -> None:
+    (tmp_path / "secret.txt").write_text("x")
+    permissions = policy(tmp_path, mode=mode, deny=["read(secret.txt)"])
+    names = ",".join(map(str, range(count)))
+
+    assert runs(permissions, f"cat secr{{et.txt,{names}}}", None) is Deny
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict"),
+    [*((each, Ask) for each in MODES if each != "plan"), ("auto", Ask), ("plan", Deny)],
+)
+@pytest.mark.parametrize("command", ["touch {1..9999}{1..9}", "cd a; rm {1..9999} a{1..9999}"])
+@pytest.mark.parametrize("rule", ["*", "bash"])
+def test_command_that_names_more_than_can_be_tried_is_asked_about(
+    tmp_path: Path, command: str, rule: str, mode: Mode, verdict: type[Verdict]
+) -> None:
+    """A read deny rule may be about one of them; no allow rule and no mode decides that."""
+    for folder in "abcdef":
+        (tmp_path / folder).mkdir()
+    permissions = policy(tmp_path, mode=mode, allow=[rule], deny=["read(secret.txt)"])
+
+    assert runs(permissions, f"ls a b c d e f; {command}", Report("landlock")) is verdict
+    assert runs(policy(tmp_path, mode="yolo"), command, Report("landlock")) is Allow
+
+
+@pytest.mark.parametrize("command", ["touch {1..200}.txt", "for i in {1..900}; do ls $i; done"])
+def test_command_that_names_many_files_is_left_to_the_mode(tmp_path: Path, command: str) -> None:
+    permissions = policy(tmp_path, mode="yolo", deny=["read(secret.txt)"])
+
+    assert runs(permissions, command, Report("landlock")) is Allow
+
+
+def test_text_that_is_too_long_for_a_name_is_no_file(tmp_path: Path) -> None:
+    """The code of a program is a word, and may look like a pattern behind a slash."""
+    permissions = policy(tmp_path, mode="yolo", deny=["read(secret.txt)"])
+
+    assert runs(permissions, f"python3 -c 'print({'1 + ' * 100} 4 / 2 * 3)'", None) is Allow
 
 
 @pytest.mark.parametrize("command", ["cat src/a.txt", "cat priv.txt", "ls", "echo priv/b.txt"])

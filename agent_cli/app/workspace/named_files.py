@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -10,6 +11,7 @@ from agent_cli.policies.shell import Reach
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.named_paths import named_paths
+from agent_cli.policies.shell.reach import OutOfReach
 from agent_cli.policies.shell.readings import Reading, base_name
 from agent_cli.system.git import git_output
 from agent_cli.system.launching import NamedFiles
@@ -62,7 +64,7 @@ def named_files(
         return None
     by_link = not redirects and programs <= _ONLY_DELETES
     found = _Found(reach, is_kept_back, by_link=by_link, bytes_max=bytes_max)
-    for path in sorted({str(each) for each in named_paths(command, reach)}):
+    for path in sorted({*_named(command, reach)}):
         if path != str(reach.root) or programs & _WHOLE_TREE:
             found.add_tree(path, with_objects=by_link)
     if "git" in programs:
@@ -74,6 +76,12 @@ def named_files(
         unkept=found.unkept,
         by_link=by_link,
     )
+
+
+def _named(command: str, reach: Reach) -> Iterator[str]:
+    with suppress(OutOfReach):  # Those that come before it are kept.
+        for path in named_paths(command, reach):
+            yield str(path)
 
 
 @dataclass(slots=True)

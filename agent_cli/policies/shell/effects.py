@@ -17,7 +17,7 @@ from agent_cli.policies.shell.effect_table import Effect, Kind, effect_table
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.programs import PROGRAMS
-from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import (
     SHELLS,
     Reading,
@@ -272,7 +272,10 @@ def may_only_read(script: str, reach: Reach) -> bool:
     To read a secret is more: the sandbox would hide it.
     """
     kinds = {act.kind for act in acts(script, reach)}
-    if "acts" in kinds or any(map(reach.is_secret, named_paths(script, reach))):
+    try:
+        if "acts" in kinds or any(map(reach.is_secret, named_paths(script, reach))):
+            return False
+    except OutOfReach:
         return False
     hides = "hides" in kinds or hides_errors(script)
     return not (hides and "unknown" in kinds)

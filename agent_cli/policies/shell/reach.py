@@ -171,7 +171,7 @@ class Reach:
         if not word.glob:
             return [word.text]
         found = [word.text]
-        for name in _matches(re.sub("/+", "/", word.text), folder):
+        for name in matches(word.text, folder):
             if name.startswith("-"):
                 raise OutOfReach(f"{word.text} matches {name}, which looks like an option")
             if len(found) >= MATCHES_MAX:
@@ -192,8 +192,12 @@ def _entries(top: str) -> Iterator[str]:
             yield f"{folder}/{name}"
 
 
+def matches(pattern: str, folder: str) -> Iterator[str]:
+    """Yield at least the names that bash puts in the place of *pattern* in *folder*."""
+    yield from _matches(re.sub("/+", "/", pattern), folder)
+
+
 def _matches(pattern: str, folder: str) -> Iterator[str]:
-    """Yield at least bash's matches of *pattern*, which has no // in it."""
     head, slash, rest = pattern.partition("/")
     if not head:
         names: Sequence[str] = [""]
@@ -206,7 +210,7 @@ def _matches(pattern: str, folder: str) -> Iterator[str]:
         below = f"{folder}/{name}".rstrip("/") + "/"
         if not slash:
             yield name
-        elif Path(below).is_dir():
+        elif os.path.isdir(below):  # noqa: PTH112 - False for a name that is too long
             yield from (f"{name}/{each}" for each in _matches(rest, below))
 
 

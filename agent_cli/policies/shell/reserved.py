@@ -29,7 +29,7 @@ from agent_cli.policies.shell.foreign_code import (
     sed_leaves,
 )
 from agent_cli.policies.shell.named_paths import at_home, named_paths, named_words, unbraced
-from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import (
     SHELLS,
     Reading,
@@ -61,7 +61,7 @@ _RUNS_INPUT: Final = SHELLS | {"make", "gmake", "xargs", "parallel", "source", "
 _SHEBANG: Final = late_pattern(r"#!\S*/(?:env )?\w*sh\b")
 _OPTION_OF_PROSE: Final = late_pattern(r"-\w*m|--(?:message|title|body|notes|description|reason)")
 _VARIABLE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))")
-_VALUES_MAX: Final = 8
+_VALUES_MAX: Final = 64
 _DEPTH_MAX: Final = 3
 
 _OTHER_RIGHTS = frozenset({"sudo", "doas", "su", "pkexec", "runuser", "agent-cli", "agent_cli"})
@@ -108,7 +108,12 @@ def is_reserved(script: str, reach: Reach, depth: int = 0) -> bool:
     """Return whether a person must allow *script*, which stands *depth* scripts deep."""
     if depth > _DEPTH_MAX or odd_character(script):
         return True
-    return any(_Script(text, reach, depth).is_reserved() for text in _with_values(script, reach))
+    try:
+        return any(
+            _Script(each, reach, depth).is_reserved() for each in _with_values(script, reach)
+        )
+    except OutOfReach:
+        return True
 
 
 def is_reserved_value(text: str, reach: Reach) -> bool:
@@ -210,6 +215,9 @@ def _with_values(script: str, reach: Reach) -> Iterator[str]:
     """Yield *script* with the values of its variables in their place.
 
     Only values that stand in it count; those of one name take turns.
+
+    Raises:
+        OutOfReach: They are too many.
     """
     values: dict[str, list[str]] = {"HOME": [reach.home]} if reach.home else {}
     for node in descendants(syntax_tree(script)):
@@ -222,7 +230,9 @@ def _with_values(script: str, reach: Reach) -> Iterator[str]:
             continue
         known = (likely_word(each) or _pattern(each) for each in taken)
         values.setdefault(name, []).extend(filter(None, known))
-    most = min(max(map(len, values.values()), default=1) or 1, _VALUES_MAX)
+    most = max(map(len, values.values()), default=1) or 1
+    if most > _VALUES_MAX:
+        raise OutOfReach("has a variable of too many values to try each of them")
     for at in range(most):
         chosen = {name: each[min(at, len(each) - 1)] for name, each in values.items() if each}
         # A value may name another variable.

@@ -73,10 +73,20 @@ class NotLiteral(Exception):
     """A word is not literal; the message names the reason."""
 
 
-def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Word, ...]:
+class TooManyWords(NotLiteral):
+    """The braces of a word stand for more words than are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__("braces that stand for too many words")
+
+
+def literal_words(
+    source: str, variables: Mapping[str, str] = _NO_VARIABLES, *, words_max: int = _EXPANSIONS_MAX
+) -> tuple[Word, ...]:
     """Return the words of *source*: one, or several if it has brace expansions.
 
     Raises:
+        TooManyWords: They are more than *words_max*.
         NotLiteral: Bash would expand something else in it, or might.
     """
     if source in _ESCAPED_WORDS:
@@ -84,22 +94,22 @@ def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> 
     if source == "{}" or "{" not in source or not _WITH_BRACES.fullmatch(source):
         return (Word(source),) if source == "{}" else (literal_word(source, variables),)
     # Bash expands braces before anything else.
-    words = [literal_word(each, braces=True) for each in _unbraced(source) if each]
-    if len(words) > _EXPANSIONS_MAX:
-        raise NotLiteral("braces that stand for too many words")
+    words = [literal_word(each, braces=True) for each in _unbraced(source, words_max) if each]
+    if len(words) > words_max:
+        raise TooManyWords
     return tuple(words)
 
 
-def _unbraced(source: str) -> Iterator[str]:
+def _unbraced(source: str, words_max: int) -> Iterator[str]:
     """Yield the brace expansions of *source*."""
     pieces = [
         _alternatives(piece) if at % 2 else [piece]
         for at, piece in enumerate(_BRACES.split(source))
     ]
-    if any(len(piece) > _EXPANSIONS_MAX for piece in pieces):
-        raise NotLiteral("braces that stand for too many words")
+    if any(len(piece) > words_max for piece in pieces):
+        raise TooManyWords
     for count, chosen in enumerate(product(*pieces)):
-        if count > _EXPANSIONS_MAX:
+        if count > words_max:
             return
         yield "".join(chosen)
 

@@ -101,6 +101,9 @@ async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(tmp_p
         *("cat .env", "cat ~/.ssh/id_rsa", "sudo ls", "agent-cli trust --yes", "ls ~root"),
         *("echo x > .mcp.json", "cp a .git/hooks/pre-commit", "tee appsettings.toml"),
         *("bash -c 'rm ~/x'", "env A=1 tee $HOME/.profile", "xargs rm ../x", "dd of=/dev/sda"),
+        'for f in 1 2 3 4 5 6 7 8 9 ..; do tee "x/../$f/y"; done',
+        f"for f in {'x ' * 70}; do ./run $f; done",
+        "touch {1..9999}{1..9}",
     ],
 )
 async def test_command_that_names_what_is_outside_stays_a_question(
@@ -116,7 +119,10 @@ async def test_command_that_names_what_is_outside_stays_a_question(
 
 @pytest.mark.parametrize(
     "command",
-    ["make x > /dev/null", "/usr/bin/python3 a.py", "sed -i s/a/b/ a.py", "cp a b", "./run x=y"],
+    [
+        *("make x > /dev/null", "/usr/bin/python3 a.py", "sed -i s/a/b/ a.py", "cp a b"),
+        *("./run x=y", "for f in 1 2 3 4 5 6 7 8 9 10; do ./run $f; done"),
+    ],
 )
 async def test_command_that_stays_inside_is_judged(command: str, tmp_path: Path) -> None:
     it = session(tmp_path)
