@@ -257,7 +257,8 @@ def test_instructions_loaded_hooks_hear_of_each_file_once_with_its_reason(tmp_pa
 
 
 def test_instructions_that_a_tool_brings_back_after_a_compaction_say_so(tmp_path: Path) -> None:
-    hooks(None, **logged("InstructionsLoaded"))
+    """Nobody waits for these hooks, so that either may write its line first."""
+    hooks(None, **logged("InstructionsLoaded", "UserPromptSubmit"))
     (tmp_path / "src").mkdir()
     (tmp_path / "src/AGENTS.md").write_text("Here is code.")
     (tmp_path / "src/a.py").write_text("pass")
@@ -273,8 +274,10 @@ def test_instructions_that_a_tool_brings_back_after_a_compaction_say_so(tmp_path
         )
 
     assert run.code == 0, run.stderr
-    reasons = [each["load_reason"] for each in told()["InstructionsLoaded"]]
-    assert reasons == ["nested_traversal", "compact"]
+    prompts = {each["prompt_id"]: each["prompt"] for each in told()["UserPromptSubmit"]}
+    loaded = told()["InstructionsLoaded"]
+    reasons = {prompts[each["prompt_id"]]: each["load_reason"] for each in loaded}
+    assert (len(loaded), reasons) == (2, {"one": "nested_traversal", "four": "compact"})
     assert "Here is code." in str(api.requests[-1].body["messages"])
 
 
