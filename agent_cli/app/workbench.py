@@ -188,6 +188,7 @@ class Workbench:
                 servers=self.servers,
                 is_planning=lambda: session.permissions.mode == "plan",
                 undone=session.file_changes.tell_model,
+                hook_changes=self.hooks.changes_for(session.workspace),
                 jobs=self.jobs.own_jobs,
                 ledger=self.calls.ledger,
                 compaction=compaction,

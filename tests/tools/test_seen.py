@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,38 @@ def test_lines_already_read_still_count_after_an_edit(
         assert not partly.knows(A, after)
         partly.lines_of(A, after, [(after.count(b"\n") - 1, after.count(b"\n"))])
         assert partly.knows(A, after)
+
+
+def test_file_that_changed_is_named_once_after_each_time_it_was_seen(tmp_path: Path) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    path.write_bytes(LINES)
+    seen = SeenFiles()
+    seen.lines_of(path, LINES, [(0, 2)])
+
+    assert seen.take_outdated([path, other]) == []
+    path.write_bytes(b"other\n")
+    assert [seen.take_outdated([path]) for _ in "12"] == [[path], []]
+    seen.lines_of(path, b"other\n", [(0, 1)])
+    assert seen.take_outdated([path]) == []
+    path.unlink()
+    assert [seen.take_outdated([path]) for _ in "12"] == [[path], []]
+
+
+def test_file_that_is_seen_while_it_is_compared_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call may read it at the same time, in another thread."""
+    path, seen = tmp_path / "a", SeenFiles()
+    seen.all_of(path, b"old\n")
+
+    def read(_path: Path, *, bytes_max: int) -> bytes:
+        assert bytes_max
+        seen.all_of(path, b"new\n")
+        return b"newer\n"
+
+    monkeypatch.setattr("agent_cli_tools.seen.read_bytes", read)
+
+    assert seen.take_outdated([path]) == []
 
 
 async def test_large_file_read_in_parts_accepts_repaired_edits(tools: Tools) -> None:

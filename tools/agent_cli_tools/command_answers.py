@@ -1,7 +1,7 @@
-"""The results of commands for the model: output and how the command ended."""
+"""Tell the model of commands: their output, how they ended, and what they and hooks changed."""
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from agent_cli.contracts.tooling import COMMAND_LIMIT_MAX_S, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.undo.logs import Loss, read_log, unkept
+from agent_cli.undo.logs import CommandLog, Loss, read_log, unkept
 from agent_cli.undo.records import LOG
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, Member
 from agent_cli_tools.job import Job
@@ -131,6 +131,15 @@ def changes_of_job(log_folder: Path, seen: SeenFiles) -> list[str]:
     known = seen.any_of(files)
     line = f"It changed {counted(len(files), 'file')}: {_names(files)}"
     return [f"{line}; of these you have read {_names(known)}" if known else line]
+
+
+def changes_of_hooks(logs: Iterable[CommandLog], seen: SeenFiles) -> str:
+    """Return a note about files that hooks with these *logs* changed, or ""; blocks.
+
+    Hooks run again and again: a file is named once after each time that the model has seen it.
+    """
+    known = seen.take_outdated(dict.fromkeys(path for log in logs for path in changed_files(log)))
+    return f"[agent-cli: hooks changed files that you have read: {_names(known)}]" if known else ""
 
 
 def _names(paths: Sequence[Path]) -> str:

@@ -6,12 +6,15 @@ those of its sources.
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
+from agent_cli.contracts.errors import ToolError
 from agent_cli.system.records import dataclass, field
 from agent_cli_tools.notebooks import shown_content
+from agent_cli_tools.textio import CHANGED_BYTES_MAX, read_bytes
 
 Lines: TypeAlias = tuple[int, int]
 """A half-open range of line indexes."""
@@ -19,11 +22,15 @@ Lines: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Sight:
-    """The seen lines of one content; the ranges neither touch nor overlap."""
+    """The seen lines of one content; the ranges neither touch nor overlap.
+
+    `is_told` is True once the model was told that the file holds something else by now.
+    """
 
     digest: str
     count: int
     ranges: tuple[Lines, ...]
+    is_told: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -84,6 +91,30 @@ class SeenFiles:
     def any_of(self, paths: Iterable[Path]) -> list[Path]:
         """Return the *paths* of files of which some lines were seen, changed since or not."""
         return [path for path in paths if path in self._sights]
+
+    def take_outdated(self, paths: Iterable[Path]) -> list[Path]:
+        """Return, once after each time they were seen, the *paths* that hold something else now.
+
+        It blocks.
+        """
+        return [path for path in self.any_of(paths) if self._is_news(path)]
+
+    def _is_news(self, path: Path) -> bool:
+        sight = self._sights[path]
+        if sight.is_told:
+            return False
+        try:
+            raw = read_bytes(path, bytes_max=CHANGED_BYTES_MAX)
+        except ToolError:  # it is gone, or no longer what was read
+            pass
+        else:
+            if sight.digest == _digest(shown_content(path, raw)):
+                return False
+        with self._lock:
+            if self._sights[path] is not sight:  # seen just now
+                return False
+            self._sights[path] = replace(sight, is_told=True)
+            return True
 
     def knows(self, path: Path, raw: bytes) -> bool:
         """Return whether all of *raw*, the content of *path*, was seen."""

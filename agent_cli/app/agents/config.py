@@ -42,6 +42,7 @@ class AgentParts:
         startup: The settings, with the agent's workspace.
         options: Its model, system prompt and limits.
         undone: Tells the model which of its changes the user undid.
+        hook_changes: Tells it which files that it has read hooks changed; None without hooks.
         is_planning: Whether plan mode holds for it now.
         goal, style, agents: Only the session's agent has a goal, an output style, and agents of
             plugins.
@@ -69,6 +70,7 @@ class AgentParts:
     authorize: Callable[[ToolCall, Tool, object], Maybe[Verdict]]
     follow_ups: TakeMessages
     publish: EventSink
+    hook_changes: Contributor | None = None
     goal: Contributor | None = None
     style: Contributor | None = None
     plugins: Contributor | None = None
@@ -95,6 +97,7 @@ CONTRIBUTIONS: Final = (
     Contribution("servers", _BOTH, lambda agent: agent.servers),
     Contribution("plan mode", _BOTH, lambda agent: _plan_mode(agent)),
     Contribution("undone changes", _BOTH, lambda agent: agent.undone),
+    Contribution("changes of hooks", _BOTH, lambda agent: agent.hook_changes),
     Contribution("pins", ("session",), lambda _agent: tell_pins),
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
     Contribution("goal", ("session",), lambda agent: agent.goal),

@@ -238,6 +238,7 @@ class AgentTree:
                 # One that always plans has that in its prompt.
                 is_planning=lambda: agent_workspace.mode == "plan" and definition.mode != "plan",
                 undone=bench.session.file_changes.teller(),
+                hook_changes=bench.hooks.changes_for(workspace),
                 jobs=jobs,
                 ledger=rank.ledger,
                 compaction=parts.compaction(startup, summarizes, around, recalls=recalls),

@@ -1,4 +1,6 @@
-"""Read from the records for `/undo` what calls of tools changed, for FileChanged hooks.
+"""Read from the records for `/undo` what calls of tools and hooks changed.
+
+FileChanged hooks are told of calls; `hook_changes` tells models of hooks.
 
 Files that `/undo` leaves out (git's own, the caches of tools) are left out here as well.
 """
@@ -38,7 +40,7 @@ class ChangedFiles:
         self._rules = parts.permission_rules(startup)
         # Tools write in threads.
         self._written: deque[FileChange] = deque()
-        self._logs, self._logs_of_hooks = _Logs(), _Logs()
+        self._logs, self._logs_of_hooks = EndedLogs(), EndedLogs()
         self.records_hooks = True
         workspace.shared.wrote = self._wrote
         workspace.shared.ran = self._logs.add
@@ -93,10 +95,11 @@ class ChangedFiles:
         return self._startup.workspace / real.relative_to(self._root)
 
 
-class _Logs:
+class EndedLogs:
     """The logs of commands that may still run."""
 
     def __init__(self) -> None:
+        """Wait for no command yet."""
         self._new: deque[Path] = deque()
         self._running: list[Path] = []
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from agent_cli.app.hooks.hook_changes import HookChanges
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
@@ -39,6 +40,7 @@ class HookConfinement:
     Attributes:
         ran: Called when a FileChanged hook ends, with the folder of its log; None if not all that
             it changes was recorded.
+        changes: What hooks change, for the models.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class HookConfinement:
         self._sandbox = sandbox
         self._outside: dict[Hook, bool] = {}
         self.ran: Callable[[Path | None], None] = lambda _log: None
+        self.changes = HookChanges()
 
     @asynccontextmanager
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
@@ -70,7 +73,7 @@ class HookConfinement:
         from agent_cli.app.hooks.recording import HookRecording  # as above
 
         ran = {"ran": self.ran} if hook.event == "FileChanged" else {}
-        recording = HookRecording(self._workspace, hook, command, **ran)
+        recording = HookRecording(self._workspace, hook, command, recorded=self.changes.add, **ran)
         async with AsyncExitStack() as stack:
             try:
                 watched = await stack.enter_async_context(recording.running())

@@ -26,6 +26,8 @@ from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports
 
 if TYPE_CHECKING:
+    from agent_cli.app.hooks.confinement import HookConfinement
+    from agent_cli.app.hooks.hook_changes import HookChangesTeller
     from agent_cli.app.hooks.remote_answers import RemoteAnswers
     from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
     from agent_cli.hooks.answers import Exports, HookAnswer
@@ -75,6 +77,7 @@ class SessionHooks:
         self._publish = host.publish
         self._stack = AsyncExitStack()
         self._lifecycle: Lifecycle | None = None
+        self._places: HookConfinement | None = None
         self._asking: EventHooks | None = None
         self._runs: HookRuns | None = None
         self.answers: RemoteAnswers | None = None
@@ -98,7 +101,9 @@ class SessionHooks:
         hooks, self._problems = defined_hooks(startup)
         self._transcripts = copies = HookTranscripts(startup.workspace)
         self._stack.callback(copies.close)
-        places = HookConfinement(startup, host.sandbox, lambda: copies.folder, host.workspace)
+        self._places = places = HookConfinement(
+            startup, host.sandbox, lambda: copies.folder, host.workspace
+        )
         around = HookEnvironment(
             startup.workspace,
             environment_of_hooks(startup),
@@ -200,6 +205,10 @@ class SessionHooks:
             authorize_tool=calls.authorize,
             finish_result=calls.finish,
         )
+
+    def changes_for(self, workspace: Workspace) -> "HookChangesTeller | None":
+        """Return what tells the agent in *workspace* of hooks' changes; None without any hooks."""
+        return self._places.changes.teller(workspace) if self._places else None
 
     def around_compaction(
         self, agent: Callable[[], WorkingAgent] | None = None

@@ -39,13 +39,15 @@ class HookRecording:
         hook: Hook,
         command: Sequence[str],
         ran: Callable[[Path | None], None] = lambda _log: None,
+        recorded: Callable[[Path], None] = lambda _log: None,
     ) -> None:
         """Record nothing yet; *command* is the command line of *hook*.
 
         *ran* is called when it ends, with the folder of its log; None if it is not watched.
+        *recorded* is called with the log of one of which only the named files are kept, too.
         """
         self._workspace = workspace
-        self._ran = ran
+        self._ran, self._recorded = ran, recorded
         self._command = command
         self._is_watched = False
         is_shell = hook.args is None
@@ -59,6 +61,8 @@ class HookRecording:
                 yield watched
             finally:
                 self._ran(Path(watched.folder) if watched and self._is_watched else None)
+                if watched:
+                    self._recorded(Path(watched.folder))
 
     async def around(
         self, placed: PlacedHook, watched: Watched, confinement: Confinement | None

@@ -21,6 +21,7 @@ def test_each_contributor_declares_for_whom_it_is() -> None:
         "servers": ("session", "subagent"),
         "plan mode": ("session", "subagent"),
         "undone changes": ("session", "subagent"),
+        "changes of hooks": ("session", "subagent"),
         "pins": ("session",),
         "jobs": ("session", "subagent"),
         "goal": ("session",),

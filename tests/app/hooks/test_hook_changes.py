@@ -1,18 +1,23 @@
 """What hooks change is recorded for /undo, in the whole program against a test server."""
 
+import json
+import re
 import subprocess
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from agent_cli.contracts.dialogs import ModelDialogs
+from agent_cli.contracts.events import MessageEnd, ToolExecutionEnd
 from agent_cli.plugins.ask_user import Question
 from agent_cli.undo.stopped_calls import why_missing
-from tests.app.agents.test_agents import Script, program
+from tests.app.agents.test_agents import Script, program, started
 from tests.hooks.test_scripts import command, hooks, script
 from tests.messages_api import reply, tool_use
+from tests.messages_api.script import Payload
 
 pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 
@@ -130,3 +135,130 @@ async def test_hook_that_deletes_much_asks_the_same_question(
 
     assert len(person.asked) == bool(label)
     assert len([*Path("data").glob("*")]) == 8
+
+
+READ = "hooks changed files that you have read"
+
+
+def formatter(line: str) -> None:
+    """Define a hook that runs the shell command *line* after each write and edit."""
+    path = script("format.sh", f"#!/bin/sh\ncat > /dev/null\n{line}\n")
+    hooks(PostToolUse=command(path, matcher="Write|Edit"))
+
+
+def read(path: str) -> Payload:
+    return tool_use("read", {"path": path})
+
+
+def said(requests: Sequence[Payload]) -> list[int]:
+    """Return how often each of *requests* tells of files that hooks changed."""
+    return [json.dumps(each["messages"]).count(READ) for each in requests]
+
+
+def texts(request: Payload) -> list[str]:
+    """Return the messages of a request without its marks for the cache."""
+    marks = re.compile(r', "cache_control": \{[^}]*\}')
+    contents = [each["content"] for each in request["messages"]]
+    blocks = [[found] if isinstance(found, str) else found for found in contents]
+    return [marks.sub("", json.dumps(block)) for found in blocks for block in found]
+
+
+async def test_model_reads_once_that_a_formatter_changed_what_it_wrote() -> None:
+    """Behind the results of its calls, so that what the cache holds stays as it is."""
+    formatter("sed -i s/x/X/ made.txt; echo more >> a.txt")
+    wrote = tool_use("write", {"path": "made.txt", "content": "x\n"})
+    other = tool_use("write", {"path": "other.txt", "content": "y\n"})
+    go = [reply(read("a.txt")), reply(wrote), reply(other), reply("Done.")]
+    asks = Script(go=go)
+    async with program(asks) as run:
+        await run.prompt()
+
+    requests = asks.bodies("go")
+    root = Path.cwd()
+    assert said(requests) == [0, 0, 1, 1]
+    assert f"{READ}: {root}/made.txt, {root}/a.txt]" in texts(requests[2])[-1]
+    for earlier, later in pairwise(requests):
+        assert texts(later)[: len(texts(earlier))] == texts(earlier)
+
+
+async def test_model_reads_of_a_file_again_after_it_has_seen_the_change() -> None:
+    """A hook that runs when the reply is over is told of with the next prompt."""
+    append = script("append.sh", "#!/bin/sh\ncat > /dev/null; echo more >> a.txt\n")
+    hooks(Stop=command(append))
+    again = [reply("Nothing new."), reply(read("a.txt")), reply("Seen."), reply("Ended.")]
+    asks = Script(go=[reply(read("a.txt")), reply("Done."), *again])
+    async with program(asks) as run:
+        for _ in range(4):
+            await run.prompt()
+
+    # Read, answered | told | silent, read, answered | told again.
+    assert said(asks.bodies("go")) == [0, 0, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["sed -i s/mine/theirs/ data/*", "sed -i s/nowhere/x/ made.txt a.txt", "touch a.txt", "true"],
+    ids=["unread", "same content", "times", "nothing"],
+)
+async def test_model_reads_nothing_of_hooks_that_leave_what_it_read(line: str) -> None:
+    formatter(line)
+    wrote = tool_use("write", {"path": "made.txt", "content": "x\n"})
+    asks = Script(go=[reply(read("a.txt")), reply(wrote), reply("Done.")])
+    async with program(asks) as run:
+        await run.prompt()
+
+    assert said(asks.bodies("go")) == [0, 0, 0]
+
+
+async def test_model_reads_nothing_of_a_change_that_it_has_seen() -> None:
+    """A hook before the call changes what the call then shows."""
+    append = script("append.sh", "#!/bin/sh\ncat > /dev/null; echo more >> a.txt\n")
+    hooks(PreToolUse=command(append, matcher="Read"))
+    asks = Script(go=[reply(read("a.txt")), reply(read("a.txt")), reply("Done.")])
+    async with program(asks) as run:
+        await run.prompt()
+
+    assert Path("a.txt").read_text() == "one\nmore\nmore\n"
+    assert said(asks.bodies("go")) == [0, 0, 0]
+
+
+async def test_each_agent_is_told_of_the_files_that_it_has_read() -> None:
+    """Hooks run after the calls of subagents too."""
+    formatter("sed -i s/x/X/ made.txt; echo more >> a.txt")
+    wrote = tool_use("write", {"path": "made.txt", "content": "x\n"})
+    asks = Script(
+        go=[reply(read("a.txt")), started("do it", agent="general"), reply("Thanks.")],
+        do_it=[reply(wrote), reply("Done.")],
+    )
+    async with program(asks) as run:
+        await run.prompt()
+
+    told = {name: texts(asks.bodies(name)[-1])[-1] for name in ("do it", "go")}
+    root = Path.cwd()
+    assert f"{READ}: {root}/made.txt]" in told["do it"]
+    assert f"{READ}: {root}/a.txt]" in told["go"]
+
+
+async def test_model_reads_the_result_of_a_call_first_that_waits_for_a_person() -> None:
+    """The hook ran before the question; nothing is said before the call has its result."""
+    append = script("append.sh", "#!/bin/sh\ncat > /dev/null; echo more >> a.txt\n")
+    hooks(PreToolUse=command(append, matcher="Write"))
+    wrote = tool_use("write", {"path": "made.txt", "content": "x\n"})
+    asks = Script(go=[reply(read("a.txt")), reply(wrote), reply("Done.")])
+    async with program(asks, mode="ask") as run:
+        stopped = await run.prompt()
+        assert stopped.stop_reason == "waiting_for_approval"
+        [call] = run.app.agent.conversation.open_calls()
+        run.events.clear()
+        await run.app.agent.approve(call.tool_call_id)
+
+    requests = asks.bodies("go")
+    kinds = [
+        type(each)
+        for each in run.events
+        if isinstance(each, ToolExecutionEnd)
+        or (isinstance(each, MessageEnd) and READ in str(each.message))
+    ]
+    assert Path("made.txt").exists()
+    assert said(requests) == [0, 0, 1]
+    assert kinds == [ToolExecutionEnd, MessageEnd]
