@@ -1,12 +1,20 @@
-"""Tools of a plugin that come and go in a session, against an API that refuses what it would."""
+"""Tools that come and go in a session, against an API that refuses what it would: a plugin's, and
+those of the MCP server that a subagent brings."""
 
+import sys
+from itertools import pairwise
+from json import dumps
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import new_agent_cli
+from agent_cli.system import paths
+from tests.e2e.program import agent_cli, new_agent_cli
 from tests.e2e.test_cached_sessions import answer, losses_in
-from tests.messages_api import serve_in_thread
+from tests.mcp_client.conftest import RAW_SERVER
+from tests.messages_api import ReceivedRequest, reply, serve_in_thread, tool_use
+from tests.messages_api.prompt_cache import canonical
+from tests.messages_api.script import Payload, Reply
 
 PLUGIN = """
 from pathlib import Path
@@ -70,3 +78,72 @@ def test_tool_that_comes_and_goes_rewrites_nothing(
     called = ["ticket 7" in each for each in results if "exit" not in each]
     assert called[:3] == [True, False, True]
     assert called[-1]
+
+
+def _listing(*names: str) -> str:
+    return dumps([{"name": name, "inputSchema": {"type": "object"}} for name in names])
+
+
+def _restart_with(*names: str) -> list[Payload]:
+    """Let the server end and list other tools when it is there again; then call one of them."""
+    answered = {"result": {"content": [{"type": "text", "text": "answered"}]}}
+    return [
+        tool_use("bash", {"command": f"echo '{_listing(*names)}' > tools.json"}),
+        tool_use("mcp__own__reply", {"reply": "die"}),
+        tool_use("mcp__own__reply", {"reply": answered}),
+        tool_use(f"mcp__own__{names[-1]}", {"line": ""}),
+    ]
+
+
+AGENTS_CALLS = [*_restart_with("reply", "late"), *_restart_with("reply", "raw")]
+
+
+def _as_subagent(request: ReceivedRequest) -> Reply:
+    """Make the calls of the subagent one after the other, and start it in the session."""
+    messages = request.body["messages"]
+    if "Use your server" not in str(messages[0]):
+        return answer(request)
+    made = sum(message["role"] == "assistant" for message in messages)
+    return reply(*AGENTS_CALLS[made : made + 1]) if made < len(AGENTS_CALLS) else reply("Done.")
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-sonnet-5"])
+def test_server_of_a_subagent_that_comes_and_goes_rewrites_nothing(model: str) -> None:
+    """It ends twice: one tool goes, another comes, the first returns; all bytes stay."""
+    Path("tools.json").write_text(_listing("reply", "raw"))
+    raw = ["-I", "-S", RAW_SERVER, dumps({"tools_file": str(Path("tools.json").absolute())})]
+    servers = dumps([{"own": {"command": sys.executable, "args": raw}}])
+    folder = paths.config_dir() / "agents"
+    folder.mkdir(parents=True)
+    (folder / "helped.md").write_text(
+        f"---\nname: helped\ndescription: d\nmcpServers: {servers}\n---\nDo it."
+    )
+    asked = {
+        "subagent_type": "helped",
+        "description": "x",
+        "prompt": f"Use your server. {'word ' * 4_000}",
+    }
+    lines = [f"hello {'word ' * 4_000}", f"CALL agent {dumps(asked)}", "go on"]
+    with serve_in_thread(answer=_as_subagent) as api:
+        run = agent_cli(
+            *("--permission-mode", "yolo", "--model", model),
+            api=api,
+            script="\n".join(lines) + "\n",
+        )
+
+    assert (run.code, api.refusals) == (0, []), run.stderr
+    for is_of_subagent in (False, True):
+        sent = [
+            each
+            for each in api.requests
+            if ("Use your server" in str(each.body["messages"][0])) == is_of_subagent
+        ]
+        assert [*losses_in(sent)] == []
+        for before, after in pairwise(sent):
+            assert canonical(after.body["tools"]) == canonical(before.body["tools"])
+            begin = canonical(before.body["messages"])[:-1]
+            assert canonical(after.body["messages"]).startswith(begin)
+    results = str(sent[-1].body["messages"])
+    assert len(sent) == len(AGENTS_CALLS) + 1
+    assert results.count("ended during the call") == 2
+    assert "does not exist" not in results
