@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.messages import Message as Message
     from agent_cli.contracts.messages import ToolResultMessage as ToolResultMessage
     from agent_cli.contracts.messages import UserMessage as UserMessage
-    from agent_cli.contracts.options import Mode as Mode
+    from agent_cli.contracts.permission_modes import Mode as Mode
     from agent_cli.contracts.provider import BlockEnd as BlockEnd
     from agent_cli.contracts.provider import Model as Model
     from agent_cli.contracts.provider import ModelRequest as ModelRequest
@@ -167,7 +167,7 @@ _PUBLIC = {
         "ToolCallStart"
     ),
     "agent_cli.contracts.media_files": "image_block",
-    "agent_cli.contracts.options": "Mode",
+    "agent_cli.contracts.permission_modes": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
     "agent_cli.contracts.listings": "SessionInfo",
     "agent_cli.contracts.timeline": "Block Json Usage text_block",

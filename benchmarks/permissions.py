@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.tooling import Ask, Tool
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, get_args
 
 from agent_cli.contracts.claude_tools import our_tool_name
-from agent_cli.contracts.options import CLAUDE_MODES, Mode
+from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.wording import USD_MAX
 from agent_cli.prompt_files import model_name, nested_markdown_files, split_front_matter

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.options import Mode, our_mode_name
+from agent_cli.contracts.permission_modes import Mode, our_mode_name
 from agent_cli.contracts.wording import USD_MAX
 
 CHOOSE_SESSION = ""

@@ -17,7 +17,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import SessionNotFound, UsageError
-from agent_cli.contracts.options import stricter
+from agent_cli.contracts.permission_modes import stricter
 from agent_cli.mcp_server.ports import RunRequest
 from agent_cli.settings import Override
 from agent_cli.system import paths

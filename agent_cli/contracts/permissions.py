@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.tooling import Tool
 from agent_cli.system.records import dataclass
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, cast
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolResult, Verdict
 from agent_cli.hooks.claude_terms import ClaudeCall, from_claude, response_of, to_claude

@@ -10,7 +10,8 @@ from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode, Network
+from agent_cli.contracts.options import Network
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool

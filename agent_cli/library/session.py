@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.contracts.cancel import CancelToken
     from agent_cli.contracts.listings import SessionInfo
-    from agent_cli.contracts.options import Mode
+    from agent_cli.contracts.permission_modes import Mode
     from agent_cli.contracts.servers import ServerState
 
 _WAITING: Final = "waiting_for_approval"

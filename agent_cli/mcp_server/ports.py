@@ -6,7 +6,7 @@ from typing import Protocol
 from agent_cli.contracts.dialogs import ModelDialogs
 from agent_cli.contracts.file_changes import FileChangesPort
 from agent_cli.contracts.listings import SessionInfo
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.core.application import ApprovingApplication
 from agent_cli.system.records import dataclass
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, SessionError
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, RunRequest
 from agent_cli.mcp_server.runs import AnswersNeeded, Outcome, ServedRun, asker_of, questions_for

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import Protocol
 
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import EDITING, Mode, stricter
+from agent_cli.contracts.permission_modes import EDITING, Mode, stricter
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict
 from agent_cli.policies.permission_rules import (

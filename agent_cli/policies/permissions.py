@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import AUTO_ALLOW, EDITING, STRICTNESS, AutoAllow, Mode, stricter
+from agent_cli.contracts.options import AUTO_ALLOW, AutoAllow
+from agent_cli.contracts.permission_modes import EDITING, STRICTNESS, Mode, stricter
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule, RuleKind, RuleScope
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input

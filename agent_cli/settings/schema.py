@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from agent_cli.contracts import options
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.wording import USD_MAX
 from agent_cli.settings.extension_settings import HookSettings, McpSettings
 from agent_cli.settings.rules import (

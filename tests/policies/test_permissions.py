@@ -12,7 +12,8 @@ import pytest
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import AutoAllow, Mode
+from agent_cli.contracts.options import AutoAllow
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, Verdict, check_input
 from agent_cli.core.loop_config import LoopConfig

@@ -16,7 +16,7 @@ from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode, stricter
+from agent_cli.contracts.permission_modes import Mode, stricter
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.plugins.facts import WorkspaceDirectories

@@ -8,7 +8,7 @@ from typing import Final
 from agent_cli.app.imports import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.options import our_mode_name
+from agent_cli.contracts.permission_modes import our_mode_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.plugins.output_styles import find_styles
 from agent_cli.policies.claude_rules import translated

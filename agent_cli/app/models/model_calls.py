@@ -14,7 +14,7 @@ from agent_cli.app.models import Providers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
 from agent_cli.contracts.timeline import Json, Prompt, text_of
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict

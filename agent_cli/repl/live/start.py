@@ -26,7 +26,7 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT, PROMPT
 
 if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken
-    from agent_cli.contracts.options import Mode
+    from agent_cli.contracts.permission_modes import Mode
     from agent_cli.contracts.permissions import PermissionsPort
     from agent_cli.repl.live.controller import LiveShell
     from agent_cli.repl.ports import Application

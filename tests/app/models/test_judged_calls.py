@@ -22,7 +22,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, Verdict, check_input
 from agent_cli.core.conversation import Conversation

@@ -10,7 +10,7 @@ from agent_cli.app.person import ModelsPerson
 from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, unkept
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Mode
+from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.wording import one_line
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
