@@ -270,16 +270,17 @@ class ChangeRecorder(LostFiles):
         for path, kept, at in self._outside.take(seen):
             here = self._locations.ours(self._moves.called_now(path, at))
             is_here = here and here.found and os.path.samestat(here.found, seen)
+            why = self._space.why_no_copy(seen) if kept else "it was changed outside"
             if kind.kind == "meta":
                 self._outside.add(seen, path, kept, at=at)  # its content may change, too
                 if is_here:
                     self._described_anew(here)
-            elif kept and not (why := self._space.why_no_copy(seen)):
+            elif not why:
                 copy_kept(kept)
             elif is_here:
                 self._written(here)
             else:
-                self._lost(path, why if kept else "it was changed outside", State.of(seen))
+                self._lost(path, why, State.of(seen))
 
     def _described_anew(self, location: Location | None) -> None:
         if location is None or location.found is None:
