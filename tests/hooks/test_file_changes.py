@@ -187,6 +187,7 @@ def test_only_the_first_files_of_a_call_are_told() -> None:
 
     run, _ = printed(
         reply(bash("for i in $(seq 130); do echo x > $i.py; echo x > $i.txt; done")),
+        reply(bash('until [ "$(wc -l < told.jsonl)" -ge 100 ]; do sleep 0.05; done')),
         reply("Done."),
     )
 
