@@ -42,8 +42,12 @@ TOOL_MODULES: Final = (
     "agent_cli.policies.receipts",
     "tree_sitter_bash",
     "tree_sitter",
+    "agent_cli.system.launcher",
     "agent_cli.sandbox.aftermath",
+    "agent_cli.sandbox.denials",
+    "agent_cli.undo.stopped_calls",
     "agent_cli_tools.command_run",
+    "agent_cli_tools.folding",
     "agent_cli_tools.search_runs",
     "agent_cli_tools.job_reading",
     "agent_cli_tools.matching",
@@ -54,6 +58,7 @@ TOOL_MODULES: Final = (
     "agent_cli_tools.snapshots.kept_versions",
     "agent_cli_tools.snapshots.taking_back",
     "agent_cli.system.path_patterns",
+    "agent_cli.app.agents.worker",
 )
 
 

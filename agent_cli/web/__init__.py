@@ -4,8 +4,7 @@
 """
 
 from collections.abc import Callable
-from functools import partial
-from importlib.util import find_spec
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -21,6 +20,7 @@ from agent_cli.contracts.tooling import (
 )
 from agent_cli.contracts.wording import without_fence
 from agent_cli.system.event_loop import in_background
+from agent_cli.system.loading import is_installed
 
 if TYPE_CHECKING:
     from agent_cli.web.pages import PageRequests
@@ -36,9 +36,10 @@ class WebFetchParameters(Parameters):
     offset: int = Field(0, ge=0)
 
 
+@cache
 def is_web_installed() -> bool:
     """Return whether the extra `web` is installed, which turns HTML into Markdown."""
-    return find_spec("markdownify") is not None
+    return is_installed("markdownify")
 
 
 def web_fetch_tool(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks._repository import add_extensions
 from tests.e2e.program import environment
-from tests.messages_api import Gate, reply, serve_in_thread, tool_use
+from tests.messages_api import Gate, ReceivedRequest, Reply, reply, serve_in_thread, tool_use
 
 CALLS = (
     tool_use("read", {"path": "a.txt"}),
@@ -19,6 +19,10 @@ CALLS = (
     tool_use("skill", {"name": "skill0"}),
     tool_use("mcp__bench0__look_up", {"word": "x"}),
     tool_use("bash", {"command": "true", "background": True}),
+    tool_use("bash", {"command": "sed -i s/t/T/ new.txt; mv new.txt old.txt; rm old.txt"}),
+    tool_use("bash", {"command": "seq 40000"}),
+    tool_use("bash", {"command": "exit 3"}),
+    tool_use("agent", {"description": "look", "prompt": "look", "subagent_type": "explore"}),
 )
 OF_THE_JOB = tool_use("job_output", {"id": 1})
 
@@ -57,17 +61,32 @@ main()
 
 
 def test_calls_of_the_first_reply_import_nothing(tmp_path: Path) -> None:
-    """The half second until the first token is free; half a second after it is waited for."""
-    (tmp_path / "a.txt").write_text("one\n")
+    """The half second until the first token is free; half a second after it is waited for.
+
+    The second start finds what the first remembered of the machine, and need not look again.
+    """
     add_extensions(Path.home())
+    for is_first in (True, False):
+        (tmp_path / "a.txt").write_text("one\n")
+        assert imported_after_the_first_reply(tmp_path) == "[]", is_first
+
+
+def imported_after_the_first_reply(folder: Path) -> str:
+    """Run `-p` in *folder* until all calls have answered; return the modules imported by them."""
     gate = Gate()
 
-    replies = reply(*CALLS, gate=gate, hold_at=0), reply(OF_THE_JOB), reply("done")
-    with serve_in_thread(*replies) as api:
+    def answer(request: ReceivedRequest) -> Reply:
+        blocks = request.body["messages"][-1]["content"]
+        if len(blocks) == len(CALLS):
+            return reply(OF_THE_JOB)
+        said = [block.get("text") for block in blocks]
+        return reply(*CALLS, gate=gate, hold_at=0) if "go" in said else reply("done")
+
+    with serve_in_thread(answer=answer) as api:
         program = subprocess.Popen(
             [sys.executable, "-P", "-c", WATCHED],
             env=environment(api, {}),
-            cwd=tmp_path,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -79,6 +98,10 @@ def test_calls_of_the_first_reply_import_nothing(tmp_path: Path) -> None:
             gate.open()
             _, shown = program.communicate(timeout=60)
 
-    results = api.requests[1].body["messages"][-1]["content"]
+    [results] = [
+        content
+        for request in api.requests
+        if len(content := request.body["messages"][-1]["content"]) == len(CALLS)
+    ]
     assert [result.get("is_error", False) for result in results] == [False] * len(CALLS)
-    assert shown.splitlines()[-1] == "[]"
+    return shown.splitlines()[-1]
