@@ -4,7 +4,6 @@ It does not know where images come from. Pillow is optional: without it an image
 limits is refused.
 """
 
-import importlib.util
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.media_files import image_block, image_facts, image_type
 from agent_cli.contracts.timeline import Block
+from agent_cli.system.loading import is_installed
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -136,4 +136,4 @@ def _encoded(picture: "Picture", *, lossless: bool) -> Image:
 
 
 def _can_shrink() -> bool:
-    return importlib.util.find_spec("PIL") is not None
+    return is_installed("PIL")

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -20,6 +19,7 @@ from typing import Any, Final, Self
 from agent_cli.batch import GRACE_S, STDERR, NotStarted, Origin, TaskRun
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.system.git import write_bundle
+from agent_cli.system.loading import is_installed
 from agent_cli.system.programs import users_path
 from agent_cli.system.supervisor import supervised
 from agent_cli.version import __version__
@@ -51,7 +51,7 @@ def ray_address(given: str | None) -> str:
     Raises:
         UsageError: The extra is not installed, or the address is none that can be used.
     """
-    if find_spec("ray") is None:
+    if not is_installed("ray"):
         raise UsageError("--engine ray needs one more package: pip install 'agent-cli-repl[ray]'")
     address = given or os.environ.get("RAY_ADDRESS") or LOCAL
     host, _, port = address.rpartition(":")

@@ -111,10 +111,10 @@ async def test_stop_ends_a_hanging_connection_attempt_to_ray(
 
 
 def test_unusable_ray_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_engine, "find_spec", lambda _name: None)
+    monkeypatch.setattr(ray_engine, "is_installed", lambda _name: False)
     with pytest.raises(UsageError, match=r"one more package: pip install 'agent-cli-repl\[ray\]'"):
         ray_address(None)
-    monkeypatch.setattr(ray_engine, "find_spec", lambda _name: object())
+    monkeypatch.setattr(ray_engine, "is_installed", lambda _name: True)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert [ray_address(each) for each in (None, "auto", "a:1")] == ["local", "auto", "a:1"]
     monkeypatch.setenv("RAY_ADDRESS", "[::1]:6379")

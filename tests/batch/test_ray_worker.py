@@ -196,7 +196,7 @@ def test_batches_that_nodes_without_our_files_cannot_run_are_refused(
     repository: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agent_cli.batch.ray_engine.find_spec", lambda _name: object())
+    monkeypatch.setattr("agent_cli.batch.ray_engine.is_installed", lambda _name: True)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     (repository / ".mcp.json").write_text('{"mcpServers": {}}')
     TrustStore.of_user().trust(repository, fingerprint(repository))
