@@ -255,11 +255,11 @@ def _instead_of(parent: ast.AST, field: str, node: ast.AST) -> Iterator[ast.AST]
             yield ast.Constant(f"XX{text}XX")
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield copy.deepcopy(operand)
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_untrue(value):
             yield ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign():
             yield ast.Pass()
-        case ast.Assign(targets=targets, value=value) if not _is_none(value):
+        case ast.Assign(targets=targets, value=value) if not _is_untrue(value):
             yield ast.Assign([copy.deepcopy(each) for each in targets], ast.Constant(None))
         case _:
             pass
@@ -269,8 +269,9 @@ def _instead_of(parent: ast.AST, field: str, node: ast.AST) -> Iterator[ast.AST]
         yield ast.UnaryOp(ast.Not(), copy.deepcopy(node))
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_untrue(node: ast.expr) -> bool:
+    """Return whether None instead of *node* changes nothing where only the truth is asked for."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def outcome_before(

@@ -27,11 +27,14 @@ def shorter(text: str, *, mark: bool = True) -> str:
     if not mark:
         return text
     return text[:LIMIT] + "."
+
+def is_short() -> bool:
+    return False
 '''
 
 
 def test_mutants_change_only_code_that_runs() -> None:
-    """Docstrings, annotations, types, assertions and log lines stay as they were."""
+    """Docstrings, types, assertions and log lines stay as they were; False never becomes None."""
     path = Path("module.py")
     path.write_text(MODULE)
 
@@ -46,6 +49,7 @@ def test_mutants_change_only_code_that_runs() -> None:
         "return text[:LIMIT] + '.'  →  return None",
         "text[:LIMIT] + '.'  →  text[:LIMIT] - '.'",
         "'.'  →  'XX.XX'",
+        "False  →  True",
     ]
 
 

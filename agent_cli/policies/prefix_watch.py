@@ -204,7 +204,7 @@ class PrefixWatch:
         widest = min(changes, key=lambda each: (each.part, each.kept, each.from_message))
         stable_tokens = estimate_fixed((), [tool.spec for tool in now.tools if widest.part == 0])
         anew = list(now.system[widest.kept :])
-        if widest.kept == 0 and anew and widest.part < 2:
+        if widest.kept == 0 and anew:
             stable_tokens += estimate_fixed([anew.pop(0)], ())
         every_tool = [tool.spec for tool in now.tools]
         counted = (measured_tokens(conversation) or 0) - estimate_fixed(now.system, every_tool)

@@ -44,7 +44,7 @@ def test_estimate_counts_thinking_and_a_fixed_size_for_each_image() -> None:
     thinking: Block = {"type": "thinking", "thinking": "t" * 400, "signature": "s" * 999}
 
     assert estimate_tokens([AssistantMessage((thinking,))]) == 100
-    assert estimate_tokens([UserMessage.of("u" * 40, [IMAGE])]) == 10 + 1_600
+    assert estimate_tokens([UserMessage.of("u" * 43, [IMAGE])]) == 10 + 1_600
 
 
 def test_estimate_counts_the_pages_of_a_document() -> None:

@@ -25,6 +25,7 @@ def test_config_show_lists_every_setting_with_its_origin() -> None:
 
     assert "retry.max = 3  # env AGENT_CLI_RETRY__MAX" in lines
     assert "retry.factor = 2  # default" in lines
+    assert "prices = {}  # default" in lines
     assert "# temperature is not set  # default" in lines
     assert any(re.search("^models = .*# fast: env AGENT_CLI_MODELS__FAST$", li) for li in lines)
     assert [key for key in all_rules() if not any(key in line for line in lines)] == []
@@ -82,6 +83,7 @@ def test_config_show_masks_secrets() -> None:
     assert "# GOOGLE_CLIENT_ID: not set\n" in shown
     assert "# ANTHROPIC_BASE_URL: http://***@127.0.0.1, environment\n" in shown
     assert 'args = ["--api-key", "***", "--token=***"]' in shown
+    assert 'env = { "A" = "***" }' in shown
 
 
 def test_example_settings_state_every_default_unit_and_range() -> None:
