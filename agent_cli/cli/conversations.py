@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.cli.sessions import CallDecision
     from agent_cli.core.conversation import Conversation
+    from agent_cli.headless.options import OutputFormat
 
 
 def open_repl(arguments: Arguments) -> int:
@@ -86,7 +87,7 @@ def _run_once(folder: SessionFolder, *, piped: bool) -> int:
     running = headless.run(
         prompt,
         _builder(startup, one_shot=True),
-        output_format=cast("headless.OutputFormat", arguments.output_format),  # validated
+        output_format=cast("OutputFormat", arguments.output_format),  # validated
         color=may_color(os.environ),
         options=options,
     )

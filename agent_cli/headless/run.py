@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.cancel import CancelToken
@@ -31,20 +31,27 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
+from agent_cli.contracts.timeline import Block, FileOutput, WidgetOutput, text_block, text_of
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX
 from agent_cli.core.run import RunResult
-from agent_cli.headless.options import LimitWatch, PromptText, RunOptions, preparing, read_prompt
+from agent_cli.headless.options import (
+    LimitWatch,
+    OutputFormat,
+    PromptText,
+    RunOptions,
+    preparing,
+    read_prompt,
+)
 from agent_cli.headless.ports import Application
-from agent_cli.headless.report import EXIT_CODES, RunReport, to_json, to_line
+from agent_cli.headless.report import EXIT_CODES, RunReport
+from agent_cli.headless.run_output import RunOutput
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 from agent_cli.terminal.narration import cited_text, narrate, narrate_end, side_output
 from agent_cli.terminal.writer import STDOUT_CLOSED_EXIT_CODE, Writer
 
-OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Decide: TypeAlias = Callable[[Agent], Awaitable[RunResult]]
 
 _INTERRUPTED: Final = frozenset({"aborted", "waiting_for_approval"})
@@ -81,25 +88,25 @@ class _HeadlessRun:
     """One run: it always returns an exit code, and the JSON formats end with a result."""
 
     def __init__(self, output_format: OutputFormat, options: RunOptions, *, color: bool) -> None:
-        self._format = output_format
         self._options = options
         self._limits = LimitWatch(options.limits, self._stop_at_limit)
         self._answer_check = options.answer_check()
         self._failed_to_write = False
         self._writer = Writer(sys.stdout, sys.stderr, color=color)
+        self._output = RunOutput(output_format, self._writer)
         self._outcome = RunReport()
         self._final: tuple[Block, ...] = ()
         self._signal: signal.Signals | None = None
         self._has_ended = False  # once True, the result is complete: only parts are being closed
         self._loading = CancelToken()
         self._stop: Callable[[], None] = self._loading.cancel
-        self._unwritable: OSError | None = None
         self._refusals = 0
         self._has_skipped = False
 
     async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
         outcome = self._outcome
-        with stop_signals.taken(self._interrupt), self._limits.running():
+        taken = stop_signals.taken(self._interrupt, known_code=self._printed_code)
+        with taken, self._limits.running():
             try:
                 await self._load_and_answer(task, build)
                 outcome.exit_code = self._exit_code()
@@ -111,11 +118,11 @@ class _HeadlessRun:
                 outcome.error, outcome.trouble = sentence_of(error), trouble_of(error)
                 self._tell(ErrorShown(outcome.error))
             self._write_result()
-            self._print_result()
+            await self._output.end(self._printed, outcome)
             exit_code = STDOUT_CLOSED_EXIT_CODE if self._writer.stdout_closed else outcome.exit_code
-            stop_signals.end_with(1 if self._unwritable else exit_code)
-        if self._unwritable:
-            raise self._unwritable
+            stop_signals.end_with(1 if self._output.failure else exit_code)
+        if self._output.failure:
+            raise self._output.failure
         return exit_code
 
     async def _load_and_answer(self, task: str | Decide, build: Callable[[], Application]) -> None:
@@ -146,6 +153,7 @@ class _HeadlessRun:
             self._tell_what_waits(app.agent)
             self._has_ended = True
             self._stop = app.leave
+            await self._output.answer_early(self._printed)
 
     async def _given(self, prompt: str) -> PromptText:
         return await in_background(lambda: read_prompt(prompt, sys.stdin, self._warn))
@@ -236,7 +244,7 @@ class _HeadlessRun:
         error = (result.error or "").removesuffix(SEND_A_MESSAGE)
         result = replace(result, error=error or None)
         at_limit = self._limits.reached if result.stop_reason == "aborted" else ""
-        silent = at_limit or self._writer.stdout_closed or self._unwritable
+        silent = at_limit or self._output.is_lost
         if (ended := narrate_end(result)) and not silent:
             failed = ended.style == "error"
             self._tell(ErrorShown(ended.text) if failed else Notice("warning", ended.text))
@@ -246,6 +254,9 @@ class _HeadlessRun:
         self._outcome.stop_reason = at_limit or result.stop_reason
         self._outcome.rounds += result.iterations
         self._outcome.error, self._outcome.trouble = error, result.trouble
+
+    def _printed_code(self) -> int | None:
+        return self._exit_code() if self._output.has_answered else None
 
     def _exit_code(self) -> int:
         if self._signal is not None and self._outcome.stop_reason in _INTERRUPTED:
@@ -273,8 +284,9 @@ class _HeadlessRun:
             self._outcome.usage += inner.reply
         elif isinstance(event, AgentEvent) and isinstance(inner, ApprovalRequested):
             self._note_skipped(f"agent {event.agent}: {inner.call.name}")  # it reads the no itself
-        if self._format == "stream-json":
-            self._print(to_json(event))
+        self._output.event(event)
+        if self._output.is_lost:
+            self._stop()
         if sentence := narrate(event):
             self._writer.notice(sentence.text, sentence.style)
         elif isinstance(event, PromptOutput):
@@ -322,25 +334,10 @@ class _HeadlessRun:
         self._tell(ErrorShown(str(error)))
         self._failed_to_write = True
 
-    def _print_result(self) -> None:
-        if self._format == "text":
-            self._writer.answer(self._printed())
-            self._writer.end_answer()
-        else:
-            self._print(self._outcome.to_json())
-
     def _printed(self) -> str:
         """Return the answer for a person; a later check may have replaced what the model wrote."""
         text = self._outcome.text
         return cited_text(self._final) if text == text_of(self._final) else text
-
-    def _print(self, shown: dict[str, Json]) -> None:
-        try:
-            self._writer.answer(to_line(shown) + "\n")
-        except OSError as error:  # a full disk: `run` raises it, once the run has ended
-            self._unwritable = error
-        if self._unwritable or self._writer.stdout_closed:
-            self._stop()  # stdout is closed at the other end
 
     @property
     def _is_stopped(self) -> bool:

@@ -61,11 +61,13 @@ def taken(
     stop: Callable[[signal.Signals], None],
     *,
     numbers: tuple[signal.Signals, ...] = STOP_SIGNALS,
+    known_code: Callable[[], int | None] = lambda: None,
 ) -> Generator[None]:
     """Call *stop* in the running event loop when one of *numbers* arrives while the body runs.
 
     The event loop cannot react while a write to a full pipe blocks it, and stopping may take long.
-    So a signal that arrives a second after the first one, or later, ends the process at once.
+    So a signal that arrives a second after the first one, or later, ends the process at once, with
+    the exit code that *known_code* returns once the body has its result.
     """
     import asyncio  # not for `--version`, which uses the rest
 
@@ -75,7 +77,8 @@ def taken(
     def pass_on(number: int, _frame: FrameType | None) -> None:
         first_at_s.append(time.monotonic())
         if first_at_s[-1] - first_at_s[0] >= _AGAIN_AFTER_S:
-            os._exit(exit_code_of(number))
+            code = known_code()
+            os._exit(exit_code_of(number) if code is None else code)
         loop.call_soon_threadsafe(stop, signal.Signals(number))
 
     before = {number: signal.getsignal(number) for number in numbers}

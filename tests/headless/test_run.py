@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -242,6 +243,73 @@ def test_signal_after_the_answer_does_not_change_the_exit_code(
     else:
         result = last_line(out)
         assert (result["exit_code"], result["stop_reason"]) == (code, "end_turn")
+
+
+def test_the_answer_is_printed_before_the_program_is_closed() -> None:
+    """A script reads on at once; hooks, servers and files are closed beside it."""
+    with started("text", "notes good", SLOW_CLOSING="1") as process:
+        process.stdin.close()
+        answer = process.stdout.readline()
+        was_closed = Path("closed").exists()
+        Path("may-close").touch()
+
+        assert (process.wait(), answer, was_closed) == (0, "The tool said: noted\n", False)
+        assert process.stdout.read() == ""  # once
+
+
+def test_a_reader_that_is_slow_does_not_keep_the_program_open() -> None:
+    """`agent-cli -p … | less`: the session is free, and no command runs on, while it is read."""
+    words = "word " * 100_000
+    with started("text", "review") as process:
+        with process.stdin:
+            process.stdin.write(words)
+        wait_for(Path("closed"))
+        out = process.stdout.read()
+
+        assert (process.wait(), len(out)) == (
+            0,
+            len(words.strip()) + len("You said 'review\\n\\n' to model-1.\n"),
+        )
+
+
+def test_second_signal_after_the_answer_does_not_change_the_exit_code() -> None:
+    """The answer was read; who asks once more for the end gets the code that belongs to it."""
+    with started("text", "notes good", SLOW_CLOSING="1") as process:
+        process.stdin.close()
+        process.stdout.readline()
+        wait_for(Path("closing"))
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.1)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait() == 0
+        assert not Path("closed").exists()
+
+
+def test_second_signal_while_the_answer_is_read_ends_with_its_own_code() -> None:
+    """The answer is cut off: code 0 would be a lie."""
+    with started("text", "review") as process:
+        with process.stdin:
+            process.stdin.write("word " * 100_000)
+        wait_for(Path("closed"))
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.1)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait() == 143
+
+
+def test_full_disk_keeps_an_answer_from_being_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller says so, once everything is closed."""
+    program = Program()
+    with Path(os.devnull).open() as nothing, Path("/dev/full").open("wb", buffering=0) as full:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=True))
+
+        with pytest.raises(OSError, match="No space left on device"):
+            asyncio.run(headless.run("hello", lambda: program))
 
 
 class NoChanges:
