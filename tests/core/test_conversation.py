@@ -358,6 +358,17 @@ def test_started_call_is_no_question_unless_its_tool_is_one() -> None:
     assert [call.tool_call_id for call in conversation.open_calls()] == ["t1"]
 
 
+def test_a_note_in_a_new_conversation_does_not_begin_the_first_prompt() -> None:
+    """What is written before anybody asked is complete: the first message is no steering."""
+    conversation = Conversation()
+    conversation.note(CustomMessage("note", 1))
+
+    conversation.add_user(UserMessage.of("go"))
+
+    assert [prompt.visible for prompt in conversation.prompts] == [False, True]
+    assert [prompt.state for prompt in conversation.prompts] == ["completed", "running"]
+
+
 def test_projection_follows_every_change() -> None:
     """It is kept between two changes only, whichever they are."""
     conversation = asked("t1")
