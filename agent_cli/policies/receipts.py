@@ -18,7 +18,7 @@ from agent_cli.contracts.timeline import Json, Prompt, Success, ToolOutput
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.policies.permission_rules import command_of
-from agent_cli.policies.shell.readings import STARTERS, base_name
+from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.system.records import dataclass
 

@@ -12,7 +12,8 @@ from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.reach import OutOfReach
-from agent_cli.policies.shell.readings import Reading, base_name
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import base_name
 from agent_cli.system.git import git_output
 from agent_cli.system.launching import NamedFiles
 from agent_cli.system.records import dataclass, field

@@ -7,7 +7,8 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
-from agent_cli.policies.shell.readings import BEYOND, SHELLS, Reading, base_name
+from agent_cli.policies.shell.readings import BEYOND, Reading
+from agent_cli.policies.shell.starters import SHELLS, base_name
 from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})

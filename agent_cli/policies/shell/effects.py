@@ -18,12 +18,8 @@ from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.reach import OutOfReach, Reach
-from agent_cli.policies.shell.readings import (
-    SHELLS,
-    Reading,
-    all_commands,
-    base_name,
-)
+from agent_cli.policies.shell.readings import Reading, all_commands
+from agent_cli.policies.shell.starters import SHELLS, base_name
 from agent_cli.policies.shell.syntax import (
     WRITING,
     descendants,
@@ -136,7 +132,7 @@ def acts(script: str, reach: Reach, depth: int = 0) -> Iterator[Act]:
         if name in named:
             continue
         yield from _acts_of(words, reach, depth)
-        if name and not _is_known(name):
+        if name and not is_known(name):
             yield Act(runs_unknown(name), "unknown")
     for target in _targets(tree, reach):
         yield Act(f"writes {target}", "acts")
@@ -242,7 +238,7 @@ def _clipped(name: str) -> str:
     return name if len(name) <= _NAME_CHARS_MAX else f"{name[:_NAME_CHARS_MAX]}…"
 
 
-def _is_known(name: str) -> bool:
+def is_known(name: str) -> bool:
     """Return whether a program is in a table, so that it is silent only if it reads."""
     short = base_name(name)
     tables = (effect_table(), PROGRAMS, EXPRESSIONS, BUILTINS, _SHELLS, _WRAPPERS)

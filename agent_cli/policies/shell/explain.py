@@ -14,7 +14,8 @@ from agent_cli.contracts.wording import counted
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import runs_unknown, what_it_does
 from agent_cli.policies.shell.fed_scripts import possible_commands
-from agent_cli.policies.shell.readings import STARTERS, Reading, base_name, readings
+from agent_cli.policies.shell.readings import Reading, readings
+from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
     descendants,
     is_descriptor,

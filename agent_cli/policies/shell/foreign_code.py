@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.readings import Reading, base_name
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import base_name
 from agent_cli.system.loading import late_pattern
 
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
@@ -19,12 +20,12 @@ _PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
 
 INTERPRETERS: Final = late_pattern(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|julia|Rscript|osascript"
-    r"|[gmn]?awk|sed|gsed|tsx|ts-node)[\d.]*",
+    r"|[gmn]?awk|sed|gsed|tsx|ts-node|elixir|emacs)[\d.]*",
     re.IGNORECASE,
 )
 _LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
 # Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
-_CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|--(?:eval|print|expression|execute)")
+_CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
 _ELSEWHERE: Final = late_pattern(
     r"expanduser|Path\.home|PosixPath\.home|homedir\s*\(|Dir\.home|\bHOME\b|USERPROFILE|getpwnam|getpwuid"
     r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
@@ -35,7 +36,7 @@ _DELETES: Final = late_pattern(
 )
 _STARTS: Final = late_pattern(
     r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
-    r"|[\"']\s*\|",
+    r"|[\"']\s*\||shell-command|\bshell\(|\bCommand\(",
     re.IGNORECASE,
 )
 _RUNS_TEXT: Final = late_pattern(
@@ -54,7 +55,8 @@ _LITERAL: Final = late_pattern(
 _JOINED: Final = late_pattern(r"(['\"])\s*[+.]?\s*\1")
 # In a script of sed: a file behind r or w, and a command behind e.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
-_COMMAND_OF_SED: Final = late_pattern(r"(?:^|[\d$/;{}\s])e\s+(\S.*)")
+_COMMAND_OF_SED: Final = late_pattern(r"(?:^|[\d$/;{}\s])e\s+(\S.*)|(?:^|[;{}\s])\d+e(\S.*)")
+_REPLACED_BY_COMMAND: Final = late_pattern(r"s([^\w\s]).*?\1(.*)\1\w*e")
 _LITERALS_MAX: Final = 400
 
 
@@ -92,15 +94,40 @@ def code_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> 
     literals = _literals(code)
     if len(literals) == _LITERALS_MAX or any(is_foreign(each, reach) for each in literals):
         return True
+    return any(map(is_reserved, _started(code, literals)))
+
+
+def started_by(words: Reading) -> Iterator[str]:
+    """Yield the commands that code on the command line of an interpreter may start."""
+    for code in code_of(words):
+        yield from _commands_of_sed(code)
+        yield from commands_in(code)
+
+
+def commands_in(code: str) -> Iterator[str]:
+    """Yield the commands that *code* may start."""
+    yield from _started(code, _literals(code))
+
+
+def reads_code(words: Reading) -> bool:
+    """Return whether an interpreter is given no file and no code, so that it reads its input."""
+    return is_code(words) and all(word in ("-", "-u") for word in words[1:])
+
+
+def _started(code: str, literals: Sequence[str]) -> Iterator[str]:
     if _STARTS.search(code):
-        return any(map(is_reserved, (*filter(_is_command, literals), " ".join(literals))))
-    return False
+        yield from (*filter(_is_command, literals), " ".join(literals))
+
+
+def _commands_of_sed(code: str) -> Iterator[str]:
+    yield from (found[1] or found[2] for found in _COMMAND_OF_SED.finditer(code))
+    yield from (found[2] for found in _REPLACED_BY_COMMAND.finditer(code))
 
 
 def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
     """Return whether a script of sed names a file outside, or a command that is reserved."""
     return any(is_foreign(name, reach) for name in _FILE_OF_SED.findall(code)) or any(
-        map(is_reserved, _COMMAND_OF_SED.findall(code))
+        map(is_reserved, _commands_of_sed(code))
     )
 
 

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
-from agent_cli.policies.shell.readings import base_name, readings
+from agent_cli.policies.shell.readings import readings
+from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern

@@ -10,13 +10,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from agent_cli.policies.shell.readings import (
-    SHELLS,
-    Reading,
-    all_commands,
-    base_name,
-    is_misread,
-)
+from agent_cli.policies.shell.readings import Reading, all_commands, is_misread
+from agent_cli.policies.shell.starters import SHELLS, base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.system.loading import late_pattern
 

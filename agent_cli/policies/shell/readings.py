@@ -12,6 +12,15 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent_cli.policies.shell.starters import (
+    SHELLS,
+    STARTERS,
+    base_name,
+    option_scripts,
+    reads_recipes,
+    set_value,
+    started_at,
+)
 from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 from agent_cli.system.loading import late_pattern
@@ -25,40 +34,11 @@ UNSEEN: Reading = (None,)
 # A command that is nested too deep, or has too many words, to tell what it loses; no word of a
 # command holds a NUL.
 BEYOND: Reading = (None, "\0")
-SHELLS = frozenset(
-    {
-        *(
-            "sh",
-            "bash",
-            "dash",
-            "zsh",
-            "ksh",
-            "fish",
-            "ash",
-            "csh",
-            "tcsh",
-            "rbash",
-            "rksh",
-            "rzsh",
-        ),
-        *("mksh", "lksh", "oksh", "pdksh", "yash", "posh", "nu", "xonsh", "elvish", "pwsh"),
-    }
-)
-# Programs and shell keywords that run a command given in their arguments.
-STARTERS = SHELLS | {
-    *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),
-    *("sudo", "doas", "su", "pkexec", "runuser", "setsid", "flock", "watch", "parallel", "find"),
-    *("fd", "ionice", "chrt", "taskset", "chroot", "unshare", "nsenter", "bwrap", "firejail"),
-    *("strace", "ltrace", "gdb", "valgrind", "perf", "script", "unbuffer", "busybox", "toybox"),
-    *("eval", "trap", "source", ".", "coproc", "ssh", "docker", "podman", "kubectl", "entr"),
-    *("setpriv", "prlimit", "setarch", "choom", "numactl", "uclampset", "cgexec", "systemd-run"),
-    *("dbus-run-session", "dbus-launch", "xvfb-run", "sg", "fakeroot", "faketime", "eatmydata"),
-    *("rlwrap", "torsocks", "proxychains", "proxychains4", "sem", "catchsegv"),
-    *("!", "npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
-}
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
 _RUNS_FILES = frozenset({"source", "."})
+_RUNS_LATER = frozenset({"at", "batch"})
+_SHOWS_JOBS = frozenset({"-l", "-c", "-d", "-r", "-V"})
 # Shell builtins that evaluate the subscript in a variable's name, and its value.
 _EVALUATES = frozenset(
     {
@@ -80,6 +60,10 @@ _EVALUATES = frozenset(
 _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
 # Variables whose value bash runs, and those that name a file that it runs.
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
+# And those of which programs do.
+_COMMAND_VARIABLE = late_pattern(
+    r"PROMPT_COMMAND|PS[0124]|(?:\w+_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SSH_COMMAND|ASKPASS|EXTERNAL_DIFF)"
+)
 _START_FILES = frozenset({"BASH_ENV", "ENV"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
 _SUBSTITUTES = late_pattern(r"\$\(|`")
@@ -117,8 +101,8 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
     tree = syntax_tree(script)
     if tree.has_error or any(map(is_misread, descendants(tree))):
         yield UNSEEN
-        yield from _pieces(script)
-        yield from _pieces(_QUOTES.sub("", script))
+        yield from pieces(script)
+        yield from pieces(_QUOTES.sub("", script))
     for words in _commands(tree):
         yield from _unwrapped(words, depth)
     for node in descendants(tree):
@@ -189,18 +173,17 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
     return list(found)
 
 
-def base_name(program: str) -> str:
-    """Return the name of a program without its folder, in lowercase."""
-    return program.rpartition("/")[2].casefold()
-
-
 def _is_shell(word: str | None) -> bool:
     return word is not None and _VERSIONED.sub("", base_name(word)) in SHELLS
 
 
-def _pieces(script: str) -> Iterator[Reading]:
+def pieces(script: str) -> Iterator[Reading]:
     """Yield the words from each word on, for a script whose structure is unknown."""
-    words = [word for word in _BREAKS.split(script) if word]
+    yield from tails([word for word in _BREAKS.split(script) if word])
+
+
+def tails(words: Sequence[str | None]) -> Iterator[Reading]:
+    """Yield *words* from each of them on."""
     most = _taken(words)
     for at in range(len(words)):
         yield tuple(words[at : at + most])
@@ -293,8 +276,20 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         yield UNSEEN  # a builtin from a library
     if head in _CALLS_BACK:
         yield from _called_back(words, depth)
-    if head is None or not (base_name(head) in STARTERS or _is_shell(head)):
+    if head is None:
         return
+    for script in option_scripts(words):
+        yield from readings(script, depth + 1)
+    if _runs_input(words):
+        yield UNSEEN
+    started = 0 if _is_shell(head) else started_at(words)
+    if started is not None:
+        yield from _started(words[started:], depth)
+
+
+def _started(words: Reading, depth: int) -> Iterator[Reading]:
+    """Yield every candidate for the command that the first of *words* starts."""
+    head = words[0] or ""
     most = _taken(words)
     if most < len(words):
         yield BEYOND
@@ -310,7 +305,7 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         if name and name.startswith("-"):
             yield from _in_option(name, rest[1:], depth)
         if name is not None and _SCRIPT.search(name):
-            yield from readings(name, depth + 1)
+            yield from _in_text(name, rest[1:], depth)
     starters = [
         word for word in words if word and (_is_shell(word) or base_name(word) in _RUNS_TEXT)
     ]
@@ -331,7 +326,7 @@ def _run_later(assignment: "Node", depth: int) -> Iterator[Reading]:
         value = None
     if value is None and (name in _START_FILES or name in _RUN_VALUES):
         yield UNSEEN
-    elif value and (name in _RUN_VALUES or _SUBSTITUTES.search(value)):
+    elif value and (_COMMAND_VARIABLE.fullmatch(name) or _SUBSTITUTES.search(value)):
         yield from readings(value, depth + 1)
 
 
@@ -354,6 +349,15 @@ def _called_back(words: Reading, depth: int) -> Iterator[Reading]:
             yield from readings(text, depth + 1)
 
 
+def _runs_input(words: Reading) -> bool:
+    """Return whether the program of *words*, which is no shell, runs commands that it reads."""
+    name = base_name(words[0] or "")
+    operands = [word for word in words[1:] if word]
+    return (name in _RUNS_LATER and _SHOWS_JOBS.isdisjoint(operands)) or reads_recipes(
+        name, operands
+    )
+
+
 def _is_program(word: str | None) -> bool:
     """Return whether *word*, an argument of a wrapper, may name a program."""
     return word is None or bool(_PLAIN_WORD.fullmatch(word))
@@ -361,11 +365,20 @@ def _is_program(word: str | None) -> bool:
 
 def _in_option(option: str, rest: Reading, depth: int) -> Iterator[Reading]:
     """Yield the commands that an option may contain: `env -S"rm x"`."""
-    for joined in {option[2:], option.partition("S")[2], option.partition("=")[2]}:
-        if joined:
-            yield (joined, *rest)
-            if _SCRIPT.search(joined):
-                yield from readings(joined, depth + 1)
+    joined = {option[2:], *(option.partition(mark)[2] for mark in ("S", "c", "="))}
+    for text in filter(None, joined):
+        yield (text, *rest)
+        if _SCRIPT.search(text):
+            yield from _in_text(text, rest, depth)
+
+
+def _in_text(text: str, rest: Reading, depth: int) -> Iterator[Reading]:
+    """Yield the commands of *text*, which a program runs or splits into words before *rest*."""
+    for script in filter(None, (text, set_value(text))):
+        for words in readings(script, depth + 1):
+            yield words
+            if rest and words not in (UNSEEN, BEYOND):
+                yield (*words, *rest)
 
 
 def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[Reading]:

@@ -20,23 +20,20 @@ from typing import Final
 
 from agent_cli.policies.shell.destructive import destructions, emptied_folders
 from agent_cli.policies.shell.effects import known_effect
+from agent_cli.policies.shell.fed_scripts import documents, without_quotes
 from agent_cli.policies.shell.foreign_code import (
     code_leaves,
     code_of,
     is_code,
     is_foreign,
     path_beyond,
+    reads_code,
     sed_leaves,
 )
 from agent_cli.policies.shell.named_paths import at_home, named_paths, named_words, unbraced
 from agent_cli.policies.shell.reach import OutOfReach, Reach
-from agent_cli.policies.shell.readings import (
-    SHELLS,
-    Reading,
-    base_name,
-    readings,
-    written_commands,
-)
+from agent_cli.policies.shell.readings import Reading, readings, written_commands
+from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word, odd_character
 from agent_cli.sandbox.git_config import is_harmless_key
@@ -59,7 +56,6 @@ _DATA_LOSS: Final = late_pattern(
 # They run what they read, so the words that others print count as commands.
 _RUNS_INPUT: Final = SHELLS | {"make", "gmake", "xargs", "parallel", "source", "."}
 _SHEBANG: Final = late_pattern(r"#!\S*/(?:env )?\w*sh\b")
-_OPTION_OF_PROSE: Final = late_pattern(r"-\w*m|--(?:message|title|body|notes|description|reason)")
 _VARIABLE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))")
 _VALUES_MAX: Final = 64
 _DEPTH_MAX: Final = 3
@@ -97,7 +93,6 @@ _LOSING_TASK = late_pattern(
     r"(?:[\w-]+:)*(?:drop|destroy|purge|flush|yank|reset|wipe|truncate|nuke|downgrade)(?::[\w-]+)*"
 )
 _TASK_WORDS_MAX = 3
-_FROM_INPUT = late_pattern(r"(?:-\w*f|--(?:make)?file)[ =]?(?:-(?: |$)|/dev/(?:stdin|fd))")
 # An expansion whose value is not known to lie in the workspace.
 _UNKNOWN = late_pattern(
     r"\$(?![\d?#@*!$-]|\{?(?:PWD|@|\d)\b|\((?:pwd|git rev-parse --show-toplevel)\)|[^\w{(]|$)|`"
@@ -146,7 +141,7 @@ class _Script:
         self._runs_text = (
             not names.isdisjoint(_RUNS_INPUT)
             or any("/" in head for head in heads)
-            or any(map(_runs_its_input, self._commands))
+            or any(map(reads_code, self._commands))
         )
         self._has_database = not names.isdisjoint(_DATABASES)
 
@@ -160,7 +155,7 @@ class _Script:
         return (
             any(map(self._leaves, self._commands))
             or any(map(self._has_reserved_text, self._commands))
-            or any(map(self._is_reserved_document, _documents(script)))
+            or any(map(self._is_reserved_document, documents(script)))
             or self._names_what_is_kept()
         )
 
@@ -241,7 +236,7 @@ def _with_values(script: str, reach: Reach) -> Iterator[str]:
 
 def _pattern(written: str) -> str:
     """Return *written* if it only stands for names of files, else ""."""
-    return "" if is_unknown(written) else _without_quotes(written)
+    return "" if is_unknown(written) else without_quotes(written)
 
 
 def _substituted(script: str, values: Mapping[str, str]) -> str:
@@ -251,29 +246,10 @@ def _substituted(script: str, values: Mapping[str, str]) -> str:
 def _as_written(script: str) -> list[Reading]:
     """Return the commands of *script* with their words as written."""
     return [
-        tuple(_without_quotes(source(child)) for child in node.children)
+        tuple(without_quotes(source(child)) for child in node.children)
         for node in descendants(syntax_tree(script))
         if node.type == "command"
     ]
-
-
-def _without_quotes(word: str) -> str:
-    is_quoted = len(word) > 1 and word[0] == word[-1] and word[0] in "'\""
-    return word[1:-1] if is_quoted else word
-
-
-def _documents(script: str) -> Iterator[str]:
-    """Yield the here-documents and here-strings of *script*."""
-    for node in descendants(syntax_tree(script)):
-        if node.type == "herestring_redirect":
-            yield "".join(_without_quotes(source(each)) for each in node.named_children)
-        elif node.type == "heredoc_body":
-            yield source(node)
-
-
-def _runs_its_input(words: Reading) -> bool:
-    """Return whether an interpreter is given no file and no code, so that it reads its input."""
-    return is_code(words) and all(word in ("-", "-u") for word in words[1:])
 
 
 def _texts(words: Reading, *, printed: bool) -> Iterator[str]:
@@ -283,7 +259,7 @@ def _texts(words: Reading, *, printed: bool) -> Iterator[str]:
     if effect and effect.kind == "reads" and not printed:
         return
     for before, word in pairwise(words):
-        if word and re.search(r"\s", word) and not _OPTION_OF_PROSE.fullmatch(before or ""):
+        if word and re.search(r"\s", word) and not OPTION_OF_PROSE.fullmatch(before or ""):
             yield word
 
 
@@ -334,7 +310,7 @@ def is_reserved_program(name: str, operands: Sequence[str]) -> bool:
     return (
         _is_for_all_projects(name, operands)
         or _sets_hooks(name, operands)
-        or _reads_recipes(name, operands)
+        or reads_recipes(name, operands)
     )
 
 
@@ -367,9 +343,3 @@ def _sets_hooks(name: str, operands: Sequence[str]) -> bool:
     words = [word for word in named if not _OPTION.fullmatch(word) and word != "set"]
     is_read = len(words) < 2 and not {"--unset", "--edit", "-e"}.intersection(named)
     return not (is_read or _SHOWS.intersection(named) or is_harmless_key(words[0] if words else ""))
-
-
-def _reads_recipes(name: str, operands: Sequence[str]) -> bool:
-    """Return whether make takes its recipes from its input, which may be any command."""
-    is_make = re.fullmatch(r"g?make", name) is not None
-    return is_make and bool(_FROM_INPUT.search(" ".join(operands)))

@@ -10,7 +10,8 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import objections
-from agent_cli.policies.shell.readings import STARTERS, Reading, base_name
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
@@ -108,7 +109,7 @@ _THREE = (
     *("gh run", "uv pip"),
 )
 _ARITY = MappingProxyType(dict.fromkeys(_TWO, 2) | dict.fromkeys(_THREE, 3))
-_START_IF_TOLD = frozenset({"uv", "poetry", "hatch", "rye"})
+_START_IF_TOLD = frozenset({"uv", "poetry", "hatch", "rye", "pdm"})
 # The arguments determine the effect of these: no prefix is enough.
 _NEVER = (STARTERS - _START_IF_TOLD) | {
     *("awk", "gawk", "mawk", "sed", "perl", "ruby", "node", "deno", "python", "pypy", "ipython"),

@@ -1,0 +1,185 @@
+"""Know the programs that run a command given in their arguments, and where in them it stands.
+
+A table of names and no proof: a wrapper that is missing hides its command from deny rules. What
+such programs read from files or their input is not here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from agent_cli.sandbox.git_config import is_harmless_key
+from agent_cli.system.loading import late_pattern
+
+SHELLS: Final = frozenset(
+    {
+        *(
+            "sh",
+            "bash",
+            "dash",
+            "zsh",
+            "ksh",
+            "fish",
+            "ash",
+            "csh",
+            "tcsh",
+            "rbash",
+            "rksh",
+            "rzsh",
+        ),
+        *("mksh", "lksh", "oksh", "pdksh", "yash", "posh", "nu", "xonsh", "elvish", "pwsh"),
+        *("rc", "es", "oil", "osh", "ysh", "scsh"),
+    }
+)
+# Programs and shell keywords that run a command given in their arguments.
+STARTERS: Final = SHELLS | {
+    *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),
+    *("sudo", "doas", "su", "pkexec", "runuser", "setsid", "flock", "watch", "parallel", "find"),
+    *("fd", "ionice", "chrt", "taskset", "chroot", "unshare", "nsenter", "bwrap", "firejail"),
+    *("strace", "ltrace", "gdb", "valgrind", "perf", "script", "unbuffer", "busybox", "toybox"),
+    *("eval", "trap", "source", ".", "coproc", "ssh", "docker", "podman", "kubectl", "entr"),
+    *("setpriv", "prlimit", "setarch", "choom", "numactl", "uclampset", "cgexec", "systemd-run"),
+    *("dbus-run-session", "dbus-launch", "xvfb-run", "sg", "fakeroot", "faketime", "eatmydata"),
+    *("rlwrap", "torsocks", "proxychains", "proxychains4", "sem", "catchsegv"),
+    *("!", "npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
+    *("linux32", "newgrp", "start-stop-daemon", "expect", "bunx", "pdm", "tmux", "screen"),
+    *(
+        "dtach",
+        "abduco",
+        "zellij",
+        "hyperfine",
+        "nodemon",
+        "watchexec",
+        "watchmedo",
+        "concurrently",
+    ),
+    *("chronic", "ifne", "capsh", "machinectl", "s6-setuidgid", "envdir", "wait-for-it.sh"),
+    *("catatonit", "genv", "gnice", "gxargs", "caffeinate", "xterm", "kitty", "alacritty"),
+    *("lldb", "rr", "pdsh", "mosh", "autossh", "torify", "tsocks", "systemd-nspawn"),
+    *("systemd-cat", "logsave", "retry", "with-contenv", "ansible", "linux64", "i386", "x86_64"),
+    *("pipenv", "pee", "fakechroot", "proot", "lxc", "chpst", "gosu", "su-exec", "setuidgid"),
+    *("envuidgid", "softlimit", "dotenv", "dotenvx", "cross-env", "dockerize", "tini", "dumb-init"),
+    *("cpulimit", "timelimit", "gtimeout", "gtime", "gstdbuf", "gfind", "fdfind", "sandbox-exec"),
+    *("arch", "gnome-terminal", "konsole", "heaptrack", "fab", "sshpass", "schedtool", "gksu"),
+    *("run0", "systemd-inhibit", "setlock", "run-one", "wait-for-it"),
+}
+# The words behind which a command stands, of a program with many subcommands: any, or that one.
+_STARTS_BEHIND: Final[Mapping[str, Sequence[tuple[str, frozenset[str]]]]] = MappingProxyType(
+    {
+        program: [(subcommand, frozenset(words.split()))]
+        for programs, subcommand, words in (
+            ("npm pnpm yarn bun", "", "exec x dlx"),
+            ("conda mamba", "", "run"),
+            ("bundle asdf aws-vault chamber tox", "", "exec"),
+            ("mise", "", "exec x"),
+            ("op doppler infisical", "", "run"),
+            ("sops", "", "exec-env exec-file"),
+            ("nix guix", "", "-c --command --"),
+            ("cmake ctest", "", "-E --test-command"),
+            ("vagrant", "", "ssh"),
+        )
+        for program in programs.split()
+    }
+    | {"git": [("bisect", frozenset({"run"})), ("submodule", frozenset({"foreach"}))]}
+)
+# Options whose value is a command, alone, before = or before the value itself.
+_COMMAND_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        "git": late_pattern(
+            r"-x|-u|--exec|--extcmd|--(?:upload|receive)-pack|-O|--open-files-in-pager|--\w+-filter"
+        ),
+        "tar": late_pattern(
+            r"--to-command|--checkpoint-action=exec|-I|--use-compress-program|-F"
+            r"|--(?:info|new-volume)-script|--rsh-command|--rmt-command"
+        ),
+        "rsync": late_pattern(r"-[a-zA-Z]*e|--rsh|--rsync-path"),
+        "make": late_pattern(r"--eval|-E|[A-Z_]+(?==)"),
+        "rg": late_pattern(r"--pre|--hostname-bin"),
+        "fzf": late_pattern(r"--preview|--bind"),
+        "split": late_pattern(r"--filter"),
+        "sort": late_pattern(r"--compress-program"),
+        "zip": late_pattern(r"-TT|--unzip-command"),
+        "go": late_pattern(r"-exec|-toolexec|-vettool"),
+        **dict.fromkeys(("nc", "ncat"), late_pattern(r"-e|-c|--exec|--sh-exec")),
+        **dict.fromkeys(("scp", "sftp"), late_pattern(r"-S|-o")),
+        **dict.fromkeys(("apt", "apt-get"), late_pattern(r"-o")),
+        "dpkg": late_pattern(r"--(?:pre|post)-invoke"),
+    }
+)
+_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"gmake": "make", "gtar": "tar"})
+# A command in a word of a program that leaves to a shell: `vim -c '!x'`, `sqlite3 a '.shell x'`.
+_TO_SHELL: Final = late_pattern(
+    r"\+?[:\\]?!|\.sh\w*\s|\.system\s|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:"
+)
+_SAYS_ONLY: Final = frozenset(
+    {"echo", "printf", "grep", "egrep", "fgrep", "rg", "gh", "find", "awk", "gawk", "mawk", "nawk"}
+)
+OPTION_OF_PROSE: Final = late_pattern(
+    r"-\w*m|--(?:message|title|body|notes?|description|reason)(?:=.*)?"
+)
+_SETS: Final = late_pattern(r"[\w.:-]+=")
+_FROM_INPUT: Final = late_pattern(r"(?:-\w*f|--(?:make)?file)[ =]?(?:-(?: |$)|/dev/(?:stdin|fd))")
+
+
+def base_name(program: str) -> str:
+    """Return the name of a program without its folder, in lowercase."""
+    return program.rpartition("/")[2].casefold()
+
+
+def started_at(words: Sequence[str | None]) -> int | None:
+    """Return the word of *words* behind which another command stands; None if there is none."""
+    name = base_name(words[0] or "")
+    if name in STARTERS:
+        return 0
+    for subcommand, behind in _STARTS_BEHIND.get(name, ()):
+        if not subcommand or subcommand in words:
+            return next((at for at, word in enumerate(words) if word in behind), None)
+    return None
+
+
+def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
+    """Yield the commands that the program of *words* takes in an option or behind a mark."""
+    name = base_name(words[0] or "")
+    wanted = _COMMAND_OPTIONS.get(_OTHER_NAMES.get(name, name))
+    for at, word in enumerate(words[1:], 1):
+        if not word:
+            continue
+        if wanted and (found := wanted.match(word)):
+            value = _value(word, found.end(), words[at + 1 :])
+            yield from filter(None, (value, set_value(value)))
+        if name == "git" and words[at - 1] in ("-c", "--config"):
+            yield from _git_setting(word)
+        if name in _SAYS_ONLY or OPTION_OF_PROSE.fullmatch(words[at - 1] or ""):
+            continue
+        if " " in word and (mark := _TO_SHELL.match(word)):
+            yield word[mark.end() :]
+
+
+def set_value(word: str) -> str:
+    """Return what *word* sets if it is `NAME=VALUE`, else ""."""
+    found = _SETS.match(word)
+    return word[found.end() :] if found else ""
+
+
+def reads_recipes(name: str, operands: Sequence[str]) -> bool:
+    """Return whether make takes its recipes from its input, which may be any command."""
+    is_make = re.fullmatch(r"g?make", name) is not None
+    return is_make and bool(_FROM_INPUT.search(" ".join(operands)))
+
+
+def _value(word: str, end: int, behind: Sequence[str | None]) -> str:
+    """Return the value of the option that ends at *end* of *word*; *behind* stands behind it."""
+    joined = word[end:]
+    if joined:
+        is_value = joined.startswith("=") or not word.startswith("--")
+        return joined.removeprefix("=") if is_value else ""
+    return (behind[0] if behind else "") or ""
+
+
+def _git_setting(written: str) -> Iterator[str]:
+    key, _, value = written.partition("=")
+    if key.casefold().startswith("alias.") and not value.startswith("!"):
+        yield f"git {value}"
+    elif not is_harmless_key(key):
+        yield value.removeprefix("!")

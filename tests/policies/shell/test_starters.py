@@ -1,0 +1,101 @@
+"""Commands behind programs that run them: the wrappers, options and languages that are known."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
+
+# {words} are a command's words, {text} the same in one quoted word, {inside} in another's quotes.
+RUN_IT = (
+    *("env -S{text}", "env --split-string={text}", "env -iS {text}", "env -vS{text}"),
+    *("script -qc {text} /dev/null", "script -qec{text} out", "newgrp group -c {text}"),
+    *("start-stop-daemon --start --exec /bin/sh -- -c {text}", "linux32 {words}", "run0 {words}"),
+    *(
+        "ssh -o ProxyCommand={text} host",
+        "scp -o ProxyCommand={text} a b:",
+        "vagrant ssh -c {text}",
+    ),
+    *("systemd-run -p ExecStartPre={text} true", "expect -c 'spawn {inside}'", "gosu x {words}"),
+    *("git -c alias.x='!{inside}' x", "git -c core.pager={text} log", "git rebase -x {text} main"),
+    *("git config alias.x '!{inside}'", "git bisect run {words}", "git submodule foreach {text}"),
+    *("git grep -O{text} x", "git ls-remote --upload-pack={text} x", "GIT_PAGER={text} git log"),
+    *("tar xf a --to-command {text}", "tar cf a --checkpoint-action=exec={text} b", "pee {text}"),
+    *(
+        "rsync -ae {text} a h:b",
+        "make --eval='all:; {inside}'",
+        "make CC={text}",
+        "nc -e {text} h 1",
+    ),
+    *("npm exec -c {text}", "npm exec -- {words}", "yarn dlx {words}", "bundle exec {words}"),
+    *("conda run -n x {words}", "cmake -E env {words}", "mise x -- {words}", "npx -c {text}"),
+    *("rg --pre {text} x", "split --filter={text} f", "sort --compress-program={text} f"),
+    *(
+        "go test -exec {text} ./...",
+        "fzf --preview {text}",
+        "tmux new -d {text}",
+        "hyperfine {text}",
+    ),
+    *("vim -es -c ':!{inside}' -c q", "less '+!{inside}' f", "sqlite3 x '.system {inside}'"),
+    *("psql -c '\\! {inside}'", "gdb -ex 'shell {inside}'", "watchexec -e py {words}"),
+    *("apt-get -o Dpkg::Pre-Invoke::={text} install x", "dpkg -i x --pre-invoke={text}"),
+)
+# Code of other languages, and programs that are not known.
+MAY_RUN_IT = (
+    *("python3 -c 'import os; os.system(\"{inside}\")'", "perl -e 'exec \"{inside}\"'"),
+    *("awk 'BEGIN{{system(\"{inside}\")}}'", "sed '1e {inside}' f", "sed 's/.*/{inside}/e' f"),
+    *("sed -e '1e{inside}' f", "R -e 'system(\"{inside}\")'", "guile -c '(system \"{inside}\")'"),
+    *('deno eval \'new Deno.Command("sh", {{args: ["-c", "{inside}"]}})\'', "mywrapper {words}"),
+    *(
+        "emacs --batch --eval '(shell-command \"{inside}\")'",
+        "mywrapper --then {text}",
+        "$x {words}",
+    ),
+    *("python3 - <<'E'\nimport os; os.system('{inside}')\nE", "echo {text} | batch"),
+    *("printf 'all:\\n\\t{inside}\\n' | make -f -", "mywrapper -v -- {words}"),
+)
+
+
+def filled(form: str, command: str) -> str:
+    return form.format(words=command, text=shlex.quote(command), inside=command)
+
+
+def verdict_on(script: str, *, deny: str = "") -> str:
+    rules = CommandRules(deny=[command_rule(deny)] if deny else [])
+    return judge(script, rules, Reach(root=Path("/nowhere"))).verdict
+
+
+@pytest.mark.parametrize("form", [*RUN_IT, *MAY_RUN_IT])
+def test_irreversible_command_asks_behind_each_program_that_may_run_it(form: str) -> None:
+    """Threat 19: in every mode."""
+    assert verdict_on(filled(form, "rm -rf ~")) == "ask"
+    assert verdict_on(filled(form, "git reset --hard")) == "ask"
+
+
+@pytest.mark.parametrize("form", RUN_IT)
+def test_deny_rule_finds_its_command_behind_each_program_that_runs_it(form: str) -> None:
+    assert verdict_on(filled(form, "curl x"), deny="curl *") == "deny"
+
+
+@pytest.mark.parametrize("script", ["env -S'rm -rf' ~", "env -iS 'rm -rf' ~", "watch 'rm -rf' ~"])
+def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
+    assert verdict_on(script) == "ask"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("npm test -- -t 'curl fails'", "pytest -k 'curl or rm'", "git log --grep='curl x'"),
+        *("git commit -m '!curl x'", "git ls-files ':!curl'", "awk '!curl[$0]++' f", "at -l"),
+        *("./deploy.sh --message 'git push -f'", "mytool --note 'rm -rf / is bad'", "adb reboot"),
+        *("python3 -c 'print(\"rm -rf /\")'", "gh pr create --body 'git reset --hard'"),
+        *("rg --pre-glob '*.pdf' curl", "git -c user.name=curl log", "make MSG='no curl x'"),
+        *("sed -i 's/git reset --hard/git stash/' a.sh", "./manage.py shutdown", "git clean -xn"),
+        *("echo '!rm -rf ~'", "cat <<'E' > a.sh\nrm -rf ~\nE"),
+        *("git bisect log", "npm run curl", "bundle install curl", "tar czf curl src"),
+    ],
+)
+def test_text_that_no_program_runs_is_left_alone(script: str) -> None:
+    """Users soon remove a rule that blocks too much."""
+    assert verdict_on(script, deny="curl *") not in ("ask", "deny")
