@@ -18,7 +18,6 @@ from agent_cli.contracts.provider import Price, ThinkingLevel
 from agent_cli.contracts.timeline import CompactionOutput, Prompt, ReplyOutput, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS
 from agent_cli.policies.estimate import (
@@ -122,7 +121,7 @@ class PrefixWatch:
             if reread.cause != self._quoted and not await self._is_paid(turn, reread):
                 turn.emit(Notice("info", str(reread)))
             self._on_told()
-        elif self._last and _is_cut(self._last, now) and _is_compacted(turn.conversation):
+        elif self._last and _is_compacted(turn.conversation) and _is_cut(self._last, now):
             self._on_told()  # by the compaction, with its size before and after
         self._quoted = ""
         self._last, self._at_s = now, self._clock()
@@ -261,7 +260,7 @@ def _message_changes(
 ) -> Iterator[_Change]:
     whole = len(now.system)
     same = _common(now.messages, last.messages)
-    if _is_cut(last, now) and not _is_compacted(conversation):
+    if _is_cut(last, now, same) and not _is_compacted(conversation):
         yield _Change("older messages were left out or came back", 2, whole)
     before, after = last.unsent[:same], now.unsent[:same]
     if before != after:
@@ -269,22 +268,24 @@ def _message_changes(
         yield _Change(cause, 2, whole, from_message=_common(before, after))
 
 
-def _is_cut(last: _Request, now: _Request) -> bool:
-    """Return whether earlier messages changed; a rewind sends less of the same.
+def _is_cut(last: _Request, now: _Request, same: int | None = None) -> bool:
+    """Return whether earlier messages changed, all but the *same* first; a rewind sends fewer.
 
     After a cut all is read anew: caches end where requests did.
     """
-    same = _common(now.messages, last.messages)
+    same = _common(now.messages, last.messages) if same is None else same
     return same < min(len(last.messages), len(now.messages) - 1)
 
 
 def _is_compacted(conversation: Conversation) -> bool:
     """Return whether a compaction, which is reported with its own price, cut the history."""
-    newest = None
-    for output in entries(conversation.prompts):
-        if isinstance(output, CompactionOutput | ReplyOutput):
-            newest = output
-    return isinstance(newest, CompactionOutput) and bool(newest.summary)
+    for prompt in reversed(conversation.prompts):
+        for output in reversed(prompt.output):
+            if isinstance(output, ReplyOutput):
+                return False
+            if isinstance(output, CompactionOutput):
+                return bool(output.summary)
+    return False
 
 
 def _last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:
@@ -326,6 +327,6 @@ def _difference(before: Iterable[Tool], now: Iterable[Tool]) -> str:
 def _common(one: Sequence[object], other: Sequence[object]) -> int:
     """Return the length of the common prefix."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
+        if left is not right and left != right:
             return index
     return min(len(one), len(other))

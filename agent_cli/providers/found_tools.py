@@ -62,6 +62,10 @@ def with_found(
     eager = [
         _definition(tool) for tool in tools if not tool.is_deferred and tool.name != CALL_FOUND
     ]
+    may_find = any(tool.name == CALL_FOUND or tool.finds_tools for tool in tools)
+    # Most conversations; the passes below walk through each whole one, for every request.
+    if not (may_find or any(map(_refers, messages))):
+        return [*messages], eager
     names = {str(tool["name"]) for tool in eager}
     found = {str(each["name"]): each for each in _found(messages)}
     added = {str(each["name"]) for message in messages for each in _added(message)}
@@ -105,6 +109,20 @@ def true_call(block: Block) -> Block:
             return {**block, "name": found, "input": whole_input(cast("Json", rest.get("input")))}
         case _:
             return block
+
+
+def _refers(message: Block) -> bool:
+    """Return whether *message*, or a result in it, refers to a tool."""
+    content = message["content"]
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        if block["type"] == REFERENCE:
+            return True
+        inner = block.get("content") if block["type"] == "tool_result" else None
+        if isinstance(inner, list) and any(each["type"] == REFERENCE for each in _blocks(block)):
+            return True
+    return False
 
 
 def _definition(tool: ToolSpec) -> Block:

@@ -38,7 +38,12 @@ def accepted(
 
 def has_fallback(history: Sequence[LlmMessage]) -> bool:
     """Return whether one model began a reply in *history* and another ended it."""
-    return any(_last_mark(message) >= 0 for message in history)
+    return any(
+        block["type"] == FALLBACK
+        for message in history
+        if isinstance(message, AssistantMessage)
+        for block in message.content
+    )
 
 
 def without_thinking(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
@@ -52,8 +57,7 @@ def without_thinking(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
 
 
 def _unmarked(message: LlmMessage) -> LlmMessage:
-    mark = _last_mark(message)
-    if mark < 0 or not isinstance(message, AssistantMessage):
+    if not isinstance(message, AssistantMessage) or (mark := _last_mark(message)) < 0:
         return message
     kept = tuple(
         block
@@ -63,7 +67,7 @@ def _unmarked(message: LlmMessage) -> LlmMessage:
     return replace(message, content=kept)
 
 
-def _last_mark(message: LlmMessage) -> int:
+def _last_mark(message: AssistantMessage) -> int:
     """Return the position of the last mark of a fallback; -1 without one."""
     marks = (at for at, block in enumerate(message.content) if block["type"] == FALLBACK)
     return max(marks, default=-1)
@@ -90,8 +94,10 @@ def _is_unsigned(block: Block) -> bool:
 
 def _valid_call(block: Block, *, compat: bool) -> Block:
     name, call_id = str(block.get("name") or ""), str(block.get("id") or "")
+    if _VALID.fullmatch(name) and (compat or _VALID.fullmatch(call_id)):
+        return block
     valid = {"name": _valid_name(name), "id": call_id if compat else _valid_id(call_id)}
-    return block if valid == {"name": name, "id": call_id} else {**block, **valid}
+    return {**block, **valid}
 
 
 def _valid_name(name: str) -> str:

@@ -20,6 +20,7 @@ from agent_cli.providers.anthropic.models import EFFORTS
 
 EFFORT_MARK: Final = "effort"
 _NOTICE_MARK: Final = "notice"
+_MARKS: Final = (EFFORT_MARK, _NOTICE_MARK)
 
 
 def with_notice_marks(messages: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
@@ -61,6 +62,8 @@ class _SystemMessage:
         """Take the marks of *message*; return it without them."""
         content = message["content"]
         assert isinstance(content, list)
+        if not any(isinstance(block, dict) and block["type"] in _MARKS for block in content):
+            return message
         kept: list[Json] = []
         for block in content:
             match block:
@@ -72,7 +75,7 @@ class _SystemMessage:
                     kept.append(text_block(text))  # behind nothing of the user's
                 case _:
                     kept.append(block)
-        return message if kept == content else {**message, "content": kept}
+        return {**message, "content": kept}
 
     def joined(self, message: Block) -> Block:
         """Return *message* of the system's, with what was taken before it."""
