@@ -60,7 +60,7 @@ class Listeners:
             call: Callable[[Event], object] = listener
             try:
                 returned = call(event)
-                if returned is not None and iscoroutine(returned):
+                if iscoroutine(returned):
                     returned.close()
                     raise TypeError("a listener returned a coroutine, which nothing runs")
             except (Exception, CancelledError, GeneratorExit) as error:

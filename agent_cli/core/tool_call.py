@@ -98,7 +98,7 @@ class ToolCallRun:
             )
 
     async def _result(self, tool: Tool, params: object) -> ToolResult:
-        """Run the tool; raises only CancelledError, and only if the call was cancelled."""
+        """Run the tool; raises CancelledError only if the run was cancelled before it."""
         call, turn = self._call, self._turn
         turn.conversation.start_call(call.tool_call_id, asks_person=tool.asks_person)
         if turn.cancel.cancelled:  # the cancellation arrived while nothing was awaited
@@ -109,10 +109,7 @@ class ToolCallRun:
         except ToolError as error:
             self._last_words = f" {bounded(str(error))}"
             return ToolResult.error(str(error))
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
+        except asyncio.CancelledError:  # if the call was cancelled, nobody reads what is returned
             return ToolResult.error(f"{call.name} was cancelled from within.")
         except SystemExit as ending:
             message = f"{call.name} tried to end the program with sys.exit({ending.code!r})."

@@ -61,7 +61,13 @@ async def test_json_export_has_every_entry_and_refers_to_prompts_by_id(tmp_path:
         "prompts": ids,
     }
     assert [prompt["visible"] for prompt in document["prompts"].values()].count(False) == 1
-    kinds = [output["kind"] for output in document["prompts"][ids[0]]["output"]]
+    first = document["prompts"][ids[0]]
+    assert list(first) == [
+        *("id", "user_id", "model", "at_ms", "visible", "input"),
+        *("state", "usage", "output"),
+    ]
+    assert first["state"] == "completed"
+    kinds = [output["kind"] for output in first["output"]]
     assert kinds == [
         *("text", "tool", "tool", "file", "widget", "reply"),
         *("thinking", "text", "reply"),

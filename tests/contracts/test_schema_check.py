@@ -1,0 +1,28 @@
+"""What the check of JSON against a schema says about its faults."""
+
+from agent_cli.contracts.schema_check import schema_faults
+from agent_cli.contracts.timeline import Json
+
+
+def test_each_fault_names_its_path() -> None:
+    """S2-21: the model corrects what a sentence points to."""
+    name: Json = {"type": "object", "properties": {"name": {"type": "string"}}}
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {"people": {"type": "array", "items": name}},
+    }
+
+    assert schema_faults(schema, {"people": [{}, {"name": 7}]}) == [
+        "people.1.name: 7 is not of type 'string'"
+    ]
+    assert schema_faults(schema, []) == ["input: [] is not of type 'object'"]
+
+
+def test_a_long_fault_is_cut_at_500_characters() -> None:
+    schema = {"type": "string"}
+    whole = len("input: [] is not of type 'string'")
+
+    [longest] = schema_faults(schema, ["a" * (500 - whole - 2)])
+    [cut] = schema_faults(schema, ["a" * (500 - whole - 1)])
+
+    assert (len(longest), longest[-1], len(cut), cut[-1]) == (500, "'", 500, "…")
