@@ -5,22 +5,30 @@ languages, here-documents and patterns. Only existing files count.
 """
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import PurePath
 
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
-from agent_cli.policies.shell.words import NotLiteral, TooManyWords, literal_words
+from agent_cli.policies.shell.words import TooManyWords, unbraced
 from agent_cli.system.loading import late_pattern
 
 _QUOTES = late_pattern(r"\\\n|[\\'\"]")
 _WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")
 _PATH_ENDS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = late_pattern(r"\$(?:HOME\b|\{HOME\})")
+_HERE = late_pattern(r"\$(?:PWD\b|\{PWD\})|(?<![^\s=:])~\+(?=/)")
+# JSON also has braces, and brackets around some: it stands for no words.
+_WITH_BRACES = late_pattern(r"(?:[\w./+,:@%=*?{}~-]|\[[^\[\]{},:]*\])+")
+_JOINED_TO_OPTION = late_pattern(r"-[A-Za-z](.+)", re.DOTALL)
+_GOES = late_pattern(r"\b(?:cd|pushd|chdir)\b")
 _GLOB = late_pattern(r"[*?\[]")
 # At most seconds of work. Beyond it nothing is known about the rest, so a person has to look.
 _TRIED_MAX = 50_000
 _UNBRACED_MAX = 10_000
+_TOO_MANY = "names too many files and folders to check each of them"
 # Represents any file of a folder, so that a rule about all files in the folder matches. No rule
 # about certain files matches it, because it is a private-use character.
 _ANY_FILE = "\ue000"
@@ -30,14 +38,13 @@ def named_paths(script: str, reach: Reach) -> Iterator[PurePath]:
     """Yield the absolute paths that *script* names, as written and with links resolved.
 
     For a folder, a placeholder for any file in it is added. A relative path is resolved against
-    every folder that the script names, because it may be used in any of them.
+    every folder that the script names or may go to, because it may be used in any of them.
 
     Raises:
         OutOfReach: There are too many to try; those that were tried come before.
     """
     words = list(dict.fromkeys(named_words(script, reach)))
-    named = (os.path.normpath(reach.root / word) for word in words)
-    folders = dict.fromkeys((str(reach.root), *filter(os.path.isdir, named)))
+    folders = _folders(script, words, reach)
     tried = (
         os.path.join(folder, name)  # noqa: PTH118 - many words
         for folder in folders
@@ -46,8 +53,29 @@ def named_paths(script: str, reach: Reach) -> Iterator[PurePath]:
     )
     for count, path in enumerate(tried):
         if count >= _TRIED_MAX:
-            raise OutOfReach("names too many files and folders to check each of them")
+            raise OutOfReach(_TOO_MANY)
         yield from _as_found(os.path.normpath(path))
+
+
+def _folders(script: str, words: Sequence[str], reach: Reach) -> Iterable[str]:
+    """Return every folder in which *script* may use its *words*: one step for each `cd` in it.
+
+    Raises:
+        OutOfReach: There are too many to try.
+    """
+    found = {str(reach.root): None}
+    newest = list(found)
+    for _step in range(max(1, len(_GOES.findall(script)))):
+        if len(newest) * len(words) > _TRIED_MAX:
+            raise OutOfReach(_TOO_MANY)
+        named = (
+            os.path.normpath(os.path.join(folder, word))  # noqa: PTH118 - many words
+            for folder in newest
+            for word in words
+        )
+        newest = list(filter(os.path.isdir, dict.fromkeys(named).keys() - found.keys()))
+        found |= dict.fromkeys(newest)
+    return found
 
 
 def named_words(script: str, reach: Reach) -> Iterator[str]:
@@ -57,12 +85,15 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
         OutOfReach: As `unbraced`.
     """
     text = _HOME.sub(lambda _found: reach.home, script)
+    text = _HERE.sub(lambda _found: str(reach.root), text)
     for each in (text, _QUOTES.sub("", text)):
         for word in _WORD_ENDS.split(each):
-            yield from unbraced(word)
+            yield from (at_home(found, reach) for found in brace_words(word))
         yield from (at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
-    for reading in readings(text):
-        yield from (at_home(word, reach) for word in reading if word)
+    for word in filter(None, chain.from_iterable(readings(text))):
+        yield at_home(word, reach)
+        if joined := _JOINED_TO_OPTION.match(word):
+            yield at_home(joined[1], reach)
 
 
 def at_home(word: str, reach: Reach) -> str:
@@ -70,19 +101,19 @@ def at_home(word: str, reach: Reach) -> str:
     return reach.home + word[1:] if word == "~" or word.startswith("~/") else word
 
 
-def unbraced(word: str) -> Iterator[str]:
-    """Yield the brace expansions of *word*; nothing if there are none.
+def brace_words(word: str) -> Iterator[str]:
+    """Yield the brace expansions of *word*, and what is the value of an option in them.
 
     Raises:
         OutOfReach: There are too many.
     """
-    if "{" in word:
-        try:
-            yield from (each.text for each in literal_words(word, words_max=_UNBRACED_MAX))
-        except TooManyWords as found:
-            raise OutOfReach(str(found)) from found
-        except NotLiteral:
-            return
+    if "{" not in word or not _WITH_BRACES.fullmatch(word):
+        return
+    try:
+        for each in unbraced(word, words_max=_UNBRACED_MAX):
+            yield from dict.fromkeys((each, each.rpartition("=")[2]))
+    except TooManyWords as found:
+        raise OutOfReach(str(found)) from found
 
 
 def _expanded(word: str, folder: str) -> Iterator[str]:

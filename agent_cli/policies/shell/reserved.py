@@ -30,7 +30,7 @@ from agent_cli.policies.shell.foreign_code import (
     reads_code,
     sed_leaves,
 )
-from agent_cli.policies.shell.named_paths import at_home, named_paths, named_words, unbraced
+from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings, written_commands
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
@@ -282,7 +282,7 @@ def _matches_kept(part: str) -> bool:
 def _pieces(word: str) -> Iterator[str]:
     """Yield *word*, its brace expansions, and what stands behind the name of an option in it."""
     yield word
-    yield from unbraced(word)
+    yield from brace_words(word)
     yield from (piece for piece in _INSIDE_WORD.split(word)[1:] if not re.search(r"\s", piece))
 
 

@@ -1,13 +1,19 @@
 """Words read without the parser: their value in bash, if it can be known."""
 
+import shutil
+import subprocess
+from random import Random
+
 import pytest
 
 from agent_cli.policies.shell.words import (
     NotLiteral,
+    TooManyWords,
     Word,
     likely_word,
     literal_word,
     literal_words,
+    unbraced,
 )
 
 
@@ -87,3 +93,50 @@ def test_braces_stand_for_up_to_a_hundred_words(source: str, count: int) -> None
 def test_braces_that_stand_for_more_words_are_refused(source: str) -> None:
     with pytest.raises(NotLiteral, match="braces that stand for too many words"):
         literal_words(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a{c..a}", ["ac", "ab", "aa"]),
+        ("{a..e..2}", ["a", "c", "e"]),
+        ("{5..1..-2}", ["5", "3", "1"]),
+        ("{08..10}", ["08", "09", "10"]),
+        ("{a,{b,c{d,e}}}", ["a", "b", "cd", "ce"]),
+        ("{a}{b,c}", ["{a}b", "{a}c"]),
+    ],
+)
+def test_braces_stand_for_the_words_of_bash(source: str, expected: list[str]) -> None:
+    assert [word.text for word in literal_words(source)] == expected
+
+
+def test_random_braces_stand_for_the_words_of_bash() -> None:
+    """Unbalanced, empty and nested ones too; what is literal to us is so to bash."""
+    random = Random(1)
+    pieces = (
+        *("{", "}", "{", ",", "}", "a", "b", "..", "1", "3", "c", "-", "0", "02", "Z", "/"),
+        *("{a,b}", "{1..3}", "{a..c}", "{}", "{e..a..2}"),
+    )
+    words = {"".join(random.choices(pieces, k=random.randint(2, 10))) for _ in range(2_000)} - {
+        "{,}"
+    }
+    script = "".join(f"printf '%s\\0' {word}; printf '\\n\\0'\n" for word in words)
+    bash = shutil.which("bash")
+    assert bash
+
+    printed = subprocess.run(
+        [bash], input=script, capture_output=True, text=True, check=True
+    ).stdout
+
+    for word, lines in zip(words, printed.split("\n\0"), strict=False):
+        expected = lines.split("\0")[:-1]
+        assert [each for each in unbraced(word, words_max=1_000) if each] == expected, word
+
+
+@pytest.mark.parametrize(
+    "source", ["{a,b}" * 10, "{1..99999999}", "{a," * 60 + "}" * 60, "{a" * 201 + ",b}"]
+)
+def test_braces_that_are_too_many_or_too_deep_are_refused(source: str) -> None:
+    """Quickly."""
+    with pytest.raises(TooManyWords):
+        list(unbraced(source, words_max=1_000))
