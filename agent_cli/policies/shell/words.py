@@ -7,7 +7,7 @@ rules that deny: an unknown value is None.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from types import MappingProxyType
 
@@ -128,6 +128,7 @@ def _unbraced(source: str, words_max: int, deeper: int) -> Iterator[str]:
         raise TooManyWords
     begin, end = found
     inside = source[begin + 1 : end]
+    chosen: Iterable[str]
     if "," in inside:
         parts = _split(inside)
         chosen = (each for part in parts for each in _unbraced(part, words_max, deeper - 1))
@@ -136,7 +137,7 @@ def _unbraced(source: str, words_max: int, deeper: int) -> Iterator[str]:
         if not steps and end + 1 == len(source):
             yield source
             return
-        chosen = iter(steps or [source[begin : end + 1]])
+        chosen = steps or [source[begin : end + 1]]
     rests = [*islice(_unbraced(source[end + 1 :], words_max, deeper - 1), words_max + 1)]
     for each in chosen:
         yield from (f"{source[:begin]}{each}{rest}" for rest in rests)
