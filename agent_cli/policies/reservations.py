@@ -238,13 +238,15 @@ def _begins_with(request: ModelRequest, earlier: ModelRequest) -> bool:
         request.model.id == earlier.model.id
         and request.system == earlier.system
         and request.tools == earlier.tools
+        and request.output_schema == earlier.output_schema
         and request.messages[: len(earlier.messages)] == earlier.messages
     )
 
 
 def _fixed_bytes(request: ModelRequest) -> int:
     tools = [[tool.name, tool.description, tool.input_schema] for tool in request.tools]
-    return sum(map(_bytes, (*request.system, *tools)))
+    schemas = [] if request.output_schema is None else [request.output_schema]
+    return sum(map(_bytes, (*request.system, *tools, *schemas)))
 
 
 def _tokens_at_most(messages: Sequence[Message | LlmMessage]) -> int:

@@ -1,6 +1,7 @@
 """The cost limit: the reservation before each call, its settlement, and whose limit applies."""
 
 import asyncio
+import json
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
 )
-from agent_cli.contracts.timeline import Block, Usage, text_block
+from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.tooling import WEB_SEARCH_TOOL, Approval, Hosted, ToolSpec
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
@@ -477,6 +478,16 @@ def test_bound_of_a_prompt_leaves_room_for_what_the_server_adds() -> None:
 
     assert PromptBound().usage(REQUEST) == Usage(cache_write_5m_tokens=written + 1_000)
     assert PromptBound().usage(seen) == Usage(cache_write_5m_tokens=5_000 + 1_000)
+
+
+def test_bound_of_a_prompt_counts_the_schema_of_its_answer() -> None:
+    """The server writes it into the prompt, also where another one had been counted."""
+    schema: dict[str, Json] = {"type": "object", "description": "x" * 9_000}
+    asked, bound = replace(REQUEST, output_schema=schema), PromptBound()
+    bound.note(REQUEST, 7)
+
+    without, found = PromptBound().usage(REQUEST), bound.usage(asked)
+    assert found.prompt_tokens == without.prompt_tokens + len(json.dumps(schema))
 
 
 @pytest.mark.parametrize(
