@@ -23,7 +23,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
     ThinkingLevel,
 )
-from agent_cli.contracts.timeline import NO_USAGE, Block, Usage, text_of
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_of
 from agent_cli.policies.accounts import Spent, metered
 from agent_cli.policies.compaction import Summary
 from agent_cli.policies.side_questions import USABLE, answer_at_the_end_of, reply_to
@@ -60,7 +60,8 @@ class Summarizer:
 
     The run's own model is asked at the end of the unchanged next request, which it reads from the
     cache, and sees everything. Another model, or one whose window leaves no room for that, gets the
-    messages as text: all of them, if need be in parts, in order, each with the notes so far.
+    messages as text: all of them, if need be in parts, in order, each with the notes so far. Only
+    such a request has a form for its answer: in the other one that would cost the cache.
     """
 
     def __init__(self, stream_fn: StreamFn, *, model: Model | None = None) -> None:
@@ -97,7 +98,7 @@ class Summarizer:
             )
             reply = await reply_to(asked, stream_fn, emit)
             usage = usage + reply.usage
-            summary = Summary(text_of(reply.content).strip(), usage)
+            summary = Summary(_as_markdown(text_of(reply.content).strip()), usage)
             if reply.stop_reason not in USABLE or not summary.text:
                 return Summary("", usage, _fault(reply, MAX_TOKENS))
         return summary
@@ -190,6 +191,7 @@ def summary_request(
         system=(f"{_OF_TEXT}\n\n{_rules()}",),
         max_tokens=MAX_TOKENS,
         thinking_level=_least_thinking(model),
+        output_schema=_form(),
     )
 
 
@@ -214,6 +216,41 @@ def _more(focus: str, entries: str) -> str:
 @cache
 def _rules() -> str:
     return (files("agent_cli") / "prompts" / "compaction.md").read_text(encoding="utf-8")
+
+
+@cache
+def _headings() -> dict[str, str]:
+    """Return the headings of the notes by name: the API takes no spaces in names of properties."""
+    titles = [line[3:] for line in _rules().splitlines() if line.startswith("## ")]
+    return {title.lower().replace(" ", "_"): title for title in titles}
+
+
+def _form() -> dict[str, Json]:
+    """Return the schema of notes: the Markdown below each heading."""
+    return {
+        "type": "object",
+        "properties": {
+            name: {"type": "string", "description": f"Markdown for {title}; empty without content"}
+            for name, title in _headings().items()
+        },
+        "required": [*_headings()],
+        "additionalProperties": False,
+    }
+
+
+def _as_markdown(text: str) -> str:
+    """Return *text* of the form that was asked for as Markdown; any other text unchanged.
+
+    Not every server holds a reply to a form: then the model writes Markdown, as it was told to.
+    """
+    try:
+        found: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(found, dict) or found.keys() != _headings().keys():
+        return text
+    sections = ((title, str(found[name]).strip()) for name, title in _headings().items())
+    return "\n\n".join(f"## {title}\n{body}" for title, body in sections if body)
 
 
 def _least_thinking(model: Model) -> ThinkingLevel:

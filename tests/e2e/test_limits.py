@@ -1,7 +1,10 @@
 """Limits on a long conversation: truncation, trimming, compaction, and rounds."""
 
+import json
 import re
 from typing import Any
+
+import pytest
 
 from agent_cli.core.projection import WORDS_TEXT
 from tests.e2e.program import (
@@ -131,6 +134,39 @@ def test_context_above_the_threshold_is_compacted_into_one_summary() -> None:
     assert [texts(content) for content in contents[2:]] == [["ok 2"], ["go"]]
     assert prompts[1].strip() not in str(contents)
     assert "compacted" in run.stderr
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_summary_of_a_text_has_the_form_that_was_asked_for(is_taken: bool) -> None:
+    """A server that refuses the form gets the request again without it, then none any more."""
+    notes = {"task": "Ship it.", "decisions": SUMMARY, "facts": "", "state": "", "open_tasks": ""}
+
+    def answer(request: Any) -> Answer:  # Any: ReceivedRequest
+        body = request.body
+        if not asks_for_summary(body):
+            return counted("ok", THRESHOLD + 1 if len(body["messages"]) > 4 else 1_000)
+        if "format" not in body.get("output_config", {}):
+            return reply(SUMMARY)
+        if not is_taken:
+            return error(400, "invalid_request_error", "output_config.format: not supported")
+        return reply(json.dumps(notes))
+
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli(
+            api=api,
+            script="".join(f"{LONG}{number}\n" for number in range(7)),
+            AGENT_CLI_COMPACTION__THRESHOLD_TOKENS=str(THRESHOLD),
+            AGENT_CLI_COMPACTION__PROTECTED_TAIL_MESSAGES="2",
+            AGENT_CLI_COMPACTION__MODEL="small",
+        )
+
+    forms = ["format" in body.get("output_config", {}) for body in summarising(api)]
+    written = f"## Task\nShip it.\n\n## Decisions\n{SUMMARY}" if is_taken else SUMMARY
+    last = "\n".join(texts(api.requests[-1].body["messages"][0]["content"]))
+    assert (run.code, api.refusals) == (0, [])
+    assert forms == ([True, True] if is_taken else [True, False, False])
+    assert written in last
+    assert run.stderr.count("compacted") == 2
 
 
 def texts(content: Any) -> list[str]:  # Any: a string, or a list of blocks

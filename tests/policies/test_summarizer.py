@@ -1,5 +1,7 @@
 """The request for a summary, and the validation of its reply."""
 
+import json
+
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
@@ -22,6 +24,7 @@ from agent_cli.policies.summarizer import (
     parts_of,
     summary_request,
 )
+from agent_cli.providers.anthropic.wire_parts import output_format
 from tests.fakes import MODEL, ScriptedModel, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.policies.histories import Listener
 
@@ -102,6 +105,42 @@ def test_summary_request_has_no_tools_and_its_own_instructions() -> None:
     assert "The user asks to keep above all: the port" in str(request.messages)
     for fact in ("decisions", "file paths", "URLs", "numbers", "scores", "open tasks"):
         assert fact in request.system[0].lower().replace("urls", "URLs")
+
+
+NOTES = {
+    "task": "Build it.",
+    "decisions": "",
+    "facts": "- port 8080\n",
+    "state": " ",
+    "open_tasks": "1. test",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(
+            json.dumps(NOTES),
+            "## Task\nBuild it.\n\n## Facts\n- port 8080\n\n## Open tasks\n1. test",
+            id="form",
+        ),
+        pytest.param(json.dumps(dict.fromkeys(NOTES, "")), "", id="empty form"),
+        pytest.param("## Task\nBuild it.", "## Task\nBuild it.", id="Markdown"),
+        pytest.param('{"task": "x"}', '{"task": "x"}', id="another object"),
+        pytest.param("[" * 100_000, "[" * 100_000, id="no JSON"),
+        pytest.param("7", "7", id="no object"),
+    ],
+)
+async def test_notes_in_the_form_that_was_asked_for_become_markdown(answer: str, text: str) -> None:
+    """The API writes the form; a compatible server, or one that refused it, writes Markdown."""
+    summary, scripted = await summary_of(says(answer))
+
+    [request] = scripted.requests
+    schema = request.output_schema
+    assert summary.text == text
+    assert schema is not None
+    assert schema["required"] == list(NOTES)
+    assert output_format(schema) == {"type": "json_schema", "schema": schema}
 
 
 @pytest.mark.parametrize(
@@ -207,6 +246,17 @@ async def test_the_runs_model_is_asked_at_the_end_of_the_unchanged_request(
     summary, asked = await summary_at_the_end(*steps)
 
     assert (summary.text, asked) == (text, kinds)
+
+
+async def test_a_form_is_asked_for_only_where_no_cache_is_read() -> None:
+    """What the API caches belongs to the form of the answer: another one reads nothing."""
+    scripted = ScriptedModel(ContextOverflow("too long"), says("of text"))
+
+    await Summarizer(scripted).summarize(
+        [UserMessage.of("older")], model=MODEL, focus="", emit=Listener(), request=REQUEST
+    )
+
+    assert [bool(request.output_schema) for request in scripted.requests] == [False, True]
 
 
 async def test_another_model_for_summaries_gets_text() -> None:
