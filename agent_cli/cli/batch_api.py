@@ -16,7 +16,7 @@ from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import ModelRequest, Price, ReplyStart
 from agent_cli.contracts.timeline import Json, Usage
-from agent_cli.contracts.wording import dollars, in_microdollars
+from agent_cli.contracts.wording import dollars, in_microdollars, unpriced
 from agent_cli.headless.output_dir import OutputDir
 from agent_cli.headless.report import EXIT_CODES, RunReport
 from agent_cli.prompt_files import read_prompt
@@ -175,8 +175,7 @@ def within(limit: int, request: ModelRequest, price: Price) -> ModelRequest:
     def most(tokens: int) -> int:
         cost = price(request.model.id, Usage(input_tokens=prompt, output_tokens=tokens))
         if cost is None:
-            message = "has no known price, so no cost limit holds: give it one in prices"
-            raise AgentCliError(f"{request.model.id} {message}")
+            raise AgentCliError(unpriced(request.model.id))
         return -(-cost // _SHARE)
 
     largest = min(request.max_tokens, request.model.max_output_tokens)

@@ -14,6 +14,15 @@ MOVED: Final = "Not run: it would touch other files now than when it was checked
 ONE_LINE_CHARS_MAX: Final = 100
 
 
+def unpriced(model_id: str) -> str:
+    """Return why no cost limit holds for a model without a price, and the rows that give it one."""
+    rows = f'[prices] "{model_id}" = "INPUT/OUTPUT"'
+    return (
+        f"no price is known for {model_id}, so max_cost cannot be held: write {rows}, in dollars"
+        " per million tokens, into your settings, choose another model, or set no limit"
+    )
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return *count* and its noun: `1 file`, `1,234 files`; *plural* where *noun* takes no s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

@@ -34,7 +34,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.timeline import NO_USAGE, Prompt, Usage
-from agent_cli.contracts.wording import in_microdollars
+from agent_cli.contracts.wording import in_microdollars, unpriced
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Account
@@ -296,11 +296,7 @@ class Ledger:
         for model in _models(request):
             priced = self._price(model.id, usage)
             if priced is None:
-                raise LimitReached(
-                    f"no price is known for {model.id}, so max_cost cannot be held: choose another"
-                    " model, give its price in the setting prices, or set no limit",
-                    limit="max_cost",
-                )
+                raise LimitReached(unpriced(model.id), limit="max_cost")
             total += priced
         return total
 

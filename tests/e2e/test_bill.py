@@ -1,5 +1,6 @@
 """The reported cost, held against a server that keeps its own bill."""
 
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.anthropic.models import cost_microdollars
 from tests.e2e.program import agent_cli, finished, started
+from tests.e2e.test_settings import user_config
 from tests.hooks.test_kinds import asked
 from tests.hooks.test_scripts import YOLO, bash, hooks
 from tests.messages_api import (
@@ -48,6 +50,20 @@ def test_dropped_replies_are_in_the_bill(limit: tuple[str, ...]) -> None:
     assert run.code == 0
     assert billed(1, 1, 1, 12) <= cost <= billed(12, 12, 12, 12) * 1.05
     assert cost + held >= billed(12, 12, 12, 12)
+
+
+def test_sentence_about_an_unknown_price_names_the_rows_that_give_it() -> None:
+    """Written into the settings as it says, the limit holds."""
+    limited = ("-p", "go", "--model", "claude-mythos-5-1", "--max-cost", "0.5")
+    with serve_in_thread(reply("hi")) as api:
+        refused = agent_cli(*limited, api=api)
+        found = re.search(r"write (\[prices\]) (.*?), in dollars per million", refused.stderr)
+        assert found
+        rows = f"{found[1]}\n{found[2].replace('INPUT/OUTPUT', '10/50')}\n"
+        user_config("appsettings.toml", rows)
+        run = agent_cli(*limited, api=api)
+
+    assert (refused.code, run.code, run.stdout) == (4, 0, "hi\n")
 
 
 def test_cheap_call_is_made_under_a_tight_limit() -> None:
