@@ -22,16 +22,9 @@ from agent_cli.contracts.errors import Trouble
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
 from agent_cli.contracts.provider import StreamEvent
 from agent_cli.contracts.side_events import CacheLost, ToolAttemptStart, ToolAttemptUpdate
-from agent_cli.contracts.timeline import (
-    UNANSWERED_QUESTION,
-    Json,
-    Output,
-    Pending,
-    Prompt,
-    ToolOutput,
-    Usage,
-)
+from agent_cli.contracts.timeline import Json, Output, Pending, Prompt, ToolOutput, Usage
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.system.records import dataclass
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
-from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage, text_block, text_of
+from agent_cli.contracts.timeline import (
+    NO_USAGE,
+    Block,
+    Json,
+    ModelUsage,
+    Usage,
+    text_block,
+    text_of,
+)
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -98,7 +106,8 @@ class AssistantMessage:
     """A reply, or the received part of an incomplete one.
 
     `stop_reason` is the API's own, or "aborted", "error", "refusal", "context_window" for a reply
-    that is not part of the history. `error` is one sentence when it failed.
+    that is not part of the history. `error` is one sentence when it failed. `beside` is what models
+    used that had declined to answer.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -108,6 +117,7 @@ class AssistantMessage:
     model: str = ""
     error: str | None = None
     timestamp: int = field(default_factory=now_ms)
+    beside: tuple[ModelUsage, ...] = ()
 
     @property
     def text(self) -> str:

@@ -12,7 +12,7 @@ from agent_cli.contracts.errors import ProviderNotFound
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.messages import LlmMessage
 from agent_cli.contracts.options import MAX_TOKENS
-from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usage
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.system.records import dataclass, field
 
@@ -94,7 +94,8 @@ class Reply:
     """A complete reply: its blocks exactly as received.
 
     `cache_miss` is the server's reason for not reading the cache, or "". `declined` is the
-    requested model, if that declined and the server asked `model` instead, else "".
+    requested model, if that declined and the server asked `model` instead, else "". `usage` is that
+    of `model` alone, the size of the context; `beside` is what the server's other calls used.
     """
 
     id: str
@@ -106,6 +107,12 @@ class Reply:
     stop_details: Json = None
     cache_miss: str = ""
     declined: str = ""
+    beside: tuple[ModelUsage, ...] = ()
+
+    @property
+    def billed(self) -> Usage:
+        """What all calls for the reply used."""
+        return sum((each.usage for each in self.beside), self.usage)
 
 
 @dataclass(frozen=True, slots=True)

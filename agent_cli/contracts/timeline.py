@@ -59,8 +59,13 @@ class Usage:
 _COUNTS: Final = tuple(name for name in Usage.__slots__ if name != "cost_microdollars")
 NO_USAGE = Usage()
 
-UNANSWERED_QUESTION: Final = "It has no answer yet."
-"""The `reason` of a pending call that is itself a question to the person."""
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """What one model used."""
+
+    model: str
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +187,10 @@ class ToolOutput(BlockOutput):
 
 @dataclass(frozen=True, slots=True)
 class ReplyOutput(Output):
-    """The end of a reply whose blocks precede it; blocks without this mark are no reply."""
+    """The end of a reply whose blocks precede it; blocks without this mark are no reply.
+
+    `beside` is what the server's other calls for it used, on models that declined.
+    """
 
     kind: ClassVar[str] = "reply"
     reply_id: str
@@ -190,6 +198,7 @@ class ReplyOutput(Output):
     stop_reason: str
     usage: Usage = NO_USAGE
     request_id: str | None = None
+    beside: tuple[ModelUsage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

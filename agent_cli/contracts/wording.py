@@ -11,6 +11,9 @@ UNSANDBOXED: Final = "runs outside the sandbox, with all your rights and the net
 MOVED: Final = "Not run: it would touch other files now than when it was checked. Call again."
 """The refusal of a call that a symlink leads to other files since its paths were checked."""
 
+UNANSWERED_QUESTION: Final = "It has no answer yet."
+"""The `reason` of a pending call that is itself a question to the person."""
+
 ONE_LINE_CHARS_MAX: Final = 100
 
 

@@ -23,7 +23,6 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Model, Reply
 from agent_cli.contracts.timeline import (
     NO_USAGE,
-    UNANSWERED_QUESTION,
     UNKNOWN_MODEL,
     Block,
     BlockOutput,
@@ -47,6 +46,7 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
     text_block,
 )
+from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import projection
 from agent_cli.core.incoming import check_content, checked_incoming
 from agent_cli.core.recorded_calls import Record
@@ -203,8 +203,8 @@ class Conversation(Record):
                 calls.append(output)
             self._append(output)
         prompt = self._prompts[-1]
-        prompt.usage = prompt.usage + reply.usage
-        facts = (reply.model, reply.stop_reason, reply.usage, reply.request_id)
+        prompt.usage = prompt.usage + reply.billed
+        facts = (reply.model, reply.stop_reason, reply.usage, reply.request_id, reply.beside)
         self._append(ReplyOutput(new_id(), at_ms, reply_id, *facts))
         return calls
 

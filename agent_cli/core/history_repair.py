@@ -93,5 +93,5 @@ def _append_reply(conversation: Conversation, message: AssistantMessage) -> None
     if message.stop_reason in INCOMPLETE:
         conversation.discard_reply(message.text, message.stop_reason, error=message.error)
     else:
-        reply = Reply("", message.model, message.content, message.stop_reason, message.usage)
-        conversation.add_reply(reply)
+        facts = (message.model, message.content, message.stop_reason, message.usage)
+        conversation.add_reply(Reply("", *facts, beside=message.beside))

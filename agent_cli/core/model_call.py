@@ -66,12 +66,12 @@ async def ask(turn: Turn) -> str:
     reply = await _stream(turn)
     if reply.stop_reason in _DISCARDED:
         reason, text = _DISCARDED[reply.stop_reason], text_of(reply.content)
-        message = turn.conversation.discard_reply(text, reason, usage=reply.usage)
+        message = turn.conversation.discard_reply(text, reason, usage=reply.billed)
     else:
         turn.conversation.add_reply(reply)
         message = turn.conversation.last_reply()
     turn.emit(MessageEnd(message))
-    turn.emit(UsageChanged(reply.usage, turn.conversation.usage))
+    turn.emit(UsageChanged(reply.billed, turn.conversation.usage))
     if message.stop_reason == "context_window":
         raise ContextOverflow("the conversation no longer fits into the model's window")
     if early_end := _early_end(reply, turn.conversation.prompts[-1]):

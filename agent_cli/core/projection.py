@@ -117,9 +117,8 @@ def last_reply(outputs: Sequence[Output]) -> tuple[AssistantMessage, list[ToolRe
 
 def _assistant(reply: ReplyOutput, blocks: Sequence[BlockOutput]) -> AssistantMessage:
     content = tuple(output.block for output in blocks)
-    return AssistantMessage(
-        content, reply.stop_reason, reply.usage, reply.model, timestamp=reply.at_ms
-    )
+    facts = (reply.stop_reason, reply.usage, reply.model)
+    return AssistantMessage(content, *facts, timestamp=reply.at_ms, beside=reply.beside)
 
 
 def _answers(blocks: Iterable[BlockOutput]) -> Iterator[ToolResultMessage]:

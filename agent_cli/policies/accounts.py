@@ -134,7 +134,7 @@ def metered(stream_fn: StreamFn, spent: Spent) -> StreamFn:
                         case ReplyStart():
                             used = event.usage
                         case ReplyEnd():
-                            used = event.reply.usage
+                            used = event.reply.billed
                         case Retrying():
                             lost, used = used, NO_USAGE
                             _tell(lost, spent)

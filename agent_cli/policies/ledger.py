@@ -179,7 +179,7 @@ class Ledger:
             case ReplyStart():
                 reserved.begin(event.usage)
             case ReplyEnd():
-                reserved.settle(self._cost(reserved.request, event.reply.usage))
+                reserved.settle(self._cost(reserved.request, event.reply.billed))
                 self._note(reserved, event.reply)
             case Retrying(may_have_cost=True):
                 self._lose(reserved)
@@ -307,7 +307,7 @@ class Ledger:
 
     def _note(self, reserved: Reservation, reply: Reply) -> None:
         """Remember the API's count, and the reservation to remove from the record."""
-        reserved.known = reply.usage
+        reserved.known = reply.billed
         if self.account.is_limited:
             if self._estimate and reply.usage.prompt_tokens > self._estimate:
                 self.account.root.miscounted = True

@@ -179,7 +179,7 @@ class ModelFallback:
 
     def _tell_declined(self, reply: Reply) -> None:
         if reply.declined:
-            cost = reply.usage.cost_microdollars
+            cost = reply.billed.cost_microdollars
             price = "" if cost is None else f"; the reply cost {dollars(cost)}"
             category = _category(reply)
             text = f"{reply.declined} declined to answer{category}, {reply.model} answered{price}"

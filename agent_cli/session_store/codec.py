@@ -20,6 +20,7 @@ from agent_cli.contracts.timeline import (
     DiscardedOutput,
     Error,
     FileOutput,
+    ModelUsage,
     Output,
     Pending,
     Prompt,
@@ -158,6 +159,12 @@ def _named(value: Output | ToolState | Usage) -> JsonObject:
     named = {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, UserOutput) and value.is_typed:
         del named["author"]  # as in earlier versions, which knew no other author
+    if isinstance(value, ReplyOutput):
+        named["beside"] = [
+            {"model": e.model, "usage": usage_to_json(e.usage)} for e in value.beside
+        ]
+        if not value.beside:
+            del named["beside"]
     return named
 
 
@@ -202,6 +209,7 @@ def _reader(kind: object) -> _Reader:
         tuple[Block, ...]: _blocks,
         ToolState: _result,
         Usage: usage_from_json,
+        tuple[ModelUsage, ...]: _model_usages,
     }
     if isinstance(kind, type) or kind in exact:
         return exact.get(kind, _as_it_is)
@@ -238,6 +246,10 @@ def _blocks(value: Any) -> tuple[Block, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(value)
     return tuple(map(_block, cast("Sequence[Any]", value)))
+
+
+def _model_usages(value: Any) -> tuple[ModelUsage, ...]:
+    return tuple(ModelUsage(text_in(e["model"]), usage_from_json(e["usage"])) for e in value)
 
 
 def _call(value: Any) -> Block:

@@ -274,8 +274,8 @@ def _reply(blocks: Sequence[BlockOutput], end: ReplyOutput, started: Mapping[str
     if calls:
         step["tool_calls"] = [_trajectory_call(call) for call in calls]
         step["observation"] = {"results": [_result(call, started) for call in calls]}
-    step["metrics"] = _metrics(end.usage)
-    step["llm_call_count"] = 1
+    step["metrics"] = _metrics(sum((each.usage for each in end.beside), end.usage))
+    step["llm_call_count"] = 1 + len(end.beside)
     step["extra"] = {"stop_reason": end.stop_reason}
     return step
 

@@ -9,7 +9,6 @@ from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import Event, PromptCompleted, PromptOutput, PromptStateChanged
 from agent_cli.contracts.timeline import (
     NO_USAGE,
-    UNANSWERED_QUESTION,
     BlockOutput,
     CompactionOutput,
     Error,
@@ -26,6 +25,7 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_block,
 )
+from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json

@@ -4,7 +4,6 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from contextvars import Token
-from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,7 +23,6 @@ from agent_cli.contracts.provider import (
     StreamFn,
     closable,
 )
-from agent_cli.contracts.timeline import Usage
 from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
 from agent_cli.telemetry.conventions import Content, Instruments
@@ -103,7 +101,7 @@ class ChatSpans:
             SpanKind.CLIENT,
             {**labels, **_request_attributes(request, self._recorder.content)},
         )
-        return _Chat(self._recorder, span, labels, run, partial(self._price, request.model.id))
+        return _Chat(self._recorder, span, labels, run, self._price, request.model.id)
 
 
 class _Chat:
@@ -115,13 +113,15 @@ class _Chat:
         span: Span,
         labels: dict[str, AttributeValue],
         run: AgentRun | None,
-        price: Callable[[Usage], int | None],
+        price: Price,
+        model_id: str,
     ) -> None:
         self._recorder = recorder
         self._span = span
         self._labels = labels
         self._run = run
         self._price = price
+        self._model_id = model_id
         self._started_s = time.monotonic()
         self._is_first = True
         self._replied = False
@@ -164,8 +164,14 @@ class _Chat:
             attributes["gen_ai.output.messages"] = self._recorder.content.reply(reply)
         self._span.set_attributes(attributes)
         if self._run:
-            self._run.usage += reply.usage
-        self._recorder.instruments.used(self._labels, reply.usage, self._price(reply.usage))
+            self._run.usage += reply.billed
+        used = self._recorder.instruments.used
+        # A server's name of the requested model may be one that no price is known for.
+        answered = reply.model if reply.declined else self._model_id
+        used(self._labels, reply.usage, self._price(answered, reply.usage))
+        for each in reply.beside:
+            labels = {**self._labels, "gen_ai.response.model": conventions.plain(each.model)}
+            used(labels, each.usage, self._price(each.model, each.usage))
 
     def failed(self, error: BaseException) -> None:
         """Record the failure of the call; after a complete reply there is none."""

@@ -16,7 +16,6 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import (
-    UNANSWERED_QUESTION,
     Error,
     FileOutput,
     Output,
@@ -29,6 +28,7 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
     text_block,
 )
+from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import recorded_calls
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation

@@ -39,6 +39,7 @@ SHOWN_REPLY = {
     "model": "m",
     "error": None,
     "timestamp": 5,
+    "beside": [],
 }
 
 

@@ -227,13 +227,14 @@ def test_the_server_asks_another_model_when_one_declines() -> None:
             stop_reason="end_turn",
             usage={**usage, "iterations": iterations},
         ),
-        reply("And on."),
+        reply("And on.", usage=usage),
     ) as api:
         run = agent_cli(
             *("--model-fallback", "high", "--permission-mode", "yolo", "--max-cost", "5"),
             api=api,
             script="one\ntwo\n",
         )
+        again = agent_cli("-c", api=api, script="/usage\n")
 
     assert run.code == 0, run.stderr
     assert api.refusals == []
@@ -243,3 +244,10 @@ def test_the_server_asks_another_model_when_one_declines() -> None:
     told = "claude-sonnet-5-5 declined to answer (cyber), claude-opus-5-5 answered"
     assert f"{told}; the reply cost $0.009" in run.stdout + run.stderr
     assert "cached tokens were read anew" not in run.stdout + run.stderr
+    # In a later process too, each model has the cost of its own tokens.
+    rows = (again.stdout + again.stderr).splitlines()
+    [opus] = [row for row in rows if row.startswith("  claude-opus-5-5:")]
+    [sonnet] = [row for row in rows if row.startswith("  claude-sonnet-5-5:")]
+    assert opus.endswith("output 100 tokens · $0.0060")
+    assert sonnet.endswith("output 200 tokens · $0.0060")
+    assert not [row for row in rows if "including" in row]

@@ -41,6 +41,52 @@ def reply_of(block: Block, deltas: Iterable[Payload], *, usage: Json = None) -> 
     ).reply()
 
 
+def _used(output_tokens: int, model: str = "", kind: str = "message") -> Payload:
+    named = {"model": model} if model else {}
+    return {"type": kind, **named, "input_tokens": 1_000, "output_tokens": output_tokens}
+
+
+SONNET, OPUS, FABLE = "claude-sonnet-5-5", "claude-opus-5", "claude-fable-5-2"
+
+
+@pytest.mark.parametrize(
+    ("iterations", "own", "beside"),
+    [
+        pytest.param([_used(7)], (7, 5_175), [], id="one"),
+        pytest.param(
+            [_used(3), _used(4, SONNET), _used(9, FABLE, "fallback_message")],
+            (9, 8_360),
+            [(OPUS, 3, 5_075), (SONNET, 4, 2_040)],
+            id="two declined",
+        ),
+        pytest.param(
+            [_used(3, OPUS), *[_used(1, SONNET)] * 2, _used(9, SONNET, "fallback_message")],
+            (9, 2_090),
+            [(OPUS, 3, 5_075), (SONNET, 2, 4_020)],
+            id="rounds of the model that answered",
+        ),
+        pytest.param(
+            [_used(3, OPUS), _used(4, SONNET)],
+            (4, 2_040),
+            [(OPUS, 3, 5_075)],
+            id="all declined",
+        ),
+        pytest.param([_used(3), _used(4)], (7, 5_175), [], id="rounds of one model"),
+    ],
+)
+def test_each_model_that_was_asked_has_its_own_tokens_and_cost(
+    iterations: list[Json], own: tuple[int, int], beside: list[tuple[str, int, int]]
+) -> None:
+    """The model that answered has the size of the context; the bill has all."""
+    usage: Json = {"input_tokens": 1_000, "output_tokens": 7, "iterations": iterations}
+    reply = reply_of({"type": "text", "text": "hi"}, [], usage=usage)
+
+    assert (reply.usage.output_tokens, reply.usage.cost_microdollars) == own
+    found = [(e.model, e.usage.output_tokens, e.usage.cost_microdollars) for e in reply.beside]
+    assert found == beside
+    assert reply.billed.cost_microdollars == own[1] + sum(cost for _, _, cost in beside)
+
+
 REAL_INPUTS = [
     '{"command": "git log --oneline | head -5", "timeout_s": 30}',
     '{"path": "src/app.py", "offset": 1, "limit": 200}',

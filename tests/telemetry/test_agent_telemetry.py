@@ -11,8 +11,8 @@ from opentelemetry.trace import SpanContext, StatusCode, get_current_span
 from agent_cli.contracts.errors import ModelError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import ModelRequest, Retrying
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.provider import ModelRequest, Reply, Retrying
+from agent_cli.contracts.timeline import ModelUsage, Usage, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
@@ -285,6 +285,27 @@ async def test_usage_and_cost_are_counted() -> None:
         "output": 5,
     }
     assert [number for _, number in recording.points("agent_cli.cost.usd")] == [5.0]
+
+
+async def test_each_model_has_its_own_usage_and_cost_where_one_declined() -> None:
+    """The labels name the model that used the tokens, and its price is asked for."""
+    recording = Recording()
+    prices = {"first": 1_000_000, "second": 2_000_000}
+    telemetry = recording.telemetry(price=lambda name, used: prices[name] * used.output_tokens)
+    reply = Reply("m", "second", (text_block("hi"),), "end_turn", Usage(10, 5), declined="first")
+    reply = replace(reply, beside=(ModelUsage("first", Usage(20, 3)),))
+    agent = recording.agent(reply, telemetry=telemetry)
+
+    await agent.prompt("go")
+
+    model = "gen_ai.response.model"
+    tokens = recording.points("gen_ai.client.token.usage")
+    costs = recording.points("agent_cli.cost.usd")
+    assert {(labels[model], number) for labels, number in tokens} == {
+        *(("first", 20), ("first", 3)),
+        *(("second", 10), ("second", 5)),
+    }
+    assert {labels[model]: number for labels, number in costs} == {"first": 3.0, "second": 10.0}
 
 
 async def test_tool_name_made_up_by_the_model_becomes_a_sendable_span_name() -> None:

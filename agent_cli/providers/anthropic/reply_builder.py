@@ -21,7 +21,7 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.timeline import Block, Json, Usage
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usage
 from agent_cli.providers.anthropic.accepted_history import FALLBACK
 from agent_cli.providers.anthropic.hosted_tools import own_name
 from agent_cli.providers.anthropic.models import cost_microdollars
@@ -68,7 +68,7 @@ class ReplyBuilder:
                 self._take_usage(self._message.get("usage"))
                 self.begun = True
                 model = str(self._message.get("model") or self._model_id)
-                yield ReplyStart(model, self._usage_of(model))
+                yield ReplyStart(model, self._billed(model))
             case "content_block_start":
                 yield from self._start_block(event)
             case "content_block_delta":
@@ -115,6 +115,7 @@ class ReplyBuilder:
             stop_details=self._end.get("stop_details"),
             cache_miss=_cache_miss(self._message.get("diagnostics")),
             declined=self._model_id if serving else "",
+            beside=self._beside(),
         )
 
     def _start_block(self, event: Mapping[str, Json]) -> Iterator[StreamEvent]:
@@ -176,27 +177,41 @@ class ReplyBuilder:
         self._usage.update({name: value for name, value in counts.items() if value is not None})
 
     def _usage_of(self, model: str) -> Usage:
-        """Return the tokens of the model that answered, with the cost of all that were asked."""
-        serving = self._fallback()
-        if serving is None:
+        """Return the usage of the model that answered, or of the last that declined."""
+        last = self._last()
+        if last is None:
             # Of a summary alone, the usage names no token beside its iterations.
             made = [
                 _tokens(each) for each in self._iterations() if each.get("type") == "compaction"
             ]
-            tokens = sum(made, _tokens(self._usage))
-            return tokens + Usage(cost_microdollars=self._price(model, tokens))
-        searches = Usage(web_searches=_tokens(self._usage).web_searches)
-        costs = [
-            self._price(
-                str(each.get("model") or self._model_id), replace(_tokens(each), web_searches=0)
-            )
-            for each in self._iterations()
-        ]
-        costs.append(self._price(model, searches))
-        known = [cost for cost in costs if cost is not None]
-        cost = sum(known) if len(known) == len(costs) else None
-        tokens = replace(_tokens(serving), web_searches=searches.web_searches)
-        return tokens + Usage(cost_microdollars=cost)
+            return self._with_cost(model, sum(made, _tokens(self._usage)))
+        searches = _tokens(self._usage).web_searches
+        return self._with_cost(self._model_of(last), replace(_tokens(last), web_searches=searches))
+
+    def _billed(self, model: str) -> Usage:
+        return sum((each.usage for each in self._beside()), self._usage_of(model))
+
+    def _beside(self) -> tuple[ModelUsage, ...]:
+        """Return what the server's other calls for the reply used, for each model."""
+        last, used = self._last(), dict[str, Usage]()
+        for each in self._iterations() if last else ():
+            if each is not last:
+                model, tokens = self._model_of(each), replace(_tokens(each), web_searches=0)
+                used[model] = used.get(model, NO_USAGE) + self._with_cost(model, tokens)
+        return tuple(ModelUsage(model, usage) for model, usage in used.items())
+
+    def _with_cost(self, model: str, tokens: Usage) -> Usage:
+        return replace(tokens, cost_microdollars=self._price(model, tokens))
+
+    def _model_of(self, iteration: Mapping[str, Json]) -> str:
+        return str(iteration.get("model") or self._model_id)
+
+    def _last(self) -> Mapping[str, Json] | None:
+        """Return the usage of the last model that was asked, if there were several."""
+        if serving := self._fallback():
+            return serving
+        asked = [each for each in self._iterations() if each.get("type") == "message"]
+        return asked[-1] if len(set(map(self._model_of, asked))) > 1 else None
 
     def _iterations(self) -> list[Mapping[str, Json]]:
         counts = self._usage.get("iterations")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import AssistantMessage, Message
-from agent_cli.contracts.timeline import NO_USAGE, Usage
+from agent_cli.contracts.timeline import NO_USAGE, ModelUsage, Usage
 from agent_cli.contracts.wording import counted, dollars, one_line, share
 from agent_cli.repl.commands import Command, Context, show
 from agent_cli.repl.commands.background import AGENTS_COMMAND, JOBS_COMMAND
@@ -83,7 +83,9 @@ class UsageView:
         models: dict[str, Usage] = {}
         for message in messages:
             if isinstance(message, AssistantMessage) and message.usage.prompt_tokens:
-                models[message.model] = models.get(message.model, NO_USAGE) + message.usage
+                own = ModelUsage(message.model, message.usage)
+                for each in (own, *message.beside):
+                    models[each.model] = models.get(each.model, NO_USAGE) + each.usage
         return cls(models, total, agents)
 
     def drawn(self) -> "Drawn":
