@@ -57,7 +57,7 @@ def definition_in(block: Mapping[str, Json]) -> Block | None:
 
 
 def change_of(name: str, *, there: bool) -> Block:
-    """Return a block that offers the declared tool *name* again, or withdraws it."""
+    """Return a block that offers the tool *name* again, declared or added, or withdraws it."""
     return {"type": REFERENCE, "tool_name": name, "there": there}
 
 
@@ -72,9 +72,14 @@ def change_in(block: Mapping[str, Json]) -> tuple[str, bool] | None:
 
 def withdrawn_by(messages: Iterable[Message]) -> set[str]:
     """Return the names of the tools that *messages* in the user's role withdraw in the end."""
+    gone: set[str] = set()
     users = (message for message in messages if isinstance(message, UserMessage))
-    changes = (change_in(block) for message in users for block in message.content)
-    return {name for name, there in dict(filter(None, changes)).items() if not there}
+    for block in (block for message in users for block in message.content):
+        if change := change_in(block):
+            gone = gone - {change[0]} if change[1] else {*gone, change[0]}
+        elif definition := definition_in(block):
+            gone.discard(str(definition["name"]))
+    return gone
 
 
 def added_by(messages: Iterable[Message]) -> dict[str, Block]:

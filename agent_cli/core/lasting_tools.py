@@ -1,7 +1,7 @@
 """Keep the tools that the requests of a conversation declare: a change would rewrite the cache.
 
 Tools stand before all messages in what a server caches. One that comes later is added by a message
-behind what is cached, and one that goes stays declared; a message says that it cannot be called.
+behind what is cached, and one that goes stays declared; a message withdraws it, whichever it was.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -34,6 +34,7 @@ class LastingTools:
         self._conversation_id = ""
         self._adds = False
         self._declared: dict[str, Tool] = {}
+        self._late: dict[str, Tool] = {}
 
     def offered(
         self,
@@ -57,6 +58,7 @@ class LastingTools:
             self._conversation_id, self._adds = conversation.id, may_change
             earlier = added_by(conversation.context()) if may_change else {}
             self._declared = {tool.name: tool for tool in tools if tool.name not in earlier}
+            self._late = {}
         if not self._adds:
             return list(tools)
         there = {tool.name: tool for tool in tools}
@@ -65,19 +67,26 @@ class LastingTools:
             for name, tool in self._declared.items()
             if name not in refused
         }
-        late = [replace(tool, is_deferred=True) for tool in tools if tool.name not in kept]
+        late = {
+            name: there.get(name) or replace(tool, is_withdrawn=True)
+            for name, tool in {**self._late, **there}.items()
+            if name not in kept and name not in refused
+        }
+        self._late = {name: replace(tool, is_deferred=True) for name, tool in late.items()}
         self._declared = kept
         if not conversation.open_calls():
-            _tell(turn, [*kept.values()], late)
+            _tell(turn, [*kept.values()], [*self._late.values()])
         is_announced = any(tool.name == CALL_FOUND for tool in turn.tools)
-        return [*kept.values(), *late, *(() if is_announced else (ADDITIONS,))]
+        return [*kept.values(), *self._late.values(), *(() if is_announced else (ADDITIONS,))]
 
 
 def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
     """Tell the model of *turn* what its conversation does not say about the tools yet."""
     context = turn.conversation.context()
-    new = _unsaid(late, added_by(context))
-    changed = _changed(declared, context)
+    added = added_by(context)
+    new = _unsaid(late, added)
+    known = [tool for tool in late if tool.name in added and tool not in new]
+    changed = _changed([*declared, *known], context)
     lines = [
         f"[agent-cli: these tools {what}: {_names(tools)}]"
         for what, tools in (
@@ -89,12 +98,16 @@ def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
     ]
     blocks = [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
     if lines:
-        added = (reference_to(tool.spec) for tool in new)
-        turn.tell_model("\n".join(lines), author=AUTHOR, blocks=[*blocks, *added])
+        blocks += [reference_to(tool.spec) for tool in new]
+        turn.tell_model("\n".join(lines), author=AUTHOR, blocks=blocks)
 
 
 def _unsaid(late: Sequence[Tool], added: Mapping[str, Block]) -> list[Tool]:
-    return [tool for tool in late if definition_in(reference_to(tool.spec)) != added.get(tool.name)]
+    return [
+        tool
+        for tool in late
+        if not tool.is_withdrawn and definition_in(reference_to(tool.spec)) != added.get(tool.name)
+    ]
 
 
 def _changed(declared: Sequence[Tool], context: Sequence[Message]) -> list[Tool]:

@@ -41,11 +41,10 @@ class _FindInput(BaseModel):
 
 
 class Deferral:
-    """Selects the servers' tools for each request.
+    """Selects the servers' tools for each request: all, within a budget of tokens (0 is none).
 
-    With a budget of 0 tokens, or within it, it selects all. Tools once offered stay: taking them
-    away would cost the prompt cache, and so would a search tool whose description changes. Those
-    that come up after the first request are added by a message, for the same reason.
+    Tools once offered stay: taking them away would cost the prompt cache, and so would a search
+    tool whose description changes.
     """
 
     def __init__(self, budget_tokens: int) -> None:
@@ -82,7 +81,7 @@ class Deferral:
         that messages add, by name; None where messages are to add none.
         """
         others = [tool for tool in tools if tool.name not in always]
-        fits = self._budget_tokens == 0 or sum(map(tool_tokens, others)) <= self._budget_tokens
+        fits = self.takes_all(others)
         if self._declared is None and (added is None or not fits):
             if fits:
                 self._inline = frozenset(tool.name for tool in others)
@@ -105,6 +104,10 @@ class Deferral:
             and definition_in(reference_to(tool.spec)) != added.get(tool.name)
         )
         return offered
+
+    def takes_all(self, tools: Sequence[Tool]) -> bool:
+        """Return whether *tools* are within the budget."""
+        return self._budget_tokens == 0 or sum(map(tool_tokens, tools)) <= self._budget_tokens
 
     def news(self) -> tuple[str, Sequence[Tool]]:
         """Return a sentence about tools that came later, or "", and the tools to add."""
@@ -150,8 +153,7 @@ class Deferral:
         self, _tool_call_id: str, params: _FindInput, _cancel: CancelToken, context: ToolContext
     ) -> ToolResult:
         index = await asyncio.to_thread(ToolIndex, self._deferred)
-        hits = index.best(params.query, _HITS_MAX)
-        if not hits:
+        if not (hits := index.best(params.query, _HITS_MAX)):
             names = overview(self._deferred, _NEWS_CHARS)
             return ToolResult.of(f"Nothing fits. Names of further tools: {names}")
         # Those of earlier searches again: what referred to them may be summarised by now.

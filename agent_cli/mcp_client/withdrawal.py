@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from agent_cli.contracts.found_tools import change_of, withdrawn_by
+from agent_cli.contracts.found_tools import (
+    added_by,
+    change_of,
+    definition_in,
+    reference_to,
+    withdrawn_by,
+)
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
@@ -22,9 +28,10 @@ class Withdrawals:
 
     def __init__(self) -> None:
         self._declared: dict[str, Tool] = {}
+        self._late: dict[str, Tool] = {}
 
     def declared(self, tools: Sequence[Tool], *, is_new: bool) -> tuple[Tool, ...]:
-        """Return *tools* and, in their old places, the declared tools that are gone.
+        """Return *tools*, the declared tools that are gone in their old places, and added ones.
 
         Args:
             tools: The tools that are there.
@@ -37,19 +44,36 @@ class Withdrawals:
             for name, tool in before.items()
         ]
         self._declared = {tool.name: tool for tool in (*kept, *there.values())}
+        late = {tool.name: tool for tool in tools if tool.is_deferred}
+        left = [
+            replace(tool, is_withdrawn=True)
+            for name, tool in ({} if is_new else self._late).items()
+            if name not in late and name not in self._declared
+        ]
+        self._late = {**late, **{tool.name: tool for tool in left}}
         if not any(tool.is_withdrawn for tool in kept):
-            return tuple(tools)
-        return (*self._declared.values(), *(tool for tool in tools if tool.is_deferred))
+            return (*tools, *left)
+        return (*self._declared.values(), *self._late.values())
 
     def forget(self, name: str) -> None:
         """Declare the tool *name* no more: the model's API refuses it."""
         self._declared.pop(name, None)
+        self._late.pop(name, None)
 
     def news(self, context: Sequence[Message]) -> tuple[str, Sequence[Block]]:
         """Return the changes that *context* does not hold: as text, and as blocks for the API."""
-        gone = withdrawn_by(context)
+        gone, added = withdrawn_by(context), added_by(context)
+        # One that was defined anew is added by a message of its own.
+        late = [
+            tool
+            for name, tool in self._late.items()
+            if name in added
+            and (tool.is_withdrawn or definition_in(reference_to(tool.spec)) == added[name])
+        ]
         changed = [
-            tool for tool in self._declared.values() if tool.is_withdrawn != (tool.name in gone)
+            tool
+            for tool in (*self._declared.values(), *late)
+            if tool.is_withdrawn != (tool.name in gone)
         ]
         lines = [
             f"[agent-cli: these tools {what}: {overview(those, _NAMES_CHARS)}]"

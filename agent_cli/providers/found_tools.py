@@ -57,7 +57,7 @@ def with_found(
         tools: The tools of the request, found and added ones among them.
         by_reference: The API loads deferred tools.
         by_addition: It takes messages that add tools, too.
-        by_change: It takes messages that withdraw declared tools and offer them again.
+        by_change: It takes messages that withdraw tools and offer them again.
     """
     eager = [
         _definition(tool) for tool in tools if not tool.is_deferred and tool.name != CALL_FOUND
@@ -74,17 +74,17 @@ def with_found(
     if not (found or awaits or any(tool.finds_tools for tool in tools)):
         return list(map(_without_changes, messages)), eager
     added -= names
-    if by_reference and (by_addition or not awaits):
+    # A request in which every tool is deferred is refused.
+    if by_reference and eager and (by_addition or not awaits):
         deferred: list[Block] = [
             {**each, "defer_loading": True} for name, each in found.items() if name not in names
         ]
-        sent = [
-            part
-            for each in messages
-            for part in _with_additions(
-                _with_references(each), added, declared=names if by_change else ()
-            )
-        ]
+        sent: list[Block] = []
+        known = {*names}
+        for each in messages:
+            declared = known if by_change else ()
+            sent += _with_additions(_with_references(each), added, declared=declared)
+            known |= {str(new["name"]) for new in _added(each)}
         return sent, [*eager, _PLACEHOLDER, *deferred]
     declared = {*names, CALL_FOUND}
     return [_with_texts(each, added, declared) for each in messages], [*eager, _CALLER]
@@ -186,7 +186,7 @@ def _added(message: Block) -> list[Block]:
 
 
 def _changes(message: Block, declared: Collection[str]) -> list[tuple[str, bool]]:
-    """Return which *declared* tools *message* withdraws and offers again."""
+    """Return which tools *message* withdraws and offers again, of those *declared* so far."""
     found = filter(None, map(change_in, _blocks(message) if message["role"] == "user" else ()))
     return [(name, there) for name, there in found if name in declared]
 

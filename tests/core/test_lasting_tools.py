@@ -1,5 +1,8 @@
 """Tools that come and go during a conversation change no earlier byte of its requests."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
@@ -91,6 +94,38 @@ async def test_tool_that_goes_stays_declared_and_cannot_be_called_until_it_comes
     assert "two ran" not in results(agent)
     gone = [withdrawn_by(request.messages) for request in model.requests]
     assert gone == [set(), {"two"}, {"two"}, set()]
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+async def test_added_tool_that_goes_is_withdrawn_by_a_message_until_it_comes_back(
+    is_another: bool,
+) -> None:
+    """With the definition that the model has read, or with another one."""
+    source = Source(named("one"))
+    two, other = named("two"), replace(named("two"), description="Another.")
+    script = says("Hi."), says("Yes."), calls(tool_use("two")), says("Gone."), says("On.")
+    agent, model = agent_with(source, *script, calls(tool_use("two", id="t2")), says("Done."))
+
+    await agent.prompt("go")
+    source.tools.append(two)
+    await agent.prompt("and now")
+    source.tools.pop()
+    await agent.prompt("gone")
+    await agent.prompt("still")
+    source.tools.append(other if is_another else two)
+    await agent.prompt("back")
+
+    gone = [withdrawn_by(request.messages) for request in model.requests]
+    assert gone == [set(), set(), {"two"}, {"two"}, {"two"}, set(), set()]
+    assert declared(model) == [["one", CALL_FOUND]] * 7
+    assert "two ran" not in results(agent)[0]
+    assert results(agent)[1:] == ["two ran"]
+    sent = str(model.sent())
+    assert sent.count("cannot be called for now: two]") == 1
+    assert sent.count("can be called again: two]") == (not is_another)
+    assert sent.count("can be called from now on: two]") == 1 + is_another
+    for earlier, later in pairwise(model.requests):
+        assert later.messages[: len(earlier.messages)] == earlier.messages
 
 
 async def test_added_tool_is_added_again_once_a_summary_took_the_message_away() -> None:

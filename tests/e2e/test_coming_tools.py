@@ -107,12 +107,20 @@ def _as_subagent(request: ReceivedRequest) -> Reply:
     return reply(*AGENTS_CALLS[made : made + 1]) if made < len(AGENTS_CALLS) else reply("Done.")
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
 @pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-sonnet-5"])
-def test_server_of_a_subagent_that_comes_and_goes_rewrites_nothing(model: str) -> None:
-    """It ends twice: one tool goes, another comes, the first returns; all bytes stay."""
+def test_server_that_comes_and_goes_while_a_subagent_runs_rewrites_nothing(
+    model: str, is_shared: bool
+) -> None:
+    """It ends twice: one tool goes, another comes, the first returns; all bytes stay.
+
+    The server is the subagent's own, or the session's, whose agent waits meanwhile.
+    """
     Path("tools.json").write_text(_listing("reply", "raw"))
     raw = ["-I", "-S", RAW_SERVER, dumps({"tools_file": str(Path("tools.json").absolute())})]
-    servers = dumps([{"own": {"command": sys.executable, "args": raw}}])
+    server = {"own": {"command": sys.executable, "args": raw}}
+    Path("servers.json").write_text(dumps({"mcpServers": server if is_shared else {}}))
+    servers = dumps(["own" if is_shared else server])
     folder = paths.config_dir() / "agents"
     folder.mkdir(parents=True)
     (folder / "helped.md").write_text(
@@ -126,7 +134,7 @@ def test_server_of_a_subagent_that_comes_and_goes_rewrites_nothing(model: str) -
     lines = [f"hello {'word ' * 4_000}", f"CALL agent {dumps(asked)}", "go on"]
     with serve_in_thread(answer=_as_subagent) as api:
         run = agent_cli(
-            *("--permission-mode", "yolo", "--model", model),
+            *("--permission-mode", "yolo", "--model", model, "--mcp-config", "servers.json"),
             api=api,
             script="\n".join(lines) + "\n",
         )
@@ -147,3 +155,4 @@ def test_server_of_a_subagent_that_comes_and_goes_rewrites_nothing(model: str) -
     assert len(sent) == len(AGENTS_CALLS) + 1
     assert results.count("ended during the call") == 2
     assert "does not exist" not in results
+    assert results.count("answered") >= 4

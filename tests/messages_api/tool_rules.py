@@ -100,6 +100,7 @@ def system_messages(body: Payload, betas: set[str]) -> Refusals:
     """Messages in the system's role between the others (R6), and the tools that they add."""
     messages = body["messages"]
     names = {tool["name"] for tool in body.get("tools") or []}
+    defined: set[str] = set()
     for index, message in enumerate(messages):
         if message["role"] != "system":
             continue
@@ -118,17 +119,24 @@ def system_messages(body: Payload, betas: set[str]) -> Refusals:
             if kind not in ("text", "tool_addition", "tool_removal"):
                 yield bad("R6", f"{place}: Input tag '{kind}' does not match")
             if kind != "text":
-                yield from _tool_change(place, block, names, betas)
+                yield from _tool_change(place, block, names, defined, betas)
 
 
-def _tool_change(place: str, block: Payload, names: set[str], betas: set[str]) -> Refusals:
-    """A tool that is added, withdrawn or offered again; *names* are those of the tools."""
+def _tool_change(
+    place: str, block: Payload, names: set[str], defined: set[str], betas: set[str]
+) -> Refusals:
+    """A tool that is added, withdrawn or offered again.
+
+    *names* are those of the tools, *defined* those that earlier blocks have added.
+    """
     kind, tool = block["type"], block["tool"]
     if tool["type"] == "tool_reference":
         if TOOL_CHANGES_BETA not in betas:
             yield bad("R6", f"{place}: Input tag '{kind}' does not match")
-        if set(tool) != {"type", "name"} or tool["name"] not in names:
+        if set(tool) != {"type", "name"} or tool["name"] not in names | defined:
             yield bad("R26", "tool_reference_unresolved")
+        if kind == "tool_addition" and tool["name"] in defined and INLINE_TOOLS_BETA not in betas:
+            yield bad("R6", f"{place}: a reference to an added tool needs {INLINE_TOOLS_BETA}")
         return
     if INLINE_TOOLS_BETA not in betas or kind != "tool_addition":
         yield bad("R6", f"{place}: Input tag '{kind}' does not match")
@@ -139,6 +147,7 @@ def _tool_change(place: str, block: Payload, names: set[str], betas: set[str]) -
         yield bad("R18", f"{place}.tool_addition.tool.name: should match pattern")
     if definition["name"] in names:
         yield bad("R26", "tool_name_conflict")
+    defined.add(definition["name"])
     if (definition.get("input_schema") or {}).get("type") != "object":
         yield bad("R18", f"{place}.tool_addition.tool.input_schema: must be an object")
 

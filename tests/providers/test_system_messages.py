@@ -173,6 +173,31 @@ async def test_withdrawal_of_a_tool_that_no_request_declares_is_text_alone(
     ]
 
 
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "claude-haiku-4-5"])
+async def test_added_tool_is_withdrawn_and_offered_again_by_its_name(model: str) -> None:
+    """A tool that messages defined stands in no request's tools; before that there is none."""
+    added = reference_to(OLD)
+    adds = UserMessage.of("[tools added]", [added], author="mcp")
+    history = (*GOING[:3], adds, answer(), *GOING[1:], UserMessage.of("go on"))
+    tools = (ToolSpec("read", "", {"type": "object"}), ANNOUNCED)
+    found = await sent(*history, tools=tools, model=model)
+
+    changes = [blocks for role, blocks in found if role == "system"]
+    expected = [["tool_addition"], ["tool_removal"], ["tool_addition"]]
+    assert changes == (expected if model == "claude-sonnet-5-5" else [])
+
+
+async def test_tools_that_come_later_are_told_as_text_where_there_is_no_other_tool() -> None:
+    """The API refuses requests in which every tool is deferred, as its placeholder is."""
+    adds = UserMessage.of("[tools added]", [reference_to(OLD)], author="mcp")
+    async with FakeMessagesApi(reply("ok")) as api, asker(api) as it:
+        await it.ask(request(UserMessage.of("hi"), adds, tools=(ANNOUNCED,), system=("S",)))
+
+    assert api.refusals == []
+    assert [tool["name"] for tool in api.requests[0].body["tools"]] == [CALL_FOUND]
+    assert "mcp__s__old" in str(api.requests[0].body["messages"])
+
+
 async def test_refused_withdrawals_are_off_for_the_session() -> None:
     said = "messages.1.content.0: Input tag 'tool_removal' does not match any of the expected tags"
     asked = request(*GOING, UserMessage.of("go on"), tools=(OLD, ANNOUNCED))

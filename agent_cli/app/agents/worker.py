@@ -83,12 +83,12 @@ class AgentServers:
     async def __call__(self, turn: Turn) -> None:
         """Add tools to *turn*, and the instructions of the agent's own servers."""
         await self._pool.wait_listed()
+        await self._shared.all.wait_listed()
         shared = [
             # The agent's own conversation has found none.
             replace(tool, is_deferred=False)
-            for tool in self._shared.offered()
+            for tool in self._shared.for_agents()
             if tool.name != SEARCH_TOOL
-            and not tool.is_withdrawn
             and not any(is_of_server(tool.name, own) for own in self._definition.own_servers)
         ]
         tools = [*shared, *self._pool.tools(self._present)]

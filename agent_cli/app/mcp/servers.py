@@ -332,6 +332,16 @@ class Servers:
         """Return the tools last offered to the model; before the first run, all available tools."""
         return self._offered or self._chosen(self._available(), {})
 
+    def for_agents(self) -> Sequence[Tool]:
+        """Return the tools that are there now; where some are searched for, of those offered."""
+        if not self._offered:
+            return self.offered()
+        there = self._available(self._present)
+        names, always = {tool.name for tool in self._offered}, self.all.always_loaded()
+        counted = [tool for tool in there if tool.name not in always]
+        takes_all = SEARCH_TOOL not in names and self._deferral.takes_all(counted)
+        return [tool for tool in there if takes_all or tool.name in names]
+
     def badges(self) -> Sequence[str]:
         """Return the number of ready servers for the status line."""
         states = self.all.states()
