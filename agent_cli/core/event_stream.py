@@ -186,10 +186,8 @@ def reopen(conversation: Conversation, config: LoopConfig) -> None:
     """Make *conversation* ready for a run that adds no message.
 
     Raises:
-        ConversationError: A call waits for a decision.
         NothingToContinue: It is empty or ends with an answer.
     """
-    conversation.require_ready_for(None)
     conversation.answer_open_calls()
     history = [each for each in conversation.context() if not isinstance(each, CustomMessage)]
     if not history or isinstance(history[-1], AssistantMessage):

@@ -1086,6 +1086,8 @@ async def test_run_with_tools_goes_through_the_documented_phases() -> None:
     tools = ["thinking", "planning_tools", "executing_tools"]
     path = ["idle", *tools, *tools, "thinking", "responding", "done", "idle"]
     assert changes == list(itertools.pairwise(path))
+    kinds = [type(event) for event in events if isinstance(event, StateChanged | TurnEnd)]
+    assert kinds[-4:] == [StateChanged, TurnEnd, StateChanged, StateChanged]  # responding: before
 
 
 async def test_failed_run_goes_through_the_error_phase_to_idle() -> None:

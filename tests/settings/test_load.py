@@ -174,6 +174,19 @@ def test_permission_rules_of_all_layers_add_up() -> None:
     assert loaded.origins["permissions.deny"].endswith(":1, flag --deny")
 
 
+def test_hooks_of_all_layers_add_up() -> None:
+    """Each keeps where it was written, and whether by the project."""
+    write_user('[[hooks.PreToolUse]]\nmatcher = "Bash"\n')
+    write_project('[[hooks.post_tool_use]]\nmatcher = "Read"\n')
+
+    hooks = [(each.event, each.group, each.from_project) for each in load().hooks]
+
+    assert hooks == [
+        ("PreToolUse", {"matcher": "Bash"}, False),
+        ("PostToolUse", {"matcher": "Read"}, True),
+    ]
+
+
 def test_mcp_config_option_adds_to_the_configured_files() -> None:
     """--mcp-config adds servers; none are replaced."""
     loaded = load(overrides=[Override("mcp.config", ("more.json",), "--mcp-config")])

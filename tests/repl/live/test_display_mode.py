@@ -7,7 +7,6 @@ from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.repl.live.backlog import text_of
 from agent_cli.repl.live.display import StreamingFilter
 
 CALL: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}
@@ -49,7 +48,8 @@ def test_sequential_mode_shows_the_reply_word_by_word_once_it_is_complete(
     after = through(sequence, events.StateChanged("thinking", "responding"))
 
     assert during == []
-    assert [text_of(event) for event in after[1:-1]] == pieces
+    deltas = [each.event for each in after if isinstance(each, events.MessageUpdate)]
+    assert deltas == [TextDelta(0, piece) for piece in pieces]
     assert after[-1] is end
 
 
