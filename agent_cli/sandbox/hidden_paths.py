@@ -69,13 +69,18 @@ class _State:
 
 
 class OtherNames:
-    """Remembers files, and finds them below some folders under other names."""
+    """Remembers files, and finds them below some folders under other names.
+
+    Attributes:
+        is_complete: Whether no search had to stop because the folders hold too much.
+    """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = tuple(folders)
         self._known: dict[Path, _State] = {}
         self._links: dict[Path, Inode] = {}
         self._looked_for: frozenset[Inode] = frozenset()
+        self.is_complete = True
 
     def add_folder(self, folder: Path) -> None:
         """Search one more folder; known files are searched for again."""
@@ -117,12 +122,23 @@ class OtherNames:
 
     def _find(self, wanted: Collection[Inode]) -> Iterator[tuple[Path, _State]]:
         numbers = {number for _device, number in wanted}
-        for entry in _entries_below(self._folders):
+        for entry in self._entries():
             # The listing includes the inode number, so only possible matches need a stat().
             if entry.inode() in numbers:
                 state = _state(Path(entry.path))
                 if state and state.inode in wanted:
                     yield Path(entry.path), state
+
+    def _entries(self) -> "Iterator[os.DirEntry[str]]":
+        waiting = [str(folder) for folder in self._folders]
+        count = 0
+        while waiting and count < _ENTRIES_MAX:
+            entries = _entries(waiting.pop())
+            count += len(entries)
+            yield from entries
+            waiting += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        # Not true again later: a file that was moved and not found is forgotten.
+        self.is_complete = self.is_complete and not waiting
 
 
 def linked_files(folder: Path) -> list[Path]:
@@ -136,20 +152,6 @@ def linked_files(folder: Path) -> list[Path]:
         ]
     except OSError:
         return []  # A file, or missing.
-
-
-def _entries_below(folders: Sequence[Path]) -> "Iterator[os.DirEntry[str]]":
-    waiting = [str(folder) for folder in folders]
-    count = 0
-    while waiting and count < _ENTRIES_MAX:
-        try:
-            with os.scandir(waiting.pop()) as listed:
-                entries = list(listed)
-        except OSError:
-            continue
-        count += len(entries)
-        yield from entries
-        waiting += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
 
 
 def _state(path: Path) -> _State | None:
@@ -218,7 +220,7 @@ def _installed(home: Path) -> Iterator[Path]:
             yield folder if is_wide else around
 
 
-def _entries(folder: Path) -> Sequence["os.DirEntry[str]"]:
+def _entries(folder: Path | str) -> Sequence["os.DirEntry[str]"]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)

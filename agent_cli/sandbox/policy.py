@@ -146,7 +146,7 @@ class Policy:
         self._around = self._beside(beside, PathMarks(is_secret, path_rules.hides))
         self._secret_files = OtherNames(self.roots)
         self._locked_files = OtherNames(self.roots)
-        self._is_complete = False
+        self._searched: Sequence[Contents | OtherNames] = ()
         self._is_changed = False
         # Parallel commands search the same folders.
         self._lock = threading.Lock()
@@ -194,7 +194,7 @@ class Policy:
         """
         rules = self.rules()
         personal = personal_files(self.home, rules.writable)
-        if personal is None or not self._is_complete:
+        if personal is None or not all(each.is_complete for each in self._searched):
             return None
         hidden = outermost(unique((*rules.hidden, *personal)))
         return Rules((), (), (), (), tuple(hidden), network=False, visible=rules.writable)
@@ -202,8 +202,9 @@ class Policy:
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""
         with self._lock:
-            self._search()
-            return self._is_complete
+            # The first look also searches for other names of secrets.
+            (self._search if self._searched else self._look)()
+            return all(each.is_complete for each in self._searched)
 
     def follow(self) -> None:
         """Find the secrets that a command moved; call it when the command has ended."""
@@ -269,7 +270,7 @@ class Policy:
         """Return what is inside the roots, and outside where rules forbid to read."""
         inside = [index.contents() for index in self._inside]
         outside = [index.contents() for index in self._outside]
-        self._is_complete = all(each.is_complete for each in (*inside, *outside))
+        self._searched = (*inside, *outside, self._secret_files, self._locked_files)
         self._note_changes(inside)
         return inside, outside
 

@@ -34,6 +34,7 @@ _MEMORY = "sandbox.json"
 _MOVED = "moved"
 # Raise this number when sandboxes are built differently, so that stored test results expire.
 _EDITION = 3
+_TOO_LARGE = "the workspace is too large to find every secret in it: commands may read some"
 
 
 class Sandbox:
@@ -62,8 +63,8 @@ class Sandbox:
             state_dir: The folder in which probe results are stored until the next boot.
             find: Yields the backends to try, best first, given the folders that commands may write
                 and *state_dir*; by default every known backend.
-            warn: Called with a sentence if none works, and about each file that appeared beside a
-                command, makes programs act, and that nobody decided about.
+            warn: Called with a sentence if none works or does not hide every secret, and about each
+                file that appeared beside a command, makes programs act, and nobody decided about.
             person: Decides about such files; None if there is no one.
             by_host: The user of this sandbox opens the network by host to each command.
         """
@@ -80,6 +81,7 @@ class Sandbox:
         self._cleaning = threading.Lock()
         self._probing: asyncio.Future[Report] | None = None
         self._report = Report("off") if mode == "off" else None
+        self._is_told = False
 
     @cached_property
     def _policy(self) -> "Policy":
@@ -129,7 +131,11 @@ class Sandbox:
         report = self._with_exposed(await self.ready())
         if not report.can_be_read_only:
             return report
-        return replace(report, is_complete=await asyncio.to_thread(self._policy.is_complete))
+        is_complete = await asyncio.to_thread(self._policy.is_complete)
+        if report.hides_secrets and not (is_complete or self._is_told):
+            self._is_told = True
+            self._warn(f"sandbox: {_TOO_LARGE}")
+        return replace(report, is_complete=is_complete)
 
     async def confine(self, cwd: Path) -> "Confinement | None":
         """Return the parameters for starting the next command; None without a sandbox.

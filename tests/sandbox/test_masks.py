@@ -1,5 +1,6 @@
 """Secrets stay hidden from commands: in any folder, under any name, and after being moved."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,14 +11,14 @@ import pytest
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
-from agent_cli.sandbox import PathRules, Policy
+from agent_cli.sandbox import PathRules, Policy, Sandbox, hidden_paths
 from agent_cli.sandbox.hidden_paths import OtherNames
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools import Workspace
 from agent_cli_tools.secret_files import is_secret
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
-from tests.sandbox.world import CANARY, world
+from tests.sandbox.world import CANARY, only, world
 
 
 def denied(*written: str) -> Callable[[Path], PathRules]:
@@ -275,3 +276,52 @@ def test_a_package_managers_settings_are_hidden_if_they_hold_a_token(
         assert (place.output(f"cat {name}") == text) is not holds
         with nullcontext() if not holds else pytest.raises(ToolError, match="may hold secrets"):
             Workspace(place.root).resolve(name)
+
+
+@pytest.mark.parametrize(("entries", "is_complete"), [(12, True), (13, False)])
+def test_folders_with_too_many_files_for_other_names_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int, is_complete: bool
+) -> None:
+    """Threat 4: before the first command, for good: a moved secret that is not found is lost."""
+    monkeypatch.setattr(hidden_paths, "_ENTRIES_MAX", 13)
+    root = tmp_path / "ws"
+    (root / "notes.txt").hardlink_to(secret(root / ".env"))
+    (root / "deep").mkdir()
+    for number in range(entries - 3):
+        (root / str(number)).touch()
+    (root / "deep" / "x").touch()
+    policy = Policy((root,), home=tmp_path / "home", own=(), is_secret=is_secret)
+
+    first = policy.is_complete()
+    for number in range(entries - 3):
+        (root / str(number)).unlink()
+    policy.follow()
+
+    assert (first, policy.is_complete()) == (is_complete, is_complete)
+    assert (policy.read_only_rules() is not None) is is_complete
+
+
+def test_warning_that_the_workspace_is_too_large_comes_once() -> None:
+    """Threat 4: whoever lets commands run unasked must know it."""
+    warned: list[str] = []
+    with world("bwrap") as place:
+        own = place.base / "state" / "other"
+        policy = Policy((place.root,), home=place.home, own=(own,), is_secret=is_secret)
+        sandbox = Sandbox(
+            lambda: policy,
+            mode="auto",
+            state_dir=own,
+            find=lambda *places: only("bwrap", *places),
+            warn=warned.append,
+        )
+        before = asyncio.run(sandbox.outlook())
+        policy._inside[0]._directories_max = 1
+        (place.root / "new").mkdir()
+
+        reports = [asyncio.run(sandbox.outlook()) for _ in range(2)]
+        sandbox.close()
+
+    assert before.hides_secrets
+    assert [each.hides_secrets for each in reports] == [False, False]
+    [sentence] = warned
+    assert sentence.startswith("sandbox: the workspace is too large to find every secret in it")
