@@ -5,11 +5,11 @@ block says how many pages it has, for the model and for estimates.
 """
 
 import base64
-import re
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import counted, one_line
+from agent_cli.system.loading import late_pattern
 
 # The API's limits for one image: pixels of a side, and bytes before base64 encoding.
 _SIDE_MAX: Final = 8_000
@@ -29,7 +29,7 @@ PAGE_CHARS_MAX: Final = 10_000
 USUAL_PAGE_TOKENS: Final = 3_000
 PAGE_TOKENS_MAX: Final = 5_000 + PAGE_CHARS_MAX
 _TITLE_CHARS_MAX: Final = 200
-_PAGES: Final = re.compile(r" \((\d+) pages?\)$")
+_PAGES: Final = late_pattern(r" \((\d+) pages?\)$")
 
 
 class ImageFacts(NamedTuple):

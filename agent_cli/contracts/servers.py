@@ -1,7 +1,6 @@
 """MCP servers as every layer sees them: state, offers, questions, and the names of their tools."""
 
 import json
-import re
 from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.wording import counted
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ READ_TOOL: Final = "read_mcp_resource"
 """The tools of ours with which the model reads the resources of all servers."""
 
 _LONGEST = 64
-_INVALID = re.compile(r"[^A-Za-z0-9_-]")
+_INVALID = late_pattern(r"[^A-Za-z0-9_-]")
 
 
 def public_name(server: str, tool: str) -> str:

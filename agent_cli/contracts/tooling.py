@@ -16,7 +16,6 @@ A tool is a value, not a class to inherit from:
 
 import inspect
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from functools import partial
@@ -27,6 +26,7 @@ from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.late_models import BaseModel, ConfigDict, input_schema
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ Attempt: TypeAlias = Callable[[str, Any, CancelToken, ToolContext], Awaitable[To
 RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[Approval]]
 
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME: Final = late_pattern(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def is_async(execute: object) -> bool:

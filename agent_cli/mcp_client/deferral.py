@@ -21,6 +21,7 @@ from agent_cli.contracts.late_models import BaseModel, Field
 from agent_cli.contracts.servers import tool_tokens
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.shapes import is_object
 
 SEARCH_TOOL = "find_tools"
@@ -206,7 +207,7 @@ def _found(state: MutableMapping[str, Json]) -> list[str]:
 # Chinese, Japanese and Korean have no spaces: there each character counts.
 _ALONE: Final = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD: Final = rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[{_ALONE}]|[^\W\d_A-Za-z{_ALONE}]+"
-_NAME: Final = re.compile(r"[\w.-]+")
+_NAME: Final = late_pattern(r"[\w.-]+")
 _FILLING: Final = (
     "a an and any are as at be by can do for from how i in is it its me my of on or our please"
     " some that the their then there these this to tool use using want what where which will"

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 
@@ -28,10 +29,10 @@ _IMPORTS_MAX: Final = 500
 # A package's text says nothing about the project, and nobody who wrote the project vouches for it.
 _PACKAGES: Final = frozenset({"node_modules", "site-packages", ".venv", "venv", "vendor", ".git"})
 # A path behind an @ at the start of a word: a name of a person or a decorator is no file there.
-_IMPORT: Final = re.compile(r"(?:^|(?<=\s))@((?:\\ |[^\s`])+)")
-_ITEM: Final = re.compile(r"(?:\{[^{}]*\}|\[[^\[\]]*\]|[^,])+")
-_BRACES: Final = re.compile(r"\{([^{}]*)\}")
-_CODE: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_IMPORT: Final = late_pattern(r"(?:^|(?<=\s))@((?:\\ |[^\s`])+)")
+_ITEM: Final = late_pattern(r"(?:\{[^{}]*\}|\[[^\[\]]*\]|[^,])+")
+_BRACES: Final = late_pattern(r"\{([^{}]*)\}")
+_CODE: Final = late_pattern(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

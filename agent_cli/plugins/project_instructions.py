@@ -21,12 +21,13 @@ from agent_cli.plugins.instruction_files import (
     patterns_of,
 )
 from agent_cli.system import paths
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
 BYTES_MAX = 32 * 1024
 _USER, _REPOSITORY, _STRANGER = "user", "repository", "repository, not trusted"
 _TOUCHED = ("path", "file_path")
-_SHOWN = re.compile(
+_SHOWN = late_pattern(
     r'<instructions from="[^"]*" file="(?P<file>[^"]*)">\n.*?\n</instructions>', re.DOTALL
 )
 _INTRODUCTION = (

@@ -5,7 +5,6 @@ decide.
 """
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -24,6 +23,7 @@ from agent_cli.policies.permission_rules import (
 )
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.guarded_files import HOLDS_HOOKS, what_it_starts, why_protected
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import shown
 from agent_cli.system.records import dataclass
 
@@ -32,7 +32,7 @@ _FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
 _READ_BY_GIT = "is named in the configuration of git, which reads it or runs it"
 _IS_RUN = "is run or imported outside the sandbox: by agent-cli itself, or found on PATH"
 # Characters with a special meaning in a rule.
-_PATTERN = re.compile(r"[*?\[\]!#\\()]|\s$")
+_PATTERN = late_pattern(r"[*?\[\]!#\\()]|\s$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

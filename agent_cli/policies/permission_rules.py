@@ -29,6 +29,7 @@ from agent_cli.contracts.claude_tools import may_match, our_tool_name
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import NETWORK, Rule, RuleKind
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 
 KINDS: tuple[RuleKind, ...] = get_args(RuleKind)
 
-_PATTERN = re.compile(r"[*?\[]")
-_SERVER = re.compile(r"mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
-_RULE = re.compile(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
+_PATTERN = late_pattern(r"[*?\[]")
+_SERVER = late_pattern(r"mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_RULE = late_pattern(r"(?P<tool>[\w-]+\*?|\*)(?:\((?P<text>.*)\))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

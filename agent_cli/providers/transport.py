@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -16,6 +15,7 @@ import httpx2
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.failures import CallFailed, broken_off
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_group
 
@@ -27,7 +27,7 @@ FINISH_LIMIT_S = 0.5
 # Errors of a request that could not be made, beyond those of the HTTP library.
 NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
 # Faults of TLS that a broken connection shows, not the kind of server.
-_BROKE_OFF = re.compile("eof|closed|reset|bad record mac|decrypt")
+_BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
 

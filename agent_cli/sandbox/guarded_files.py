@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.loading import late_pattern
 
 _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
@@ -61,7 +62,7 @@ _MAY_HOLD_TOKENS = frozenset(
     {".npmrc", ".yarnrc.yml", ".yarnrc", "pip.conf", ".condarc", "nuget.config"}
 )
 # A reference to an environment variable (${NPM_TOKEN}) is not a secret.
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     rb"(?:_authToken|_auth|_password|npmAuthToken|npmAuthIdent)[\"']?\s*[=:]\s*[\"']?(?!\$)[^\s\"'$]"
     rb"|://[^/\s:@]+:(?!\$)[^/\s@]+@|ClearTextPassword[\"']\s+value",
     re.IGNORECASE,

@@ -10,21 +10,21 @@ or found to be there, and the moment the record that names it is written.
 import fcntl
 import hashlib
 import os
-import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from agent_cli.session_store.codec import JsonObject
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import wait_for_lock, write_private
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 BLOB_CHARS_MIN = 32_768
 _KEY = "$blob"
-_NAME = re.compile(r"[0-9a-f]{64}")
-_REFERENCE: Final = re.compile(rb'"\$blob": ?"([0-9a-f]{64})"')
+_NAME = late_pattern(r"[0-9a-f]{64}")
+_REFERENCE: Final = late_pattern(rb'"\$blob": ?"([0-9a-f]{64})"')
 _LOCK: Final = ".lock"
 
 

@@ -118,7 +118,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
     return get
 
 
-_KEPT = ("fullmatch", "match", "search", "sub", "finditer", "split", "findall")
+_KEPT = ("fullmatch", "match", "search", "sub", "finditer", "split", "findall", "groups")
 
 if TYPE_CHECKING:
     late_pattern = re.compile

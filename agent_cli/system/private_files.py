@@ -7,16 +7,16 @@ mode, owner and hard links, and are compared with what was read before.
 import errno
 import fcntl
 import os
-import re
 import time
 from pathlib import Path
 from typing import Final
 
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import private_dir
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_DRAFT: Final = re.compile(r"\.(.+)\.[0-9a-f]{16}")
+_DRAFT: Final = late_pattern(r"\.(.+)\.[0-9a-f]{16}")
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.shapes import is_mapping
 
 MASK = "***"
@@ -17,7 +18,7 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "
 _SECRET_CHARS_MIN = 8
 
 # Keys that their first letters name, whatever stands around them; those letters stay.
-_NAMED_KEYS = re.compile(
+_NAMED_KEYS = late_pattern(
     r"\b((?:sk|rk)_(?:live|test)_|gh[opsru]_|hf_|npm_)[A-Za-z0-9]{16,}"
     r"|\b(github_pat_|glpat-|xox[abeprs]-|sk-proj-|AIza)[\w-]{16,}"
 )
@@ -43,7 +44,7 @@ class Redactor:
         self._secrets: set[str] = set()
         self._known: re.Pattern[str] | None = None
         self.learn(secrets)
-        self._shapes = [re.compile(shape, re.IGNORECASE) for shape in _SHAPES]
+        self._shapes = [late_pattern(shape, re.IGNORECASE) for shape in _SHAPES]
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Redactor":

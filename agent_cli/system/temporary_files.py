@@ -11,7 +11,6 @@ process that creates one removes it.
 
 import contextlib
 import os
-import re
 import secrets
 import tempfile
 import weakref
@@ -21,12 +20,13 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.fixed_paths import DIRECTORY, directory_at
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import private_dir, state_dir
 from agent_cli.system.private_files import try_lock
 from agent_cli.system.trees import remove_tree
 
 _PREFIX: Final = ".agt-"
-_NAME: Final = re.compile(r"\.agt-[0-9a-f]{16}")
+_NAME: Final = late_pattern(r"\.agt-[0-9a-f]{16}")
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _PATH_BYTES_MAX: Final = 100_000
 _FOLDER_PREFIX: Final = "agent-cli-run-"

@@ -15,12 +15,13 @@ from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.git import GitError, run_git
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import exists, is_dir, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
 
 _LINE_BYTES_MAX: Final = 1_048_576  # as git
-_REMOTE_URL: Final = re.compile(r'\[remote "[^"\n]*"\][^[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
+_REMOTE_URL: Final = late_pattern(r'\[remote "[^"\n]*"\][^[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.

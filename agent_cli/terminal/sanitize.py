@@ -6,8 +6,9 @@ show a command in another order than it runs. `clean` removes them all, `reveal`
 for a user who has to judge the text, `Filter` cleans a stream.
 """
 
-import re
 from typing import Final
+
+from agent_cli.system.loading import late_pattern
 
 # After ECMA-48 §5.4 (CSI), §8.3 (DCS, OSC, PM, APC, SOS) and the behaviour of xterm: a string ends
 # at BEL, ST, CAN, SUB, or where the next escape begins. Here it ends at a newline too, so that a
@@ -23,10 +24,10 @@ _HIDDEN: Final = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069"
     r"\ud800-\udfff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-_REMOVED: Final = re.compile(
+_REMOVED: Final = late_pattern(
     rf"{_STRING}(?:\x07|\x1b\\|\x9c)?|{_CSI}[@-~]?|{_ESCAPE}[0-~]?|{_HIDDEN}"
 )
-_COLORS: Final = re.compile(r"(\x1b\[[0-9;]*m)")
+_COLORS: Final = late_pattern(r"(\x1b\[[0-9;]*m)")
 # More characters that are invisible or look like a space: direction marks, invisible operators,
 # fillers, soft hyphens, odd spaces; and joiners and variation selectors after ASCII, where they
 # have no effect. Text may need them, but a user who judges a text must see them.
@@ -36,8 +37,8 @@ _INVISIBLE: Final = (
     r"\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0080-\U000e0fff]"
     r"|(?<![^\x00-\x7f])[\u200c\u200d\ufe00-\ufe0f]"
 )
-_SHOWN: Final = re.compile(rf"{_HIDDEN}|{_INVISIBLE}")
-_UNFINISHED: Final = re.compile(rf"(?:{_STRING}\x1b?|{_CSI}|{_ESCAPE})\Z")
+_SHOWN: Final = late_pattern(rf"{_HIDDEN}|{_INVISIBLE}")
+_UNFINISHED: Final = late_pattern(rf"(?:{_STRING}\x1b?|{_CSI}|{_ESCAPE})\Z")
 _HELD_CHARS_MAX: Final = 256
 
 

@@ -4,7 +4,6 @@ Only these are read in a trusted workspace, asked about, and part of what is tru
 files belong to the project's own programs, and hold keys that no question should show.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,9 +11,10 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.settings import ENVIRONMENT_PREFIX, PROJECT_CREDENTIALS, read_file
 from agent_cli.settings.environment import OPTIONAL_SECRETS
 from agent_cli.system import paths
+from agent_cli.system.loading import late_pattern
 
 _OWN = frozenset((*PROJECT_CREDENTIALS, *(n for names in OPTIONAL_SECRETS.values() for n in names)))
-VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)")
+VARIABLE = late_pattern(r"\$\{([A-Za-z_]\w*)")
 
 
 def acting_variables(workspace: Path, files: Iterable[Path]) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """Imports of thousands of modules at once, and regular expressions compiled on first use."""
 
+import ast
 import gc
 import pkgutil
 import re
@@ -16,6 +17,7 @@ import pytest
 from agent_cli.policies import shell
 from agent_cli.system.loading import is_installed, late_pattern, load, without, without_collections
 
+ROOT = Path(__file__).parents[2]
 _PROGRAM = """
 import importlib, re, sys
 compiled = []
@@ -131,6 +133,24 @@ def test_late_pattern_is_compiled_with_its_first_use() -> None:
 
     with pytest.raises(re.error):
         wrong.search("x")
+
+
+def test_late_patterns_of_the_sources_are_valid() -> None:
+    """Those without parts from elsewhere; an error in one would show at its first use."""
+    called = [
+        node
+        for folder in ("agent_cli", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+        if "late_pattern(" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "late_pattern"
+    ]
+    plain = [each.args[0].value for each in called if isinstance(each.args[0], ast.Constant)]
+
+    assert len(plain) > 50
+    for pattern in plain:
+        assert isinstance(pattern, str | bytes)
+        re.compile(pattern)
 
 
 def test_importing_the_rules_about_commands_compiles_no_pattern_of_theirs() -> None:

@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli_tools.textio import decode
 
-_HEAD: Final = re.compile(r"^(\[cell \d+: \w+\])(?:\n|\Z)", re.MULTILINE)
-_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_HEAD: Final = late_pattern(r"^(\[cell \d+: \w+\])(?:\n|\Z)", re.MULTILINE)
+_BLANK: Final = late_pattern(r"[ \t\r\n]*")
 # Control characters are always escaped, as in the colours of an output.
-_ESCAPED_LETTER: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u(?!00[01])")
+_ESCAPED_LETTER: Final = late_pattern(r"(?<!\\)(?:\\\\)*\\u(?!00[01])")
 _DECODER: Final = json.JSONDecoder()
 # The members of a cell are indented three times as deep as those of the notebook.
 _DEPTH: Final = 3

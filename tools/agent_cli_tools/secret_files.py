@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from agent_cli.sandbox.guarded_files import SECRETS
+from agent_cli.system.loading import late_pattern
 
 _NAMES = frozenset({".env", ".envrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"})
 _SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
@@ -15,7 +16,7 @@ _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-st
 _PARTS = frozenset(place.casefold() for place in SECRETS if "/" not in place)
 _TOPS = frozenset(place.casefold().partition("/")[0] for place in SECRETS)
 # Copies of them, such as `config.json.bak`, count as well.
-_PLACES = re.compile(
+_PLACES = late_pattern(
     "|".join(rf"/{re.escape(place.casefold())}(?![\w-])" for place in SECRETS if "/" in place)
 )
 

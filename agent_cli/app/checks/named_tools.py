@@ -1,6 +1,5 @@
 """Check the names in `--require-tools` and in permission rules against the tools there are."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from agent_cli.app.parts import permission_rules
@@ -10,9 +9,10 @@ from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.servers import is_of_server, server_name
 from agent_cli.contracts.wording import one_line
 from agent_cli.policies.permission_rules import RuleSet, without_matches
+from agent_cli.system.loading import late_pattern
 from agent_cli.terminal.sanitize import reveal
 
-_SERVER_NAMED = re.compile(r"mcp__(.+?)__")
+_SERVER_NAMED = late_pattern(r"mcp__(.+?)__")
 
 
 def dead_rules(

@@ -4,7 +4,6 @@ A model may call a tool by a name that no tool can have, and a session may conti
 server than the one that wrote its replies. One such reply would make every later request fail.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -12,11 +11,12 @@ from typing import Final
 
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, ToolResultMessage
 from agent_cli.contracts.timeline import Block
+from agent_cli.system.loading import late_pattern
 
 _LONGEST: Final = 64
-_VALID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_VALID: Final = late_pattern(r"[a-zA-Z0-9_-]{1,64}")
 """Stricter than the Messages API, which takes up to 200 characters as the name of a call."""
-_INVALID: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_INVALID: Final = late_pattern(r"[^a-zA-Z0-9_-]")
 FALLBACK: Final = "fallback"
 _THINKING: Final = ("thinking", "redacted_thinking")
 

@@ -1,7 +1,6 @@
 """The API's address and credentials: built from settings, used by both clients."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,11 +10,12 @@ from agent_cli.contracts.provider import Price
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.failures import CallFailed
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass, field
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 # Source: RFC 9110, section 5.6.2.
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER = late_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS = ("content-length", "transfer-encoding")
 
 

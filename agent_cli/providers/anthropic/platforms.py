@@ -3,18 +3,17 @@
 Data only: no SDK, no request. `clouds/` has the clients of platforms other than Anthropic's.
 """
 
-import re
 from collections.abc import Callable, Mapping
 
 from agent_cli.contracts.errors import NoCredentials
 from agent_cli.contracts.options import PlatformName
 from agent_cli.providers.failures import Remedies
-from agent_cli.system.loading import is_installed
+from agent_cli.system.loading import is_installed, late_pattern
 from agent_cli.system.records import dataclass, field
 
-DATED_ID = re.compile(r"-(20\d{6})$")
+DATED_ID = late_pattern(r"-(20\d{6})$")
 # The prefix of a region or of AWS, Bedrock's version suffix, Google's date.
-_CLOUD_PARTS = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+$")
+_CLOUD_PARTS = late_pattern(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?::\d+)?$|@[\w-]+$")
 
 
 _OWN_REMEDIES = Remedies(

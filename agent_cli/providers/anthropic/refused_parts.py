@@ -26,6 +26,7 @@ from agent_cli.providers.anthropic.wire import parameters
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.found_tools import without_references
 from agent_cli.providers.hosted_history import as_text, is_hosted
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.logger import logger
 
 # Optional fields: a server names the one it does not know. The API itself knows all but the last,
@@ -39,13 +40,13 @@ LEFT_OUT: Final = "[An image was left out here: the API refused it.]"
 REFUSED_DOCUMENT: Final = "the API refused it"
 # "Could not process image", "messages.4.content.0.image.source.base64.data: ... exceed ..."
 # "messages.0.content.0.pdf.source.base64.data: The PDF specified is password protected."
-_MEDIA: Final = re.compile(
+_MEDIA: Final = late_pattern(
     r"(?:\bmessages\.(\d+)\b.*)?\b(?:images?|(documents?|pdfs?))\b", re.DOTALL | re.IGNORECASE
 )
 # What the API found carries seals, which another organisation's do not fit.
-_SEAL: Final = re.compile(r"\bencrypted_(content|index)\b")
+_SEAL: Final = late_pattern(r"\bencrypted_(content|index)\b")
 # "tools.31.custom.input_schema: JSON schema is invalid. ..."
-_TOOL: Final = re.compile(r"\btools\.(\d+)\.")
+_TOOL: Final = late_pattern(r"\btools\.(\d+)\.")
 _NAMED_MAX: Final = 5
 # Fewer characters of images are not the reason for a request that is too large.
 _IMAGE_CHARS_MIN: Final = 250_000
