@@ -103,7 +103,7 @@ coverage: .venv/installed-test
 soak: .venv/installed-test
 	@echo '==> pytest -m slow (SEED=$(SEED))'
 	@$(BIN)/python -m pytest -m 'slow or hypothesis' --hypothesis-profile=thorough \
-	    --hypothesis-seed=$(SEED) -ra --durations=10
+	    --hypothesis-seed=$(SEED) -o faulthandler_timeout=0 -ra --durations=10
 	@echo '==> 50,000 composed commands against the kernel'
 	@$(BIN)/python -m tests.policies.shell.campaign 50000 27000000
 

@@ -49,6 +49,7 @@ def get_code(self, fullname, read=loader.get_code):
 loader.get_code = get_code
 """
 UNCHANGED_LIMIT_S = 300
+TEST_LIMIT_S = 90
 _LOGGERS = {"log", "_log", "_LOG", "LOG"}
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -309,7 +310,9 @@ def test_on(mutant: Mutant, first: Sequence[str] = ()) -> int:
     import pytest  # noqa: PLC0415 - only who runs tests needs it
 
     sys.path.insert(0, str(Path.cwd()))
+    # A test that hangs has noticed the mutant.
     options = ("-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
+    options += ("-o", f"faulthandler_timeout={TEST_LIMIT_S}")
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         _install(mutant, Path(folder))
         for tests in ([*first], *_tests_of(mutant.path)):

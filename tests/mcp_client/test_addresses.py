@@ -112,6 +112,22 @@ async def test_host_that_a_rule_denies_is_not_led_to(url: str) -> None:
         await public.check(httpx2.Request("GET", url))
 
 
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://id.example/", 80), ("https://id.example/", 443), ("https://id.example:8443/", 8443)],
+)
+async def test_rules_about_a_port_see_the_one_that_is_connected(url: str, port: int) -> None:
+    config = ServerConfig(
+        name="web",
+        transport="http",
+        url="https://mcp.example",
+        host_objection=lambda _host, seen: "a rule denies it" if seen == port else "",
+    )
+
+    with pytest.raises(OAuthFlowError, match="a rule denies it"):
+        await Addresses(config, resolve).check(httpx2.Request("GET", url))
+
+
 async def test_redirect_into_the_internal_network_is_not_followed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
