@@ -311,8 +311,8 @@ def test_on(mutant: Mutant, first: Sequence[str] = ()) -> int:
 
     sys.path.insert(0, str(Path.cwd()))
     # A test that hangs has noticed the mutant.
-    options = ("-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist")
-    options += ("-o", f"faulthandler_timeout={TEST_LIMIT_S}")
+    options = ["-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options += ["-o", f"faulthandler_timeout={TEST_LIMIT_S}"]
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         _install(mutant, Path(folder))
         for tests in ([*first], *_tests_of(mutant.path)):

@@ -289,6 +289,27 @@ async def test_call_whose_files_changed_before_its_turn_is_checked_again(
     assert result.stop_reason == "end_turn"
 
 
+async def test_a_tool_may_use_the_paths_that_it_declared_and_no_other() -> None:
+    """A symlink may have changed since it was decided whether the call may run."""
+    moved: list[str] = []
+
+    async def copy(context: ToolContext) -> str:
+        for path in ("/from", "/to", "/elsewhere"):
+            try:
+                context.require_decided(path)
+            except ToolError:
+                moved.append(path)
+        return "copied"
+
+    copying = tool("copy", does(copy), writes=lambda _params: ["/to"])
+    copying = replace(copying, reads=lambda _params: ["/from"])
+    agent, _, _ = scripted_agent(calls(tool_use("copy")), says("ok"), tools=[copying])
+
+    await agent.prompt("go")
+
+    assert moved == ["/elsewhere"]
+
+
 _STRICTER = "Not run: while it waited, the user chose to be asked about such calls. Call again."
 
 
