@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
-from agent_cli.contracts.events import Compacted, Event, MessageStart, PromptOutput, PromptStarted
+from agent_cli.contracts.events import (
+    Compacted,
+    Event,
+    MessageStart,
+    Notice,
+    PromptOutput,
+    PromptStarted,
+)
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import TrimOutput, Usage
@@ -109,6 +116,7 @@ async def test_compaction_keeps_the_first_and_last_messages_and_summarizes_the_r
     assert strategy.asked == [before[1:-5]]
     assert problems(sent(conversation)) == []
     assert conversation.usage == Usage(70, 30, cost_microdollars=9)
+    assert Notice("info", "summarizing 11 older messages") in listener.events
     [told] = [event for event in listener.events if isinstance(event, Compacted)]
     assert told.removed_messages == 11
     assert told.tokens_after < told.tokens_before == estimate_tokens(before)
