@@ -19,7 +19,7 @@ from agent_cli.policies.shell.readings import (
     readings,
     tails,
 )
-from agent_cli.policies.shell.starters import OPTION_OF_PROSE, STARTERS, base_name
+from agent_cli.policies.shell.starters import OPTION_OF_PROSE, started_at
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 
@@ -46,11 +46,15 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     whole: Reading = ()
-    for words in seen:
-        # Without its first options, the same command comes again.
-        if words[:1] != whole[:1] or whole[len(whole) - len(words) + 1 :] != words[1:]:
-            whole = words
-            yield from _handed_on(words)
+    for words in dict.fromkeys(seen):
+        told = words[:-1] if words[-1:] == (None,) else words
+        if not told or told[1:] == whole[len(whole) - len(told) + 1 :]:
+            continue  # What it has behind it has been read from each word on.
+        if started_at(told) is not None:
+            whole = told
+        elif told[0] is None or not is_known(told[0]):
+            whole = told
+            yield from _handed_on(told)
 
 
 def documents(script: str) -> Iterator[str]:
@@ -79,9 +83,7 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
 
 
 def _handed_on(words: Reading) -> Iterator[Reading]:
-    """Yield the commands that a program may run of its arguments, if it is not known."""
-    if len(words) < 2 or (words[0] and (is_known(words[0]) or base_name(words[0]) in STARTERS)):
-        return
+    """Yield the commands that a program may run of its arguments."""
     told = [
         word
         for before, word in pairwise(words)

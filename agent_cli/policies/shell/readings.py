@@ -266,7 +266,7 @@ def _behind(redirect: "Node") -> Iterator[str | None]:
 
 def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
     """Yield *words* and, if they start another command, every candidate for it."""
-    yield from _without_options(words)
+    yield words
     head = words[0] if words else None
     if head in _EVALUATES:
         for word in words[1:]:
@@ -296,7 +296,7 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
     for at in range(1, len(words)):
         rest = words[at : at + most]
         name = rest[0]
-        yield from _without_options(rest)
+        yield rest
         if base_name(head) in _ADDS_ARGUMENTS:
             yield (*rest, None)
             starts = name and name not in _RUNS_FILES and base_name(name) in STARTERS
@@ -390,11 +390,3 @@ def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[R
         yield UNSEEN
     if base_name(starters[0]) in _RUNS_TEXT:
         yield from readings(" ".join(told), depth + 1)
-
-
-def _without_options(words: Reading) -> Iterator[Reading]:
-    """Yield *words*, and again without the options behind the name: `git -C x push`."""
-    yield words
-    if len(words) > 1 and (words[1] or "").startswith("-"):
-        for at in range(2, min(len(words), _WORDS_MAX)):
-            yield (words[0], *words[at:_WORDS_MAX])

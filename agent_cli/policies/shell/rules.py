@@ -38,19 +38,40 @@ class CommandRule:
     def touches(self, reading: Reading) -> Match:
         """Return whether this rule matches *reading*, or might at run time.
 
-        Programs are compared by name only: /bin/rm and ./rm are rm.
+        Programs are compared by name only: /bin/rm and ./rm are rm. Options behind the name, with
+        their values, may be skipped: `git -C x push`.
         """
-        for at, wanted in enumerate(self.words):
+        match = self._touches(reading, 1)
+        if match == "yes" or len(reading) < 2 or not (reading[1] or "").startswith("-"):
+            return match
+        if reading[0] is None or not self._names(reading[0]):
+            return match
+        skipped = {self._touches(reading, at) for at in range(2, len(reading))}
+        return "yes" if "yes" in skipped else "maybe" if "maybe" in skipped else match
+
+    def _names(self, program: str) -> bool:
+        return not self.words or base_name(program) == base_name(self.words[0])
+
+    def _touches(self, reading: Reading, begin: int) -> Match:
+        """Return whether this rule matches the name in *reading* with its words from *begin* on."""
+        if not self.words:
+            return "yes" if self.open_ended or not reading else "no"
+        if not reading:
+            return "no"
+        if reading[0] is None:
+            return "maybe"
+        if not self._names(reading[0]):
+            return "no"
+        for at, wanted in enumerate(self.words[1:], begin):
             if at >= len(reading):
                 return "no"
-            word = reading[at]
-            if word is None:
+            if (word := reading[at]) is None:
                 return "maybe"
-            if word != wanted and (at > 0 or base_name(word) != base_name(wanted)):
+            if word != wanted:
                 return "no"
-        rest = reading[len(self.words) :]
-        if self.open_ended or not rest:
+        if self.open_ended or len(reading) < begin + len(self.words):
             return "yes"
+        rest = reading[begin + len(self.words) - 1 :]
         # An expansion may result in no word at all.
         return "maybe" if all(word is None for word in rest) else "no"
 

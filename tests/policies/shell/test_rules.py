@@ -186,6 +186,27 @@ def test_deny_rule_of_many_words_finds_its_command_behind_a_wrapper() -> None:
     assert judged(f"nice -n 5 {words}", deny=words).verdict == "deny"
 
 
+@pytest.mark.parametrize("options", [1, 31, 32, 400, 3_000])
+def test_deny_rule_finds_its_command_behind_any_number_of_options(options: int) -> None:
+    """Many options in vain would be a way around it."""
+    assert judged(f"git {'-c a=b ' * options} push x", deny="git push *").verdict == "deny"
+
+
+@pytest.mark.parametrize(("options", "verdict"), [(32, "deny"), (400, "deny"), (3_000, "ask")])
+def test_wrapped_command_of_any_number_of_options_is_denied_or_asked_about(
+    options: int, verdict: str
+) -> None:
+    script = f"nice git {'-c a=b ' * options} push x"
+
+    assert judged(script, deny="git push *").verdict == verdict
+
+
+def test_deny_rule_of_many_words_finds_its_command_behind_options() -> None:
+    words = " ".join(f"w{number}" for number in range(50))
+
+    assert judged(f"git -C x {words}", deny=f"git {words}").verdict == "deny"
+
+
 @pytest.mark.parametrize(
     ("script", "verdict"),
     [
