@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
@@ -487,6 +487,13 @@ async def test_timeout_error_raised_by_a_tool_keeps_its_own_message() -> None:
     message, _ = await result_of(raises(TimeoutError("the server did not answer")))
 
     assert message.text == "the server did not answer"
+
+
+async def test_aborted_raised_by_a_tool_keeps_its_message_while_the_run_goes_on() -> None:
+    """A tool may have a run of its own, which ended alone."""
+    message, _ = await result_of(raises(Aborted("the inner run was stopped")))
+
+    assert (message.text, message.is_error) == ("the inner run was stopped", True)
 
 
 async def test_time_limit_of_zero_means_no_limit() -> None:

@@ -117,6 +117,7 @@ def test_stream_result_with_a_call_has_tool_calls(
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),
         ("refusal", "refusal"),
+        ("a_newer_reason", "stop"),
     ],
 )
 async def test_each_stop_reason_maps_to_a_finish_reason(
