@@ -6,6 +6,7 @@ by a session that ended, after the user's limit, or twice to a cache that turned
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from contextlib import aclosing
@@ -83,6 +84,7 @@ class CacheWarming:
         price: Price,
         session_id: Callable[[], str],
         can_repeat: Callable[[ModelRequest], bool] = lambda _request: True,
+        left: Callable[[], float] = lambda: math.inf,
         on_renewed: Callable[[float], None] = lambda _at_s: None,
         clock: Callable[[], float] = time.time,
         life_s: float = CACHE_LIFE_S,
@@ -94,7 +96,10 @@ class CacheWarming:
             stream: Asks the model, counts the cost, and holds the user's limit.
             price: Prices tokens.
             session_id: Returns the id that the session's requests have now.
-            can_repeat: Returns whether one token less changes nothing that the cache depends on.
+            can_repeat: Returns whether one token less changes nothing that the cache depends on,
+                and the next request will read what is cached.
+            left: Returns the microdollars that the user's limit leaves. It has to pay for two
+                losses: a prompt that comes meanwhile shall not wait for this reservation.
             on_renewed: Called with the time of each renewal.
             clock: Returns the time in seconds.
             life_s: How long a server keeps what was last read.
@@ -104,6 +109,7 @@ class CacheWarming:
         self._price = price
         self._session_id = session_id
         self._can_repeat = can_repeat
+        self._left = left
         self._on_renewed = on_renewed
         self._clock = clock
         self._life_s = life_s
@@ -174,7 +180,8 @@ class CacheWarming:
             return False
         at_s, generation = self._clock(), self._generation
         reply = await self._reply(
-            replace(cached.request, max_tokens=1, fallbacks=(), keeps_warm=True)
+            replace(cached.request, max_tokens=1, fallbacks=(), keeps_warm=True),
+            limit_s=cached.used_s + self._life_s - at_s,
         )
         if reply is None or not reply.usage.cache_read_tokens or reply.usage.cache_write_tokens:
             self._is_off = True
@@ -223,17 +230,23 @@ class CacheWarming:
         saving = expected_saving(
             lambda usage: self._price(model, usage), cached.tokens, runs=self._runs
         )
-        return saving is not None and saving >= LEAST_SAVING
+        lost = self._cost(model, Usage(cache_write_5m_tokens=cached.tokens))
+        return saving is not None and saving >= LEAST_SAVING and 2 * lost <= self._left()
 
-    async def _reply(self, request: ModelRequest) -> Reply | None:
-        """Ask once; None without an answer. A retry would come too late to keep anything."""
+    async def _reply(self, request: ModelRequest, *, limit_s: float) -> Reply | None:
+        """Ask once; None without an answer in time. What comes later would be paid in full."""
         try:
-            async with aclosing(closable(self._ask(request))) as events:
+            async with (
+                asyncio.timeout(limit_s),
+                aclosing(closable(self._ask(request))) as events,
+            ):
                 async for event in events:
                     if isinstance(event, Retrying):
                         return None
                     if isinstance(event, ReplyEnd):
                         return event.reply
+        except TimeoutError:
+            _log.info("cache not renewed", reason=f"no answer within {limit_s:.0f} s")
         except AgentCliError as error:
             _log.info("cache not renewed", reason=str(error))
         return None

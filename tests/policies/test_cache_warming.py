@@ -47,12 +47,15 @@ class Server:
         self.requests: list[ModelRequest] = []
         self.failure: Exception | None = None
         self.retries = False
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     def clock(self) -> float:
         return self.now_s
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         self.requests.append(request)
+        await self.gate.wait()
         if self.failure:
             raise self.failure
         if self.retries:
@@ -198,6 +201,32 @@ async def test_nothing_is_sent_where_it_saves_nothing(reason: str) -> None:
 
     assert not await keeps.renew()
     assert server.requests == []
+
+
+@pytest.mark.parametrize(("left", "renews"), [(4_000_000, True), (3_999_999, False)])
+async def test_a_limit_has_to_pay_for_the_next_prompt_beside_it(left: int, renews: bool) -> None:
+    """It would wait until the renewal, which may cost as much, has its answer."""
+    server = Server()
+    keeps = warming(server, left=lambda: left)
+    server.turn(keeps)
+    server.now_s += 270
+
+    assert await keeps.renew() is renews
+
+
+async def test_a_renewal_that_gets_no_answer_ends_before_the_cache_does() -> None:
+    """Sent later, after a wait for money or for the server, it would be paid in full."""
+    server = Server()
+    server.gate.clear()
+    keeps = warming(server)
+    server.turn(keeps)
+    server.now_s += CACHE_LIFE_S - 0.01
+
+    assert not await keeps.renew()
+    server.gate.set()
+    server.turn(keeps)
+    server.now_s += 270
+    assert not await keeps.renew()
 
 
 async def test_always_renews_while_a_tool_runs_too() -> None:

@@ -13,7 +13,7 @@ from agent_cli.app import parts
 from agent_cli.app.models import Providers
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.events import EventSink, ToolCall
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
 from agent_cli.contracts.timeline import Json, Prompt, text_of
@@ -268,6 +268,10 @@ async def kept_warm(
     def session_id() -> str:
         return bench.agent.options.session_id or bench.agent.conversation.id
 
+    def left() -> float:
+        account = bench.calls.ledger.account
+        return account.left() if account.is_limited else math.inf
+
     def note_renewal(at_s: float) -> None:
         bench.cache.note_renewal(at_s)
         bench.prefix.note_renewal(at_s)
@@ -277,7 +281,8 @@ async def kept_warm(
         metered(bench.answer_format.stream, bench.calls.record),
         price=parts.price(startup),
         session_id=session_id,
-        can_repeat=_thinks_without_budget,
+        can_repeat=lambda request: _thinks_without_budget(request) and _goes_on(bench, request),
+        left=left,
         on_renewed=note_renewal,
     )
     bench.cache.warming = warming
@@ -287,6 +292,20 @@ async def kept_warm(
             yield
     finally:
         unsubscribe()
+
+
+def _goes_on(bench: "Workbench", request: ModelRequest) -> bool:
+    """Return whether the next request will begin as *request* does.
+
+    It will not after a compaction, a rewind, or a switch of the model, nor after a model answered
+    for another that was overloaded: what is cached would be kept for nobody.
+    """
+    level, model = bench.agent.state.thinking_level, bench.model
+    same_effort = request.thinking_level == level or bench.calls.effort_is_free(model.id)
+    context = bench.agent.conversation.context()
+    messages = [each for each in context if not isinstance(each, CustomMessage)]
+    begins = tuple(messages[: len(request.messages)]) == request.messages
+    return request.model == model and same_effort and begins
 
 
 def _thinks_without_budget(request: ModelRequest) -> bool:

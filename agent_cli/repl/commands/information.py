@@ -118,8 +118,8 @@ class UsageView:
     def _besides(self) -> Sequence[str]:
         if besides := _tokens(self.total) - sum(map(_tokens, self.models.values())):
             return [
-                f"including {besides:,} tokens for summaries, /btw, MCP servers' requests to the"
-                " model, incomplete replies and rewound prompts"
+                f"including {besides:,} tokens for summaries, /btw, keeping the cache warm, MCP"
+                " servers' requests to the model, incomplete replies and rewound prompts"
             ]
         return []
 

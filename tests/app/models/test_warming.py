@@ -2,10 +2,13 @@
 
 import time
 
+import pytest
+
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.wording import dollars
 from agent_cli.policies.cache_warming import CacheWarming
+from agent_cli.providers.anthropic.models import model_by_id
 from tests.app.agents.test_agents import Program, Script, program
 from tests.messages_api import reply
 from tests.settings.files import write_user_settings
@@ -46,6 +49,31 @@ async def test_repetition_reads_the_cache_and_is_paid_by_the_session() -> None:
     [line] = [each for each in lines if "kept warm" in each]
     assert line.startswith(f"kept warm once in this run for {dollars(spent)}")
     assert "more" in str(third["messages"][-1])
+
+
+@pytest.mark.parametrize("change", ["none", "compaction", "rewind", "model"])
+async def test_what_the_next_request_does_not_begin_with_is_not_kept(change: str) -> None:
+    """It would be paid for each time, and read by nobody."""
+    write_user_settings(SETTINGS)
+    script = Script(go=[reply("ok " * 99)] * 6 + [reply("Notes.")] * 2)
+    async with program(script, attended=True) as run:
+        for _ in range(6):
+            await run.app.agent.prompt(UserMessage((text_block("word " * 4_000), text_block("go"))))
+        match change:
+            case "compaction":
+                await run.app.compact("")
+            case "rewind":
+                run.app.sessions.rewind(run.app.agent.conversation.prompts[1].id)
+            case "model":
+                run.app.agent.set_model(model_by_id("claude-opus-5-5"))
+            case _:
+                pass
+        sent = len(script.bodies("go"))
+        warming = warming_of(run)
+        warming._clock = lambda: time.time() + 270
+
+        assert await warming.renew() is (change == "none")
+        assert len(script.bodies("go")) == sent + (change == "none")
 
 
 async def test_nothing_is_kept_warm_by_default_or_where_one_prompt_is_answered() -> None:

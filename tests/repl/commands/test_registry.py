@@ -314,8 +314,8 @@ def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
         "input 257 · cache read 600 (70%) · cache write 0 · output 28 tokens · $0.0020",
         "  a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020",
         "  b: input 50 · cache read 0 · cache write 0 · output 5 tokens · $0.0000",
-        "  including 10 tokens for summaries, /btw, MCP servers' requests to the model,"
-        " incomplete replies and rewound prompts",
+        "  including 10 tokens for summaries, /btw, keeping the cache warm, MCP servers' requests"
+        " to the model, incomplete replies and rewound prompts",
     ]
     assert drawn_text(shown, width=80).splitlines() == [
         "model   input   cache read   cached   cache write   output      cost",
@@ -324,8 +324,8 @@ def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
         "b          50            0       0%             0        5   $0.0000",
         "total     257          600      70%             0       28   $0.0020",
         "",
-        "including 10 tokens for summaries, /btw, MCP servers' requests to the model,",
-        "incomplete replies and rewound prompts",
+        "including 10 tokens for summaries, /btw, keeping the cache warm, MCP servers'",
+        "requests to the model, incomplete replies and rewound prompts",
     ]
     assert UsageView.of(replies[:2], small + small).lines() == [
         "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
