@@ -27,6 +27,7 @@ from tests.messages_api import ReceivedRequest, reply, serve_in_thread, tool_use
 from tests.messages_api.prompt_cache import PromptCache, canonical
 from tests.messages_api.script import Payload, Reply
 from tests.repl.terminal import Terminal
+from tests.tools.test_read import png
 
 LEAST_TOKENS = 1_024
 _ANNOUNCED = re.compile(r"(.+): about ([\d,]+) tokens not read from the cache \(\$[\d.]+\)")
@@ -223,6 +224,13 @@ def test_another_effort_rewrites_nothing() -> None:
     lines = ["high", "talk", "read", "low", "talk", "high", "edit", "talk"]
 
     assert run_session([STEPS[name] for name in lines]) == ([], [])
+
+
+def test_first_image_of_a_conversation_rewrites_nothing() -> None:
+    """It stands behind what the cache holds; none was left out before, and none is now."""
+    Path("a.png").write_bytes(png(8, 8))
+
+    assert run_session([STEPS["talk"], 'CALL read {"path": "a.png"}', STEPS["talk"]]) == ([], [])
 
 
 def test_a_server_that_comes_late_rewrites_nothing() -> None:

@@ -111,7 +111,7 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequ
         if not provider.speaks_messages or not any(
             block["type"] in ("image", "document") for each in contents for block in each
         ):
-            return ()
+            return (0,) * len(contents)
         from agent_cli.providers.anthropic.sent_images import (  # with images
             unsent_images,
         )
