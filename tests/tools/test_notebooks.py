@@ -2,7 +2,9 @@
 
 import base64
 import json
+from io import BytesIO
 from pathlib import Path
+from random import randbytes
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.timeline import Json
+from agent_cli_tools.notebook_outputs import IMAGES_BYTES_MAX
 from agent_cli_tools.notebooks import notebook_in
 from tests.tools.calling import Tools
 from tests.tools.test_edit import one
@@ -106,6 +109,25 @@ async def test_outputs_are_bounded_and_keep_their_end(tools: Tools) -> None:
     assert "[application/x: not shown]" in result.text
     assert len(result.content) == 1 + 8
     assert "too many images" in result.text
+
+
+async def test_image_of_many_bytes_is_shrunk_and_shown_beside_others(tools: Tools) -> None:
+    """What counts is what is sent of it: read alone it would be no smaller."""
+    picture = pytest.importorskip("PIL.Image")
+    file = BytesIO()
+    noise = randbytes(1_300 * 1_200 * 3)
+    picture.frombytes("RGB", (1_300, 1_200), noise).save(file, "PNG")
+    large = base64.b64encode(file.getvalue()).decode()
+    assert len(large) > IMAGES_BYTES_MAX
+    figures: list[Json] = [display(image_png=large), display(image_png=IMAGE)]
+    tools.file("a.ipynb", notebook(cell("plot()", outputs=figures)))
+
+    result = await tools("read", path="a.ipynb")
+
+    assert "[image 1 below: image/png, 4," in result.text
+    assert "[image 2 below: image/png, 24 bytes]" in result.text
+    assert "not shown" not in result.text
+    assert len(result.content) == 1 + 2
 
 
 @pytest.mark.parametrize("indent", [1, 4, None])

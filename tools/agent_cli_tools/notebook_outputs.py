@@ -22,6 +22,7 @@ IMAGES_MAX: Final = 8
 IMAGES_BYTES_MAX: Final = 5 * 1024 * 1024
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex", "text/html")
+_TOO_MANY: Final = "not shown, too many images; read this cell alone with offset"
 _BLANKS: Final = re.compile(r"\s+")
 
 
@@ -66,15 +67,20 @@ class ShownOutputs:
 
     def _image(self, kind: str, encoded: str) -> tuple[str, bool]:
         """Return the line for an image, and whether the image is shown."""
-        if len(self.images) == IMAGES_MAX or self._bytes + len(encoded) > IMAGES_BYTES_MAX:
-            return f"[{kind}: not shown, too many images; read this cell alone with offset]", False
+        if len(self.images) == IMAGES_MAX:
+            return f"[{kind}: {_TOO_MANY}]", False
         try:
             data = base64.b64decode(_BLANKS.sub("", encoded), validate=True)
             image = fitted(image_of(data, name=kind))
         except (binascii.Error, UsageError) as error:
             return f"[{kind}: not shown: {error}]", False
+        size = len(image.data) * 4 // 3
+        if size > IMAGES_BYTES_MAX:
+            return f"[{kind}: not shown: too large, {len(data):,} bytes]", False
+        if self._bytes + size > IMAGES_BYTES_MAX:
+            return f"[{kind}: {_TOO_MANY}]", False
         self.images.append(image.block)
-        self._bytes += len(encoded)
+        self._bytes += size
         return f"[image {len(self.images)} below: {kind}, {len(data):,} bytes]", True
 
 
