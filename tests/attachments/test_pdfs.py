@@ -181,13 +181,16 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 def _slow() -> bytes:
-    """Return a PDF of 150 kB whose one page draws 2,500,000 letters."""
-    packed = zlib.compress(b"BT /F1 9 Tf (a) Tj T* ET " * 2_500_000, 9)
+    """Return a PDF of 20 kB of which each of 60 pages draws the same 200,000 letters.
+
+    A single page of as many is refused as damaged by pypdf, which counts.
+    """
+    packed = zlib.compress(b"BT /F1 9 Tf (a) Tj T* ET " * 200_000, 9)
     stream = f"<</Length {len(packed)}/Filter/FlateDecode>>\nstream\n"
     return assembled(
         [
             "<</Type/Catalog/Pages 2 0 R>>",
-            "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            f"<</Type/Pages/Kids[{'3 0 R ' * 60}]/Count 60>>",
             "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<</Font<</F1 5 0 R"
             ">>>>>>",
             f"{stream}{packed.decode('latin-1')}\nendstream",
