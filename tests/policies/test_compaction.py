@@ -25,7 +25,7 @@ from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, is_summary
 from agent_cli.policies.compaction import Compaction
-from agent_cli.policies.estimate import estimate_tokens
+from agent_cli.policies.estimate import CHARS_PER_TOKEN, estimate_tokens
 from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.summarizer import Summarizer
 from tests.fakes import (
@@ -121,6 +121,26 @@ async def test_compaction_keeps_the_first_and_last_messages_and_summarizes_the_r
     assert told.removed_messages == 11
     assert told.tokens_after < told.tokens_before == estimate_tokens(before)
     assert told.tokens_read == 70
+
+
+@pytest.mark.parametrize(("fewer_tokens", "is_taken"), [(0, False), (1, True)])
+async def test_summary_must_be_smaller_than_the_messages_it_replaces(
+    fewer_tokens: int, *, is_taken: bool
+) -> None:
+    """With the user's words: a cut that saves nothing only costs the cache."""
+    first = conversation_with(CHAT)
+    strategy = FixedStrategy("x")
+    await compaction(strategy, threshold=60, tail=5)(turn_of(first))
+    words = llm(first.context())[1].text.partition(f"\n\n{WORDS_TEXT}\n")[2]
+    room = estimate_tokens(strategy.asked[0]) * CHARS_PER_TOKEN - len(words)
+    conversation, listener = conversation_with(CHAT), Listener()
+    summary = "y" * (room - fewer_tokens)
+
+    await compaction(FixedStrategy(summary), threshold=60, tail=5)(turn_of(conversation, listener))
+
+    assert (f"\n{summary}" in llm(conversation.context())[1].text) is is_taken
+    refused = "compaction failed: the summary is not smaller than the messages it would replace"
+    assert listener.warnings[:1] == ([] if is_taken else [refused])
 
 
 async def test_compacted_messages_can_be_restored() -> None:
