@@ -340,7 +340,9 @@ class Upkeep:
         """Keep the server's offers up to date over *client*."""
         try:
             async with asyncio.TaskGroup() as group:
-                listening = group.create_task(keep_listening(client, self._note_change))
+                listening = group.create_task(
+                    keep_listening(client, self._note_change, on_open=self._stale.set)
+                )
                 refreshing = group.create_task(self._refresh(client))
                 await until.wait()
                 listening.cancel()

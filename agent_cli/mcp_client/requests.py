@@ -148,11 +148,14 @@ async def list_catalogue(client: Client, server: str) -> Catalogue:
     return Catalogue(tuple(prompts), tuple(resources))
 
 
-async def keep_listening(client: Client, on_change: Callable[[], None]) -> None:
+async def keep_listening(
+    client: Client, on_change: Callable[[], None], *, on_open: Callable[[], None]
+) -> None:
     """Call *on_change* when a server of the newest revision reports a change.
 
     Older servers notify the client's message handler without a subscription. A broken stream is
-    opened again, and then counts as a change, since it may have missed one.
+    opened again, and then counts as a change, since it may have missed one. So may the first have,
+    before it was open: then *on_open* is called.
     """
     offers = client.server_capabilities
     tools = bool(offers.tools and offers.tools.list_changed)
@@ -169,6 +172,7 @@ async def keep_listening(client: Client, on_change: Callable[[], None]) -> None:
                 prompts_list_changed=prompts,
                 resources_list_changed=resources,
             ) as changes:
+                on_open()
                 async for _change in changes:
                     on_change()
         except (SubscriptionLost, TimeoutError, *CONNECTION_ERRORS) as error:

@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig
+from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig, kinds of changes
 
 import pytest
+from mcp import Client
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import PromptArgument, SamplingRequest, ServerPrompt
@@ -19,6 +20,8 @@ from tests.mcp_client.conftest import HttpServer
 from tests.records import captured_records
 
 if TYPE_CHECKING:
+    from mcp.client.subscriptions import Subscription
+
     from tests.mcp_client.conftest import Call
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
@@ -203,6 +206,27 @@ async def test_new_tools_are_noticed_with_the_newest_protocol_revision(
     async with running(protocol="auto") as servers:
         before = servers.tools()
         await call(servers, "mcp__full__grow", {"name": "grown_again"})
+        await until(lambda: len(servers.tools()) > len(before))
+
+
+async def test_new_tools_from_before_that_stream_opened_are_noticed(
+    running: Running, call: "Call", until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G11: the tools are listed while it opens, and nothing announces a change on it again."""
+    grown = asyncio.Event()
+    listen = Client.listen
+
+    @asynccontextmanager
+    async def late(client: Client, **kinds: Any) -> AsyncGenerator["Subscription"]:
+        await grown.wait()
+        async with listen(client, **kinds) as changes:
+            yield changes
+
+    monkeypatch.setattr(Client, "listen", late)
+    async with running(protocol="auto") as servers:
+        before = servers.tools()
+        await call(servers, "mcp__full__grow", {"name": "grown_early"})
+        grown.set()
         await until(lambda: len(servers.tools()) > len(before))
 
 
