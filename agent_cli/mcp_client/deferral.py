@@ -1,8 +1,7 @@
 """Deferred tools: beyond a token budget the model gets one tool that finds further tools.
 
-The result of a search refers to the tools that it found, and the model reads their definitions
-there: a search changes nothing that was sent before, and so costs no cached token. The tools of
-servers that come up later are added, or told, in a message, for the same reason.
+The result of a search refers to the tools that it found, whose definitions the model reads there;
+tools of servers that come up later are added, or told, in a message: neither costs a cached token.
 """
 
 import asyncio
