@@ -369,6 +369,16 @@ def test_a_note_in_a_new_conversation_does_not_begin_the_first_prompt() -> None:
     assert [prompt.state for prompt in conversation.prompts] == ["completed", "running"]
 
 
+def test_a_prompt_that_asked_nothing_and_ended_is_not_sent() -> None:
+    """Nor is it a message of the program in its place."""
+    conversation = Conversation()
+    conversation.begin(visible=False)
+    running = conversation.context()
+    conversation.complete()
+
+    assert (len(running), conversation.context()) == (1, [])
+
+
 def test_projection_follows_every_change() -> None:
     """It is kept between two changes only, whichever they are."""
     conversation = asked("t1")

@@ -146,7 +146,7 @@ async def test_complete_call_is_kept_whatever_the_stop_reason() -> None:
 
 async def test_a_stream_without_an_end_is_an_error() -> None:
     """S4-01: an incomplete reply is not a result."""
-    with pytest.raises(ModelError, match="complete reply"):
+    with pytest.raises(ModelError, match=r"^the model's stream .* complete reply: ask again$"):
         await StreamProcessor().process(played([ReplyStart("m"), TextDelta(0, "half")]))
 
 

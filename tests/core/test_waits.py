@@ -134,6 +134,22 @@ async def test_a_call_waits_an_hour_for_a_file_and_for_a_slot() -> None:
     assert [type(each) for each in ended] == [WaitedTooLong, WaitedTooLong]
 
 
+async def test_the_limit_of_a_wait_begins_anew_while_slots_change_hands() -> None:
+    """Many calls behind one another are slow, and none of them hangs."""
+    clock, slots = StoppedClock(), CapacityLimiter(1, "a slot")
+    await slots.take("bash (t1)")
+    second, third = (asyncio.ensure_future(slots.take(f"bash (t{n})")) for n in (2, 3))
+    await clock.pass_s(0)
+    await clock.pass_s(3_000)
+    slots.give("bash (t1)")
+    await second
+    await clock.pass_s(3_000)
+
+    assert not third.done()
+    slots.give("bash (t2)")
+    await third
+
+
 async def test_an_agent_waits_half_a_day_for_a_slot() -> None:
     """An agent that has asked the user keeps its slot for a night; a hung one not for ever."""
     clock, slots = StoppedClock(), CapacityLimiter(1, "a slot", limit_s=AGENT_SLOT_LIMIT_S)
