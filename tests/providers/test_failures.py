@@ -14,6 +14,7 @@ from agent_cli.providers.failures import (
     Refusal,
     broken_off,
     not_the_api,
+    quoted,
     refused,
 )
 from agent_cli.providers.retries import FailureKind
@@ -170,3 +171,16 @@ def test_web_page_in_place_of_a_stream_names_the_base_url() -> None:
         " is probably wrong, check ANTHROPIC_BASE_URL"
     )
     assert (failed.error.status, failed.retryable) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("x" * 300, "x" * 300),
+        ("x" * 301, "x" * 296 + " ..."),
+        ("word " * 61, "word " * 59 + "..."),
+    ],
+)
+def test_long_words_of_a_server_are_cut_at_300_characters(written: str, shown: str) -> None:
+    """At a space, if there is one in the second half."""
+    assert quoted(written) == shown

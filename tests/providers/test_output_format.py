@@ -73,3 +73,24 @@ def test_schema_that_the_api_cannot_generate_by_is_not_sent(schema: dict[str, An
     Draft202012Validator.check_schema(schema)
 
     assert output_format(schema) is None
+
+
+def _object(count: int, each: Any, *, required: bool) -> dict[str, Any]:
+    names = [f"p{number}" for number in range(count)]
+    made: dict[str, Any] = {"type": "object", "properties": dict.fromkeys(names, each)}
+    return {**made, "required": names} if required else made
+
+
+@pytest.mark.parametrize(("count", "is_sent"), [(24, True), (25, False)])
+def test_schema_with_more_optional_fields_than_the_api_takes_is_not_sent(
+    count: int, *, is_sent: bool
+) -> None:
+    assert (output_format(_object(count, N, required=False)) is not None) is is_sent
+
+
+@pytest.mark.parametrize(("count", "is_sent"), [(16, True), (17, False)])
+@pytest.mark.parametrize("union", [{"type": ["integer", "null"]}, {"anyOf": [N, N]}])
+def test_schema_with_more_unions_than_the_api_takes_is_not_sent(
+    count: int, union: dict[str, Any], *, is_sent: bool
+) -> None:
+    assert (output_format(_object(count, union, required=True)) is not None) is is_sent

@@ -271,3 +271,22 @@ def test_another_spelling_of_a_folder_is_that_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("ws")
 
     assert author_of(root / "sub" / "f", spelled).author is Author.WORKSPACE
+
+
+@pytest.mark.parametrize("links", [40, 41])
+def test_as_many_links_are_followed_as_the_system_follows(tmp_path: Path, links: int) -> None:
+    """path_resolution(7): beyond 40 nothing can be opened, so no file is behind them."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "l0").write_text("x")
+    for number in range(1, links + 1):
+        (tmp_path / f"l{number}").symlink_to(f"l{number - 1}")
+    last = tmp_path / f"l{links}"
+    session = SessionFolders((), tmp_path / "home", (), ())
+
+    if links == 40:
+        assert last.read_text() == "x"
+        assert author_of(last, session) == author_of(tmp_path / "l0", session)
+    else:
+        with pytest.raises(OSError, match="symbolic links"):
+            last.read_text()
+        assert author_of(last, session).author is Author.UNKNOWN

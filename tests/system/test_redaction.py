@@ -37,11 +37,12 @@ def test_secrets_of_the_environment_are_masked_by_value() -> None:
         "MY_TOKEN": "abcdefgh",
         "OTHER_API_KEY": "abcdefgh-ijkl",
         "SHORT_KEY": "1",
+        "LONGER_KEY": "tuesday",  # of seven letters, one too few
         "EDITOR": "emacs-nox",
     }
 
-    assert Redactor.of(environment).text("1 abcdefgh-ijkl abcdefgh emacs-nox") == (
-        "1 *** *** emacs-nox"
+    assert Redactor.of(environment).text("1 tuesday abcdefgh-ijkl abcdefgh emacs-nox") == (
+        "1 tuesday *** *** emacs-nox"
     )
 
 
