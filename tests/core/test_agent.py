@@ -734,6 +734,17 @@ async def test_undelivered_steering_message_is_queued_again_when_the_run_ends(en
 # Continue.
 
 
+def test_the_user_of_the_options_is_that_of_the_conversation() -> None:
+    """S2-50: also of a history that was handed over."""
+    history = [UserMessage.of("old"), AssistantMessage((text_block("old"),))]
+    state = AgentState(messages=history)
+
+    agent = Agent(LoopConfig(user_id="ada"), initial_state=state)
+
+    assert agent.conversation.user_id == "ada"
+    assert {prompt.user_id for prompt in agent.conversation.prompts} == {"ada"}
+
+
 async def test_continue_after_a_failed_call_adds_no_message() -> None:
     """S0-38, S0-63, S3-06: the history ends with the user's message."""
     reply = says("ok")

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -76,7 +77,7 @@ async def test_cancelling_the_caller_cancels_the_work() -> None:
     assert seen == ["ended"]
 
 
-async def test_work_that_was_left_behind_is_kept_until_it_ends() -> None:
+async def test_work_that_was_left_behind_is_kept_until_it_ends_and_no_longer() -> None:
     """The event loop holds tasks weakly: its cleanup would run at any collection of garbage."""
     ended: list[str] = []
 
@@ -99,3 +100,7 @@ async def test_work_that_was_left_behind_is_kept_until_it_ends() -> None:
     [left] = asyncio.all_tasks() - {asyncio.current_task()}
     left.cancel()
     await asyncio.wait({left}, timeout=LIMIT_S)
+    gone = weakref.ref(left)
+    del left
+    gc.collect()
+    assert (ended, gone()) == (["thrown away"], None)
