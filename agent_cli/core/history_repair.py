@@ -49,7 +49,7 @@ def close(conversation: Conversation) -> None:
 def append(conversation: Conversation, message: Message) -> None:
     """Append *message* as if it had happened before the next prompt.
 
-    A call of its may be answered by the messages that follow; it is never run.
+    Its calls may be answered by the messages that follow; they are never run.
 
     Raises:
         ConversationError: *message* cannot be sent, a tool result answers no open call, or a call

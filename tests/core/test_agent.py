@@ -736,13 +736,28 @@ async def test_undelivered_steering_message_is_queued_again_when_the_run_ends(en
 
 def test_the_user_of_the_options_is_that_of_the_conversation() -> None:
     """S2-50: also of a history that was handed over."""
-    history = [UserMessage.of("old"), AssistantMessage((text_block("old"),))]
+    history: list[Message] = [UserMessage.of("old"), AssistantMessage((text_block("old"),))]
     state = AgentState(messages=history)
 
     agent = Agent(LoopConfig(user_id="ada"), initial_state=state)
 
     assert agent.conversation.user_id == "ada"
     assert {prompt.user_id for prompt in agent.conversation.prompts} == {"ada"}
+
+
+async def test_a_conversation_that_was_left_running_is_closed_and_its_calls_are_not_run() -> None:
+    """S0-04: whoever brought it may have been killed; the next prompt is one of its own."""
+    conversation = Conversation()
+    conversation.begin(UserMessage.of("old"))
+    conversation.add_reply(calls(tool_use("look", {}, "t1")))
+    held = Held()
+    config = LoopConfig(stream_fn=ScriptedModel(says("ok")), tools=(tool("look", held),))
+
+    agent = Agent(config, conversation=conversation)
+    assert list(agent.conversation.open_calls()) == []
+    await agent.prompt("new")
+
+    assert [prompt.state for prompt in conversation.prompts] == ["completed", "completed"]
 
 
 async def test_continue_after_a_failed_call_adds_no_message() -> None:
