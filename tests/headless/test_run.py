@@ -22,11 +22,13 @@ from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import ToolContext
+from agent_cli.core.loop_config import LoopConfig
 from agent_cli.headless import run as headless
 from agent_cli.headless.options import RunLimits, RunOptions, read_prompt
-from tests.fakes import calls, says, scripted_agent, tool, tool_use
+from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
+from tests.session_store.recordings import ask_about
 
 LIMIT_S = 60.0
 USAGE = {
@@ -458,6 +460,33 @@ def test_command_that_was_refused_in_its_midst_is_named_on_stderr(
         "`rm -rf data` was refused: cannot ask here about the files that it takes;"
         " use --allow 'bash(rm -rf data)'\n"
     )
+
+
+@pytest.mark.parametrize(("questions", "waiting"), [(10, []), (11, ["t10"])])
+def test_run_that_asks_in_vain_ends_at_the_eleventh_question(
+    questions: int,
+    waiting: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A model that does not take a no for an answer would cost money until another limit."""
+    program = Program()
+    replies = [calls(tool_use("note", {}, f"t{number}")) for number in range(questions)]
+    program.agent, model, _ = scripted_agent(
+        *replies,
+        says("Done."),
+        tools=[tool("note", returns("ok"))],
+        options=LoopConfig(authorize_tool=ask_about("note"), approval="defer"),
+    )
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+
+        code = asyncio.run(headless.run("hello", lambda: program))
+
+    assert code == 3
+    assert capsys.readouterr().err.count("note skipped: cannot ask here") == 10
+    assert len(model.requests) == 11
+    assert [each.tool_call_id for each in program.agent.conversation.questions()] == waiting
 
 
 def test_answer_cut_off_by_max_tokens_exits_with_4(
