@@ -21,6 +21,7 @@ from agent_cli.system import programs
 from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.fork_server import count_launchers
 from tests.forked import server_pids
+from tests.launcher_server import fork_launchers, launcher_server, running_launchers
 
 # Variables that change the program or its libraries, so that tests would differ by machine.
 SETTINGS_PREFIXES = (
@@ -50,8 +51,9 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Have `make coverage` count the launchers that tests start."""
+    """Have launchers forked, or counted by `make coverage`."""
     count_launchers()
+    fork_launchers(lambda: launcher_server()[1])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -216,12 +218,15 @@ def is_loopback(host: object) -> bool:
 def running_children() -> dict[int, str]:
     """Return pid → command line of this process's children; empty where /proc does not list them.
 
-    The server that forks programs is not one of them, but its forks are. A process that has ended
-    does not count, reaped or not; one just starting does, and has no command line yet.
+    The servers that fork programs and launchers are not among them, but their forks for us are. A
+    process that has ended does not count, reaped or not; one just starting does, and has no command
+    line yet.
     """
     servers = server_pids()
     # Text, not paths: this runs three times for each test.
     pids = {int(child) for pid in ("self", *servers) for child in _children(pid)} - servers
+    if launcher_server.cache_info().currsize:
+        pids = (pids | running_launchers()) - {launcher_server()[0]}
     return {
         pid: _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ") for pid in pids if _runs(pid)
     }

@@ -1,9 +1,10 @@
 """Run our programs as forks of one process that has imported everything: see tests/forked.py.
 
-    python -P fork_server.py DESCRIPTOR [LISTENER]
+    python -P fork_server.py DESCRIPTOR [LISTENER LAUNCHERS]
 
 Each message on the socket DESCRIPTOR orders one program, and each connection to the socket LISTENER
-another one: see tests/as_fork.py. It runs in a child that looks like a new
+another one: see tests/as_fork.py. Their launchers come from the socket with the name LAUNCHERS: see
+tests/launcher_server.py. A program runs in a child that looks like a new
 process: streams, environment, directory, arguments, and a terminal if it gets one. Only the imports
 are inherited, so everything the server opens or sets for itself is undone in the child.
 """
@@ -41,6 +42,7 @@ from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
 from agent_cli.system import launching
 from agent_cli_tools.secret_files import is_secret
+from tests.launcher_server import fork_launchers
 
 HEADER = struct.Struct("!I")
 READY = b"r"
@@ -90,7 +92,10 @@ def main() -> None:
     import_everything()
     try_sandboxes()
     count_launchers()
-    orders, *listeners = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    if sys.argv[3:]:
+        launchers = f"\0{sys.argv[3]}".encode()
+        fork_launchers(lambda: launchers)
+    orders, *listeners = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     orders.sendall(READY)
     order = serve(orders, listeners)
     if order is None:

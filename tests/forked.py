@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from tests.fork_server import HEADER, READY, Order
+from tests.launcher_server import launcher_server
 
 SERVER = Path(__file__).with_name("fork_server.py")
 AS_FORK = str(Path(__file__).with_name("as_fork.py"))
@@ -236,12 +237,14 @@ def _server() -> tuple["subprocess.Popen[bytes]", socket.socket, socket.socket]:
     ours, theirs = socket.socketpair()
     listener = socket.socket(socket.AF_UNIX)
     passed = [theirs.fileno()]
+    arguments: list[str] = []
     if sys.platform == "linux":
         listener.bind("")  # the kernel chooses a name
         listener.listen()
         passed.append(listener.fileno())
+        arguments = [launcher_server()[1].decode().removeprefix("\0")]
     process = subprocess.Popen(
-        [sys.executable, "-P", str(SERVER), *map(str, passed)],
+        [sys.executable, "-P", str(SERVER), *map(str, passed), *arguments],
         pass_fds=passed,
         stdin=subprocess.DEVNULL,
     )

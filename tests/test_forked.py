@@ -2,13 +2,19 @@
 
 import json
 import os
+import re
 import signal
+import socket
+import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from agent_cli.system import launching
 from tests.forked import start
 from tests.repl.terminal import Terminal
+from tests.waiting import wait_until
 
 SCRIPT = """
 import json, os, random, signal, sys
@@ -103,3 +109,48 @@ def test_forked_program_has_its_own_controlling_terminal(script: str) -> None:
 
         terminal.until("KeyboardInterrupt")
         assert terminal.exit_code() == -signal.SIGINT
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+def test_forked_launcher_looks_like_a_new_one() -> None:
+    """Only what it has imported differs; it ends with its control."""
+    (ours, its), (our_second, its_second) = socket.socketpair(), socket.socketpair()
+    started = subprocess.Popen(
+        launching._program("agent_cli.system.launcher", str(its.fileno())),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={},
+        pass_fds=[its.fileno()],
+        start_new_session=True,
+    )
+    with started, ours, its, our_second, its_second:
+        forked = launching._process(its_second)
+
+        assert forked.poll() is None
+        for pid in (started.pid, forked.pid):  # a child is the first keeper
+            wait_until(partial(has_children, pid))
+        assert facts_of(forked.pid) == facts_of(started.pid)
+
+    assert forked.wait(timeout=60) == 0
+    assert forked.poll() == 0
+
+
+def has_children(pid: int) -> bool:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text() != ""
+
+
+def facts_of(pid: int) -> dict[str, object]:
+    """Return what a program can see of its own process, but for its numbers."""
+    process = Path(f"/proc/{pid}")
+    status = (process / "status").read_text()
+    return {
+        "directory": (process / "cwd").readlink(),
+        "environment": (process / "environ").read_bytes(),
+        "leads": os.getsid(pid) == os.getpgid(pid) == pid,
+        "signals": re.findall(r"Sig(?:Blk|Ign|Cgt):.*", status),
+        "open": sorted(
+            str(path.readlink()).partition(":")[0] for path in (process / "fd").iterdir()
+        ),
+    }

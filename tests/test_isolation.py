@@ -95,15 +95,20 @@ def test_child_process_left_running_fails_the_test(tmp_path: Path) -> None:
     printed = run_pytest(
         tmp_path,
         "import subprocess, tests.conftest\n"
+        "from agent_cli.system.launching import Launcher\n"
         "tests.conftest.CHILDREN_GRACE_S = 0.1\n"
         "def test_inner(request):\n"
         "    request.config.child = subprocess.Popen(['sleep', '600'])\n"
         "def test_next(request):\n"
-        "    assert request.config.child.wait(timeout=10) == -9\n",
+        "    assert request.config.child.wait(timeout=10) == -9\n"
+        "def test_launcher(request):\n"
+        "    request.config.launcher = Launcher()\n"
+        "    request.config.launcher.start()\n",
     )
 
     assert "left processes running: ['sleep 600 ']" in printed, printed
-    assert "2 passed, 1 error" in printed, printed
+    assert "launcher_server.py" in printed, printed
+    assert "3 passed, 2 errors" in printed, printed
 
 
 @pytest.mark.parametrize(("limit", "fails"), [("1", True), ("2", False)])

@@ -322,16 +322,7 @@ class Launcher:
         if self._control is None:
             ours, theirs = socket.socketpair()
             with theirs:
-                process = subprocess.Popen(
-                    _program(f"{__package__}.launcher", str(theirs.fileno())),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    env={},
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
+                process = _process(theirs)
             self._control = ours
             self._end = weakref.finalize(self, _end, ours, process)
         return self._control
@@ -340,6 +331,20 @@ class Launcher:
         self._control = None
         if self._end is not None:
             self._end()
+
+
+def _process(control: socket.socket) -> "subprocess.Popen[bytes]":
+    """Start the process that takes its orders from *control*."""
+    return subprocess.Popen(
+        _program(f"{__package__}.launcher", str(control.fileno())),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={},
+        pass_fds=[control.fileno()],
+        start_new_session=True,
+    )
 
 
 def _end(control: socket.socket, process: "subprocess.Popen[bytes]") -> None:
