@@ -40,7 +40,7 @@ from agent_cli.contracts.late_models import input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
-from agent_cli.system import launching
+from agent_cli.system import launching, records
 from agent_cli_tools.secret_files import is_secret
 from tests.launcher_server import fork_launchers
 
@@ -124,6 +124,10 @@ def import_everything() -> None:
     for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):
             input_schema(model)
+    # Each would otherwise compile those of its records, a tenth of a run.
+    for each in gc.get_objects():
+        if type(each) is records._Initializer:
+            each.__get__(None, each._made)
     # What a fork reads of each module is a page to copy.
     note_imports()
     # On a busy machine most servers of the tests take longer than that, and the forks would prepare

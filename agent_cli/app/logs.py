@@ -71,8 +71,8 @@ class LogSinks:
             log.removeHandler(handler)
             handler.close()
         self._attached.clear()
-        for log, level, propagate in self._before:
-            log.setLevel(level)
+        for log, level, propagate in reversed(self._before):
+            _set_level(log, level)
             log.propagate = propagate
 
 
@@ -125,12 +125,24 @@ def load(*, spare_rich: bool = False) -> None:
 
 
 def _set_levels(lowest: int) -> None:
-    logging.getLogger().setLevel(lowest)
     for name in _NOISY:
         log = logging.getLogger(name)
         # At debug level these libraries log prompts in full, and AWS tokens as they sign.
-        log.setLevel(max(lowest, logging.INFO))
+        _set_level(log, max(lowest, logging.INFO))
         log.propagate = False
+    _set_level(logging.getLogger(), lowest)
+
+
+def _set_level(log: logging.Logger, level: int) -> None:
+    """Set the level of *log*; the root's comes last.
+
+    `setLevel` looks through all loggers for what they have remembered of levels, which takes as
+    long for one as for all of them.
+    """
+    if log.parent is None:
+        log.setLevel(level)
+    else:
+        log.level = level
 
 
 def _path(sink: LogSink) -> Path:
