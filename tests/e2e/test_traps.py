@@ -24,14 +24,14 @@ COMMANDS = (
 )
 
 
-@pytest.fixture
-def traps() -> Path:
-    """Fill the folder with a trap for every program of this machine; return their log."""
-    marks = Path("marks").resolve()
-    trap = Path("trap").resolve()
-    trap.write_text(f'#!/bin/sh\necho "$0" >> {marks}\nexit 1\n')
+@pytest.fixture(scope="module")
+def trapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a repository with a trap for every program of this machine, thousands of links."""
+    root = tmp_path_factory.mktemp("trapped")
+    trap = root / "trap"
+    trap.write_text(f'#!/bin/sh\necho "$0" >> {root / "marks"}\nexit 1\n')
     trap.chmod(0o755)
-    subprocess.run(["git", "init", "-q"], check=True)
+    subprocess.run(["git", "init", "-q", root], check=True)
     names = {
         name
         for folder in ("/usr/bin", "/bin", "/usr/sbin", "/sbin", str(Path(AGENT_CLI).parent))
@@ -39,11 +39,20 @@ def traps() -> Path:
         for name in os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
     }
     names |= {"rg", "bwrap", "uname", "file", "xdg-open", "tmux", "xclip", "ldconfig", "gcc", "ps"}
-    for folder in (Path(), Path("bin"), Path("sub")):
+    for folder in (root, root / "bin", root / "sub"):
         folder.mkdir(exist_ok=True)
         for name in names:
             if not (folder / name).exists():
                 (folder / name).symlink_to(trap)
+    return root
+
+
+@pytest.fixture
+def traps(trapped: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in the folder of traps; return their log."""
+    monkeypatch.chdir(trapped)
+    marks = trapped / "marks"
+    marks.unlink(missing_ok=True)
     return marks
 
 
@@ -102,9 +111,9 @@ def test_bash_command_finds_programs_on_the_users_path(traps: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
-def test_strace_sees_no_program_of_the_working_directory(traps: Path) -> None:
+def test_strace_sees_no_program_of_the_working_directory(traps: Path, tmp_path: Path) -> None:
     """An attempt is as bad as a start: tomorrow the file may exist."""
-    log = Path("../strace.log").resolve()
+    log = tmp_path / "strace.log"
     search_path = f".:{Path('bin').resolve()}:{os.environ['PATH']}"
     here = str(Path.cwd())
 
