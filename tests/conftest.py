@@ -1,6 +1,7 @@
 """Run every test as if on a new machine: empty home, no settings, no keys, no internet."""
 
 import contextlib
+import functools
 import gc
 import ipaddress
 import os
@@ -141,12 +142,20 @@ def _new_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@functools.cache
 def path_with_python() -> str:
-    """Return PATH, with a `python3` for hook scripts: a machine may have `python3.14` alone."""
+    """Return PATH, with a `python3` for hook scripts: a machine may have `python3.14` alone.
+
+    A script in its place, such as pyenv's, starts twenty programs to find the interpreter.
+    """
     path = os.environ.get("PATH", os.defpath)
-    if shutil.which("python3", path=path):
-        return path
-    return os.pathsep.join([path, os.path.dirname(sys.executable)])  # noqa: PTH120 - as text
+    found = shutil.which("python3", path=path)
+    if not found:
+        return os.pathsep.join([path, str(Path(sys.executable).parent)])
+    with Path(found).open("rb") as program:
+        is_script = program.read(2) == b"#!"
+    real = Path(sys.executable).resolve().parent
+    return os.pathsep.join([str(real), path]) if is_script and (real / "python3").exists() else path
 
 
 @pytest.fixture(autouse=True)

@@ -57,7 +57,8 @@ def test_path_that_the_program_shields_is_restored_after_the_test(tmp_path: Path
         tmp_path,
         "import os, pathlib, pytest\n"
         "from agent_cli.system.programs import shield_path, users_path\n"
-        "found = os.environ['PATH']\n"
+        "from tests.conftest import path_with_python\n"
+        "found = path_with_python()\n"
         "@pytest.mark.parametrize('number', range(2))\n"
         "def test_inner(number, monkeypatch):\n"
         "    assert os.environ['PATH'] == users_path() == found\n"
