@@ -38,6 +38,7 @@ PROGRAMS = (
     *("xargs", "env", ".", "source", "eval", "ssh", "npx"),
 )
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "plan", "yolo")
+slow = partial(pytest.param, marks=pytest.mark.slow)
 BWRAP = Report("bwrap")
 
 
@@ -490,7 +491,7 @@ def test_read_deny_rule_finds_a_file_however_a_command_goes_to_its_folder(
     assert runs(permissions, command, None) is Deny
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["yolo", *(slow(each) for each in MODES if each != "yolo")])
 @pytest.mark.parametrize("count", [1, 999, 1_000, 1_001])
 def test_read_deny_rule_finds_a_file_among_any_number_that_a_pattern_matches(
     tmp_path: Path, count: int, mode: Mode
@@ -522,7 +523,7 @@ def test_read_deny_rule_finds_a_file_among_any_number_of_names_in_braces(
     [*((each, Ask) for each in MODES if each != "plan"), ("auto", Ask), ("plan", Deny)],
 )
 @pytest.mark.parametrize("command", ["touch {1..9999}{1..9}", "cd a; rm {1..9999} a{1..9999}"])
-@pytest.mark.parametrize("rule", ["*", "bash"])
+@pytest.mark.parametrize("rule", ["*", slow("bash")])
 def test_command_that_names_more_than_can_be_tried_is_asked_about(
     tmp_path: Path, command: str, rule: str, mode: Mode, verdict: type[Verdict]
 ) -> None:

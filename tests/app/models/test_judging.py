@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,10 @@ def session(root: Path, **rules: list[str]) -> Session:
     return Session(permissions, model, judge, conversation)
 
 
-async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("each", [10, pytest.param(1, marks=pytest.mark.slow)])
+async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(
+    tmp_path: Path, each: int
+) -> None:
     """Threat 26: of 5,000 commands none that is irreversible, hidden, or leaves the workspace.
 
     The others the model decides.
@@ -80,7 +84,7 @@ async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(tmp_p
     it = session(workspace.root)
     passed: list[str] = []
     judged = 0
-    for number, (script, said) in enumerate(pinned()):
+    for number, (script, said) in enumerate(islice(pinned(), 0, None, each)):
         allowed = await it.decide(BASH, {"command": script}, f"t{number}")
         parts = explained(script, workspace.root)
         is_for_user = said.startswith("ask") or any(part.is_danger for part in parts)
@@ -89,8 +93,8 @@ async def test_what_must_be_asked_stays_a_question_whatever_the_model_says(tmp_p
         judged += not is_for_user and isinstance(allowed, Allow)
 
     assert passed == []
-    assert judged > 4_000
-    assert it.model.asked > 2_000
+    assert judged > 4_000 / each
+    assert it.model.asked > 2_000 / each
 
 
 @pytest.mark.parametrize(
