@@ -10,10 +10,13 @@ import sysconfig
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
+
+from tests.test_architecture import tree
 
 ROOT = Path(__file__).parents[1]
 PIP = (sys.executable, "-m", "pip", "--isolated", "--quiet", "--disable-pip-version-check")
@@ -122,7 +125,7 @@ def _imported_packages() -> set[str]:
     for path in (path for source in SOURCES for path in (ROOT / source).rglob("*.py")):
         if DEMO_PROJECT in path.parents:
             continue
-        for node in ast.walk(_Running().visit(ast.parse(path.read_text()))):
+        for node in _running(tree(path)):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -130,12 +133,13 @@ def _imported_packages() -> set[str]:
     return names - sys.stdlib_module_names - {"agent_cli", "agent_cli_tools"} - OPTIONAL
 
 
-class _Running(ast.NodeTransformer):
-    """Leaves out what stands below `if TYPE_CHECKING:`."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        checked = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        return None if checked else self.generic_visit(node)
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements in *node* but those below `if TYPE_CHECKING:`."""
+    for child in ast.iter_child_nodes(node):
+        is_checked = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        if not is_checked and not isinstance(child, ast.expr):
+            yield child
+            yield from _running(child)
 
 
 def test_the_constraints_pin_this_environment() -> None:

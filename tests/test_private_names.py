@@ -14,6 +14,8 @@ from prompt_toolkit.output import DummyOutput
 from pygments.lexer import RegexLexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
+from tests.test_architecture import tree
+
 ROOT = Path(__file__).parents[1]
 OF_LIBRARIES = {
     "_tokens",
@@ -34,7 +36,7 @@ def test_no_unlisted_private_name_of_a_library_is_used() -> None:
     found: set[str] = set()
     for folder in ("agent_cli", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
-            nodes = [*ast.walk(ast.parse(path.read_text()))]
+            nodes = [*ast.walk(tree(path))]
             own = {
                 node.attr
                 for node in nodes
