@@ -120,18 +120,26 @@ def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
-        _, [control], _, _ = socket.recv_fds(connection, 1, 1)
-        # Its process id stays its own until it is reaped.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-        if (pid := os.fork()) == 0:
-            listener.close()
-            connection.close()
-            _launch(control)
-        os.close(control)
-        descriptor = os.pidfd_open(pid)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        # Who asked may be killed at any moment: tests kill programs.
         with connection, suppress(ConnectionError):
-            socket.send_fds(connection, [pid.to_bytes(PID_BYTES, "little")], [descriptor])
+            _, controls, _, _ = socket.recv_fds(connection, 1, 1)
+            for control in controls:
+                _serve(listener, connection, control)
+
+
+def _serve(listener: socket.socket, connection: socket.socket, control: int) -> None:
+    # Its process id stays its own until it is reaped.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    if (pid := os.fork()) == 0:
+        listener.close()
+        connection.close()
+        _launch(control)
+    os.close(control)
+    descriptor = os.pidfd_open(pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    try:
+        socket.send_fds(connection, [pid.to_bytes(PID_BYTES, "little")], [descriptor])
+    finally:
         os.close(descriptor)
 
 

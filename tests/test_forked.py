@@ -13,6 +13,7 @@ import pytest
 
 from agent_cli.system import launching
 from tests.forked import start
+from tests.launcher_server import launcher_server
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
@@ -135,6 +136,22 @@ def test_forked_launcher_looks_like_a_new_one() -> None:
 
     assert forked.wait(timeout=60) == 0
     assert forked.poll() == 0
+
+
+def test_launchers_are_forked_after_a_program_was_killed_in_its_request() -> None:
+    """One that asks for nothing and one that hears no answer end only themselves."""
+    address = launcher_server()[1]
+    ours, its = socket.socketpair()
+    with ours, its:
+        for parts in ([], [its.fileno()]):
+            with socket.socket(socket.AF_UNIX) as killed:
+                killed.connect(address)
+                if parts:
+                    socket.send_fds(killed, [b"+"], parts)
+
+        forked = launching._process(its)
+
+    assert forked.wait(timeout=60) == 0
 
 
 def has_children(pid: int) -> bool:
