@@ -1,6 +1,6 @@
 """Tools that the model gets during a conversation; how a result or a message refers to them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -71,15 +71,32 @@ def change_in(block: Mapping[str, Json]) -> tuple[str, bool] | None:
 
 
 def withdrawn_by(messages: Iterable[Message]) -> set[str]:
-    """Return the names of the tools that *messages* in the user's role withdraw in the end."""
+    """Return the names of the tools that *messages* in the user's role withdraw in the end.
+
+    A summary that a server signed holds what the messages before it had withdrawn.
+    """
     gone: set[str] = set()
-    users = (message for message in messages if isinstance(message, UserMessage))
+    users = [message for message in messages if isinstance(message, UserMessage)]
+    for message in users:
+        if message.signed:
+            gone.update(_withdrawn_in(message.signed.block))
     for block in (block for message in users for block in message.content):
         if change := change_in(block):
             gone = gone - {change[0]} if change[1] else {*gone, change[0]}
         elif definition := definition_in(block):
             gone.discard(str(definition["name"]))
     return gone
+
+
+def _withdrawn_in(summary: Block) -> Iterator[str]:
+    """Yield the names of the tools that a signed *summary* withdraws."""
+    changes = summary.get("tool_changes")
+    for change in changes if isinstance(changes, list) else ():
+        match change:
+            case {"type": "tool_removal", "tool": {"name": str(name)}}:
+                yield name
+            case _:
+                pass
 
 
 def added_by(messages: Iterable[Message]) -> dict[str, Block]:

@@ -80,6 +80,39 @@ def test_tool_that_comes_and_goes_rewrites_nothing(
     assert called[-1]
 
 
+def test_tool_that_returns_after_a_signed_summary_is_offered_again(installed: str) -> None:
+    """The summary holds that it was withdrawn, and no message does any more."""
+    Path("open").touch()
+
+    def reopen(request: ReceivedRequest) -> Reply:
+        if "compaction" in request.body:
+            Path("open").touch()
+        return answer(request)
+
+    talks = ["tell me more"] * 3
+    lines = [f"hello {'word ' * 4_000}", CALL, CLOSE, *talks, "/compact", CALL]
+    with serve_in_thread(answer=reopen) as api:
+        run = new_agent_cli(
+            *("--permission-mode", "yolo", "--model", "claude-sonnet-5-5", "--prompts-from", "-"),
+            api=api,
+            stdin="\n".join(lines) + "\n",
+            PYTHONPATH=installed,
+        )
+
+    assert (run.code, api.refusals) == (0, []), run.stderr
+    messages = api.requests[-1].body["messages"]
+    (removal,) = messages[0]["content"][0]["tool_changes"]
+    assert removal["tool"] == {"type": "tool_reference", "name": "ticket"}
+    again = [
+        block["type"]
+        for message in messages
+        if message["role"] == "system"
+        for block in message["content"]
+        if block.get("tool") == removal["tool"]
+    ]
+    assert again == ["tool_addition"]
+
+
 def _listing(*names: str) -> str:
     return dumps([{"name": name, "inputSchema": {"type": "object"}} for name in names])
 

@@ -1,5 +1,6 @@
 """Summaries that the API makes and signs: what it refuses, and the form of its answer."""
 
+import json
 import re
 from dataclasses import replace
 from hashlib import sha256
@@ -7,6 +8,7 @@ from hashlib import sha256
 from tests.messages_api.prompt_cache import blocks_of
 from tests.messages_api.refusals import Refusals, bad
 from tests.messages_api.script import Payload, Reply
+from tests.messages_api.tool_rules import INLINE_TOOLS_BETA, TOOL_CHANGES_BETA
 
 COMPACTION_BETA = "compact-2026-09-04"
 _MODEL = re.compile(r"claude-((fable|mythos)-5(-[12])?|opus-(4-[678]|5|5-5)|sonnet-(4-6|5|5-5))$")
@@ -57,8 +59,14 @@ def _blocks(body: Payload, betas: set[str]) -> Refusals:
         extra = set(block) - {"type", "content", "signature", "encrypted_content", "tool_changes"}
         if extra - {"cache_control"}:
             yield bad("compaction", f"{place}.compaction: Extra inputs are not permitted")
-        if block.get("signature") != _signature(body["model"], block.get("content") or ""):
-            yield bad("compaction", f"{place}: compaction_signature_invalid")
+        if block.get("signature") != _signature(body["model"], block):
+            refusal = bad("compaction", f"{place}: the block does not verify")
+            yield replace(refusal, code="compaction_signature_invalid")
+        for change in block.get("tool_changes") or ():
+            is_inline = change["tool"]["type"] == "tool_definition"
+            needed = INLINE_TOOLS_BETA if is_inline else TOOL_CHANGES_BETA
+            if needed not in betas:
+                yield bad("compaction", f"{place}: Input tag '{change['type']}' does not match")
     if len(found) > 1:
         yield bad("compaction", "messages: more than one compaction block")
 
@@ -66,11 +74,13 @@ def _blocks(body: Payload, betas: set[str]) -> Refusals:
 def signed(body: Payload, answer: Reply, usage: Payload) -> tuple[Reply, Payload]:
     """Return *answer* to a request for a summary as the API gives it, and its usage.
 
-    The text becomes one block. A reply that calls a tool, or is cut off, has no block at all.
+    The text becomes one block, with the changes of the tools. A reply that calls a tool, or is cut
+    off, has no block at all.
     """
     text = "".join(block["text"] for block in answer.blocks if block["type"] == "text")
     is_whole = answer.stop_reason == "end_turn" and text.strip()
-    block = {"type": "compaction", "content": text, "signature": _signature(body["model"], text)}
+    block: Payload = {"type": "compaction", "content": text, "tool_changes": _changes(body)}
+    block["signature"] = _signature(body["model"], block)
     made = replace(
         answer,
         blocks=(block,) if is_whole else (),
@@ -81,5 +91,25 @@ def signed(body: Payload, answer: Reply, usage: Payload) -> tuple[Reply, Payload
     return made, {"input_tokens": 0, "output_tokens": 0, "_output_tokens": 0, "iterations": [one]}
 
 
-def _signature(model: str, text: str) -> str:
-    return "cmp_" + sha256(f"{model} {text}".encode()).hexdigest()[:24]
+def _changes(body: Payload) -> list[Payload]:
+    """Return the changes that take the tools of *body* to those at the end of its messages."""
+    declared = {tool["name"] for tool in body.get("tools") or []}
+    definitions: dict[str, Payload] = {}
+    net: dict[str, Payload] = {}
+    blocks = [block for message in body["messages"] for block in blocks_of(message)]
+    for change in (each for block in blocks for each in block.get("tool_changes") or [block]):
+        if change["type"] not in ("tool_addition", "tool_removal"):
+            continue
+        name = change["tool"].get("name") or change["tool"]["definition"]["name"]
+        is_addition = change["type"] == "tool_addition"
+        if is_addition and "definition" in change["tool"]:
+            definitions[name] = change
+        net.pop(name, None)
+        if is_addition != (name in declared):
+            net[name] = definitions.get(name, change) if is_addition else change
+    return [*net.values()]
+
+
+def _signature(model: str, block: Payload) -> str:
+    signed = json.dumps([model, block.get("content"), block.get("tool_changes")])
+    return "cmp_" + sha256(signed.encode()).hexdigest()[:24]

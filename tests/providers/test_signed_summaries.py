@@ -3,11 +3,12 @@
 from typing import Any
 
 from agent_cli.contracts.messages import AssistantMessage, LlmMessage, SignedSummary, UserMessage
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Block, text_block
 from tests.messages_api import FakeMessagesApi, error, reply, tool_use
 from tests.providers.asking import asker, request
 
 BETA = "compact-2026-09-04"
+MODEL = "claude-sonnet-5-5"
 ASKED: tuple[LlmMessage, ...] = (
     UserMessage.of("hi"),
     AssistantMessage((text_block("yes"),)),
@@ -70,6 +71,22 @@ async def test_refused_parameter_becomes_a_message_for_the_session() -> None:
     bodies = [each.body for each in api.requests]
     assert ["compaction" in body for body in bodies] == [True, False, False]
     assert bodies[1]["messages"][-1]["content"][-1]["text"] == "Write the notes."
+
+
+def after(block: Block, *more: LlmMessage) -> Any:
+    """Return a request behind the summary that *block* holds."""
+    told = UserMessage((text_block("The notes."),), signed=SignedSummary(MODEL, block))
+    return request(UserMessage.of("hi"), told, *more, UserMessage.of("go on"), model=MODEL)
+
+
+async def test_summary_that_holds_changes_of_tools_goes_with_their_headers() -> None:
+    """No message names them any more."""
+    change: Block = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "read"}}
+    block: Block = {"type": "compaction", "content": "The notes.", "tool_changes": [change]}
+    async with FakeMessagesApi(reply("on")) as api, asker(api) as it:
+        await it.ask(after(block))
+
+    assert "mid-conversation-tool-changes" in api.posted[0].headers["anthropic-beta"]
 
 
 async def test_model_that_signs_none_gets_a_message() -> None:

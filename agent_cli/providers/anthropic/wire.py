@@ -302,16 +302,19 @@ def _adds_tools(message: Block) -> bool:
 
 
 def _changes_tools(message: Block) -> bool:
-    """Return whether *message* withdraws declared tools, or offers them again."""
+    """Return whether *message* withdraws tools, or offers them again."""
     return any("definition" not in tool for tool in _tools_in(message))
 
 
 def _tools_in(message: Block) -> Iterator[Mapping[str, Json]]:
-    content = message["content"] if message["role"] == "system" else []
+    """Yield the tools that *message* adds or withdraws, as a notice or as a signed summary does."""
+    content = message["content"]
     for block in content if isinstance(content, list) else []:
         match block:
-            case {"tool": dict(tool)}:
+            case {"type": "tool_addition" | "tool_removal", "tool": dict(tool)}:
                 yield tool
+            case {"type": "compaction", "tool_changes": list(changes)}:
+                yield from _tools_in({"content": changes})
             case _:
                 pass
 
