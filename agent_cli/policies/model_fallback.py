@@ -159,11 +159,14 @@ class ModelFallback:
         return models[ids.index(model.id) + 1 :] if model.id in ids else models
 
     def _for(self, model: Model | None, request: ModelRequest) -> ModelRequest:
-        """Return *request* for *model*; unchanged without one."""
+        """Return *request* for *model*; unchanged without one.
+
+        A summary is asked for in words: what *model* signs, the usual one would refuse.
+        """
         if model is None:
             return request
         level = self._fallbacks.level_for(model, request.thinking_level)
-        return replace(request, model=model, thinking_level=level)
+        return replace(request, model=model, thinking_level=level, summarizes=False)
 
     def _hold(self, first: Model, answered: Model) -> None:
         if answered != first:

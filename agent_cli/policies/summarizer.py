@@ -131,7 +131,10 @@ async def _at_the_end_of(
     for block in reply.content:
         match block:
             case {"type": "compaction", "content": str(text)} if text.strip():
-                return Summary(text, usage, signed={"model": request.model.id, "block": block})
+                # Another model's block would be refused later.
+                by_other = bool(reply.declined)
+                signed: Json = {"model": request.model.id, "block": block}
+                return Summary(text, usage, signed=None if by_other else signed)
             case _:
                 pass
     text = text_of(reply.content).strip()

@@ -162,7 +162,9 @@ async def test_model_that_falls_in_may_be_overloaded_later() -> None:
 def _busy_sonnet(request: ReceivedRequest) -> Answer:
     if request.body["model"] == "claude-sonnet-5-5":
         return error(529, "overloaded_error", "Overloaded")
-    return reply("Here I am.", usage={"input_tokens": 1_000, "output_tokens": 100})
+    asks_for_notes = "replaced by notes" in str(request.body)
+    text = "Here I am." if asks_for_notes else "Here I am, with many words."
+    return reply(text, usage={"input_tokens": 1_000, "output_tokens": 100})
 
 
 def test_overloaded_model_is_replaced_for_the_session_and_the_price_is_right() -> None:
@@ -196,9 +198,13 @@ def test_side_question_and_summary_go_to_the_model_that_answers() -> None:
             script="one\ntwo\nthree\nfour\nfive\n/btw why?\n/compact\n",
             AGENT_CLI_RETRY__MAX="0",
         )
+    # What one model signed, another does not take.
+    with serve_in_thread(reply("and on")) as later:
+        again = agent_cli("-c", api=later, script="six\n")
 
-    assert run.code == 0, run.stderr
-    assert api.refusals == []
+    assert (run.code, again.code) == (0, 0), run.stderr
+    assert "compacted" in run.stdout + run.stderr
+    assert (api.refusals, later.refusals) == ([], [])
     models = [request.body["model"] for request in api.requests]
     assert models == ["claude-sonnet-5-5", *["claude-opus-5-5"] * 7]
     assert "neither question nor answer" in run.stdout + run.stderr

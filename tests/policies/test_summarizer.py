@@ -14,7 +14,14 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.provider import Model, ModelRequest, ReplyStart, Retrying, TextDelta
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Reply,
+    ReplyStart,
+    Retrying,
+    TextDelta,
+)
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.policies.compaction import Summary
 from agent_cli.policies.summarizer import (
@@ -246,6 +253,19 @@ async def test_the_runs_model_is_asked_at_the_end_of_the_unchanged_request(
     summary, asked = await summary_at_the_end(*steps)
 
     assert (summary.text, asked) == (text, kinds)
+
+
+@pytest.mark.parametrize(("declined", "is_kept"), [("", True), ("another", False)])
+async def test_block_is_kept_only_where_the_requested_model_signed_it(
+    declined: str, is_kept: bool
+) -> None:
+    """The model would refuse what another signed; the text is the summary all the same."""
+    block: Block = {"type": "compaction", "content": "notes"}
+    signed = Reply("m", "another", (block,), "compaction", declined=declined)
+
+    summary, _kinds = await summary_at_the_end(signed)
+
+    assert (summary.text, bool(summary.signed)) == ("notes", is_kept)
 
 
 async def test_a_form_is_asked_for_only_where_no_cache_is_read() -> None:

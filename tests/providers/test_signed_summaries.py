@@ -79,6 +79,18 @@ def after(block: Block, *more: LlmMessage) -> Any:
     return request(UserMessage.of("hi"), told, *more, UserMessage.of("go on"), model=MODEL)
 
 
+async def test_summary_that_the_server_does_not_verify_goes_as_text() -> None:
+    """Another organisation's, or a damaged one: the session goes on."""
+    block: Block = {"type": "compaction", "content": "The notes.", "signature": "x"}
+    async with FakeMessagesApi(reply("on")) as api, asker(api) as it:
+        asked = await it.ask(after(block))
+
+    assert [each.code for each in api.refusals] == ["compaction_signature_invalid"]
+    assert asked.error is None
+    messages = str(api.posted[-1].body["messages"])
+    assert ("The notes." in messages, "compaction" in messages) == (True, False)
+
+
 async def test_summary_that_holds_changes_of_tools_goes_with_their_headers() -> None:
     """No message names them any more."""
     change: Block = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "read"}}

@@ -114,6 +114,8 @@ COMPACTION: Final = Beta(
     name="signed summaries",
     header="compact-2026-09-04",
     fields=("compaction",),
+    # Codes: a summary may not be this organisation's, or hold too many tools. Its text remains.
+    refusals=r"\bcompaction_\w+",
     platforms=frozenset({"anthropic", "aws", "vertex", "foundry"}),
     models=lambda model: model.signs_summaries,
 )
