@@ -314,7 +314,7 @@ class Ledger:
             self._estimate = 0
             # Another model's count is no bound for the one that declined; and where the server ran
             # calls, its figures are the sum of all rounds.
-            is_sum = reply.declined or has_hosted(reply.content)
+            is_sum = reply.declined or reply.beside or has_hosted(reply.content)
             tokens = 0 if is_sum else reply.usage.prompt_tokens
             self._bound.note(reserved.request, tokens)
             self._unrecorded.append(reserved)

@@ -25,7 +25,7 @@ from agent_cli.contracts.provider import (
     StreamEvent,
     TextDelta,
 )
-from agent_cli.contracts.timeline import Block, Json, Usage, text_block
+from agent_cli.contracts.timeline import Block, Json, ModelUsage, Usage, text_block
 from agent_cli.contracts.tooling import WEB_SEARCH_TOOL, Approval, Hosted, ToolSpec
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
@@ -126,6 +126,20 @@ async def test_worst_case_cost_is_reserved_until_the_usage_is_known() -> None:
 
     assert book.figures() == (300, 0, 0)
     assert book.held == [WORST_CASE, 300, 0]
+
+
+@pytest.mark.parametrize("declined", ["", MODEL.id])
+async def test_count_of_another_model_is_no_bound_for_the_next_prompt(declined: str) -> None:
+    """One model answered for another, or all declined: another counts other tokens."""
+    beside = (ModelUsage(MODEL.id, Usage(20, 1, cost_microdollars=1)),)
+    usage = Usage(10, 1, cost_microdollars=1)
+    other = Reply("m", "other", (), "refusal", usage, declined=declined, beside=beside)
+    book = Book(other, priced(1))
+
+    await book.ask()
+    await book.ask()
+
+    assert book.held == [WORST_CASE, 2, WORST_CASE + 2, 3, 2]
 
 
 async def test_concurrent_calls_cannot_exceed_the_limit_together() -> None:
