@@ -80,6 +80,17 @@ class LastingTools:
         return [*kept.values(), *self._late.values(), *(() if is_announced else (ADDITIONS,))]
 
 
+def tell_again(turn: Turn, before: Sequence[Message]) -> None:
+    """Tell the model of *turn* of the tools that only messages of *before* had added.
+
+    A cut of the history takes these messages away, after all who tell of tools have been asked.
+    """
+    lost = added_by(before).keys() - added_by(turn.conversation.context()).keys()
+    if tools := [tool for tool in turn.tools if tool.name in lost and not tool.is_withdrawn]:
+        text = f"[agent-cli: these tools can be called from now on: {_names(tools)}]"
+        turn.tell_model(text, author=AUTHOR, blocks=[reference_to(tool.spec) for tool in tools])
+
+
 def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
     """Tell the model of *turn* what its conversation does not say about the tools yet."""
     context = turn.conversation.context()

@@ -18,6 +18,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.lasting_tools import tell_again
 from agent_cli.core.model_call import request_of
 from agent_cli.core.turn import Turn
 from agent_cli.policies.accounts import Spent, spending
@@ -178,9 +179,11 @@ class Compaction:
         if turn.conversation is not self._conversation:
             self._conversation, self._failures = turn.conversation, 0
             self._cached = None
-        plan = self._plan(turn)
-        if plan and not await self._summarized(turn, plan):
-            self._trim(turn, plan)
+        if plan := self._plan(turn):
+            before = turn.conversation.context()
+            if not await self._summarized(turn, plan):
+                self._trim(turn, plan)
+            tell_again(turn, before)
         self._cached = (list(turn.system), list(turn.tools))
 
     async def compact_now(self, turn: Turn, *, focus: str = "") -> bool:

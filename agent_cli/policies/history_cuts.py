@@ -24,6 +24,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.wording import counted
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.lasting_tools import tell_again
 from agent_cli.core.pins import as_pinned, pins
 from agent_cli.core.projection import (
     CUT_TEXT,
@@ -79,6 +80,7 @@ class Trimming:
         """Trim before the model is asked; a warning says how many messages were dropped."""
         if turn.conversation.open_calls():
             return  # this turn only runs these calls; the model is not asked
+        before = turn.conversation.context() if self._max_messages else ()
         window_chars = turn.model.context_window * CHARS_PER_TOKEN
         removed = trim_history(
             turn.conversation,
@@ -87,6 +89,7 @@ class Trimming:
             can_recall=self._can_recall,
         )
         if removed:
+            tell_again(turn, before)
             turn.emit(
                 Notice(
                     "warning",

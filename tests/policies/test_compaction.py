@@ -17,6 +17,7 @@ from agent_cli.contracts.events import (
     PromptOutput,
     PromptStarted,
 )
+from agent_cli.contracts.found_tools import added_by
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import TrimOutput, Usage
@@ -28,6 +29,7 @@ from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import CHARS_PER_TOKEN, estimate_tokens
 from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.summarizer import Summarizer
+from tests.core.test_lasting_tools import Source, named
 from tests.fakes import (
     ScriptedModel,
     calls,
@@ -507,6 +509,47 @@ async def test_huge_tool_result_is_compacted_before_the_next_request() -> None:
     assert result.stop_reason == "end_turn"
     assert order_of(events) == ["append", "stream", "stream", "compact", "stream"]
     assert "what was" in str(model.sent())
+
+
+@pytest.mark.parametrize("strategy", [FixedStrategy(), None])
+async def test_tools_that_replaced_messages_had_added_are_added_again_at_once(
+    strategy: FixedStrategy | None,
+) -> None:
+    """The very next request has them: the model is in the midst of its work."""
+    source, window = Source(named("one")), Model("m", context_window=400, api="scripted")
+    policy = Compaction(strategy, threshold_tokens=250, protected_tail_messages=1)
+    agent, model, _events = scripted_agent(
+        says("Hi."),
+        says("w" * 1_200),
+        ContextOverflow("too long"),
+        says("Done."),
+        options=LoopConfig(model=window, prepare=[source, policy]),
+    )
+
+    await agent.prompt("go")
+    source.tools.append(named("two"))
+    await agent.prompt("and")
+    await agent.prompt("on")
+
+    assert "wwww" not in str(model.requests[-1].messages)
+    assert bool(strategy) == ("Summary" in str(model.requests[-1].messages))
+    assert [*added_by(model.requests[-1].messages)] == ["two"]
+
+
+async def test_tools_that_dropped_messages_had_added_are_added_again_at_once() -> None:
+    """At the limit of messages as after a summary."""
+    source = Source(named("one"))
+    agent, model, _events = scripted_agent(
+        *[says("Hi.")] * 3, options=LoopConfig(prepare=[source, Trimming(max_messages=3)])
+    )
+
+    await agent.prompt("go")
+    source.tools.append(named("two"))
+    await agent.prompt("and")
+    await agent.prompt("on")
+
+    assert CUT_TEXT in str(model.requests[-1].messages)
+    assert [*added_by(model.requests[-1].messages)] == ["two"]
 
 
 async def test_overflowing_request_is_compacted_and_sent_again() -> None:
