@@ -1,5 +1,6 @@
 """Words read without the parser: their value in bash, if it can be known."""
 
+import re
 import shutil
 import subprocess
 from random import Random
@@ -111,15 +112,18 @@ def test_braces_stand_for_the_words_of_bash(source: str, expected: list[str]) ->
 
 
 def test_random_braces_stand_for_the_words_of_bash() -> None:
-    """Unbalanced, empty and nested ones too; what is literal to us is so to bash."""
+    """Unbalanced, empty and nested ones too; what is literal to us is so to bash.
+
+    Left out: a sequence that is none around other braces, which bash 5.2 and 5.3 read differently.
+    """
     random = Random(1)
     pieces = (
         *("{", "}", "{", ",", "}", "a", "b", "..", "1", "3", "c", "-", "0", "02", "Z", "/"),
         *("{a,b}", "{1..3}", "{a..c}", "{}", "{e..a..2}"),
     )
-    words = {"".join(random.choices(pieces, k=random.randint(2, 10))) for _ in range(2_000)} - {
-        "{,}"
-    }
+    drawn = {"".join(random.choices(pieces, k=random.randint(2, 10))) for _ in range(2_200)}
+    inner = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+    words = [each for each in drawn - {"{,}"} if not re.search(r"\{.*\.\.", inner.sub("", each))]
     script = "".join(f"printf '%s\\0' {word}; printf '\\n\\0'\n" for word in words)
     bash = shutil.which("bash")
     assert bash
