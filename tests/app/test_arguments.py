@@ -183,6 +183,7 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("--output-format json", "--output-format needs -p PROMPT"),
         ("--output-dir x doctor", "--output-dir needs -p PROMPT or --prompt-file FILE"),
         ("--time-limit 3", "--time-limit needs -p PROMPT or --prompt-file FILE"),
+        ("--require-check x", "--require-check needs -p PROMPT or --prompt-file FILE"),
         ("-p x --jobs 2", "--jobs needs the command batch TASKS.jsonl"),
         ("batch t --jobs 0", "--jobs must be a whole number from 1 to 1000, not '0'"),
         ("batch t --engine k8s", "--engine must be one of local, ray, not 'k8s'"),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
 
-from agent_cli.repl.dialogue import ENTER
+from agent_cli.repl.dialogue import ENTER, Choice
 from agent_cli.repl.live.asking import SILENCE_S
 from tests.repl.live.test_screen import Live, live
 
@@ -180,3 +180,21 @@ async def test_half_typed_answer_is_not_kept_in_the_history_when_the_session_end
     kept = (tmp_path / "history").read_text()
     assert "draft" in kept
     assert "secret" not in kept
+
+
+async def test_space_takes_the_marked_checkbox_and_is_text_before_one_is_marked(
+    tmp_path: Path,
+) -> None:
+    """A key typed ahead checks nothing."""
+    boxes = [Choice(f"[ ] {n}", (str(n),), is_checkbox=True) for n in (1, 2)]
+    async with live(tmp_path) as it:
+        asking = it.screen.asking
+        asked = asyncio.ensure_future(asking.select("which?", boxes, text="answer"))
+        await it.until(lambda: asking.choices is not None)
+        before = asking.checkbox
+        it.now_s += SILENCE_S + 0.01
+        await it.until(lambda: asking.checkbox is boxes[0])
+        it.type(" ")
+
+        assert before is None
+        assert await asked is boxes[0]
