@@ -13,7 +13,7 @@ It knows no front end. A process may have several workbenches, one for each sess
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -48,6 +48,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
@@ -157,7 +158,8 @@ class Workbench:
         self.hooks.tell("DirectoryAdded", folder.name, about)
 
     def _watch_cache(self) -> None:
-        self.cache = self.new_cache_watch(self.answer_format.stream)
+        stream = self.answer_format.stream
+        self.cache = self.new_cache_watch(stream, lambda: self.agent.conversation)
         self.prefix = self.new_prefix_watch(self.cache, consent=self.person.pays)
         self.fallback = self.new_fallback(self.cache, self.prefix)
         self.ask_beside = self.fallback.beside(self.calls.stream)
@@ -222,10 +224,10 @@ class Workbench:
         self._prefix_watches.add(watch)
         return watch
 
-    def new_cache_watch(self, stream: StreamFn) -> CacheWatch:
-        """Return a watch of one agent's prompt cache; *stream* asks its model."""
-        emit = self.telemetry.hearing(self.announce)
-        return CacheWatch(stream, price=parts.price(self._startup), emit=emit)
+    def new_cache_watch(self, stream: StreamFn, of: Callable[[], Conversation]) -> CacheWatch:
+        """Return a watch of the cache of one conversation, whose model *stream* asks."""
+        emit, price = self.telemetry.hearing(self.announce), parts.price(self._startup)
+        return CacheWatch(stream, price=price, emit=emit, conversation=of)
 
     def new_fallback(self, cache: CacheWatch, prefix: PrefixWatch) -> ModelFallback:
         """Return the fallback of one agent, around its *cache* watch."""

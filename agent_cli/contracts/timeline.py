@@ -189,7 +189,8 @@ class ToolOutput(BlockOutput):
 class ReplyOutput(Output):
     """The end of a reply whose blocks precede it; blocks without this mark are no reply.
 
-    `beside` is what the server's other calls for it used, on models that declined.
+    `beside` is what the server's other calls for it used, on models that declined. `message_id` is
+    the server's own id of the reply; "" in records of earlier versions.
     """
 
     kind: ClassVar[str] = "reply"
@@ -199,6 +200,7 @@ class ReplyOutput(Output):
     usage: Usage = NO_USAGE
     request_id: str | None = None
     beside: tuple[ModelUsage, ...] = ()
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ class Conversation(Record):
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + reply.billed
         facts = (reply.model, reply.stop_reason, reply.usage, reply.request_id, reply.beside)
-        self._append(ReplyOutput(new_id(), at_ms, reply_id, *facts))
+        self._append(ReplyOutput(new_id(), at_ms, reply_id, *facts, message_id=reply.id))
         return calls
 
     def discard_reply(

@@ -2,17 +2,19 @@
 
 The tokens that were lost, their price and the cause: the server's, where it names one, and our own
 difference between the two requests. `PrefixWatch` reports a change before it is paid for; this is
-the count afterwards, and also sees what no change of ours explains.
+the count afterwards, and also sees what no change of ours explains. The first request of a process
+is compared with the last reply on record, whose request is not known.
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.provider import (
+    Model,
     ModelRequest,
     Price,
     Reply,
@@ -22,8 +24,9 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.side_events import CacheLost
-from agent_cli.contracts.timeline import Usage
+from agent_cli.contracts.timeline import UNKNOWN_MODEL, ReplyOutput, Usage
 from agent_cli.contracts.wording import dollars
+from agent_cli.core.conversation import Conversation
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
@@ -40,18 +43,26 @@ _OF_SERVER: Final = {
     "messages_changed": "earlier messages changed",
     "previous_message_not_found": "the server no longer knew the last reply",
 }
+_UNKNOWN: Final = (
+    "something sent before the new message changed since the session was closed, or the server had"
+    " dropped it"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    request: ModelRequest
-    reply: Reply
-    at_s: float
+    """The last reply, what it left in the cache, and the request if this process sent it."""
 
-    @property
-    def cached(self) -> int:
-        usage = self.reply.usage
-        return usage.prompt_tokens - usage.input_tokens
+    asked: str
+    answered: str
+    message_id: str
+    cached: int
+    at_s: float
+    request: ModelRequest | None = None
+
+    def is_of(self, model: Model) -> bool:
+        """Return whether *model* was asked."""
+        return self.request.model == model if self.request else self.asked == model.id
 
 
 class CacheWatch:
@@ -68,6 +79,7 @@ class CacheWatch:
         *,
         price: Price,
         emit: EventSink,
+        conversation: Callable[[], Conversation],
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Watch the calls made through `stream`.
@@ -76,11 +88,14 @@ class CacheWatch:
             stream: Asks the model.
             price: Prices tokens.
             emit: Receives each loss, and a notice of each that was not announced.
+            conversation: Returns the agent's conversation, whose last reply the first request
+                follows.
             clock: Returns the time in seconds.
         """
         self._ask = stream
         self._price = price
         self._emit = emit
+        self._conversation = conversation
         self._clock = clock
         self._last: _Last | None = None
         self._is_announced = False
@@ -99,13 +114,14 @@ class CacheWatch:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply, as the function within; see `provider.Provider`."""
         last = self._last
-        if last and last.request.session_id != request.session_id:
-            last = None
+        if last is None or (last.request and last.request.session_id != request.session_id):
+            last = _last_on_record(self._conversation())
         sent_s = self._clock()
         if self.warming:
             self.warming.begin()
-        if last and last.request.model == request.model:
-            request = replace(request, previous_message_id=last.reply.id)
+        if last and last.is_of(request.model):
+            # One server may refuse the id of another's.
+            request = replace(request, previous_message_id=last.message_id or None)
         async with aclosing(closable(self._ask(request))) as events:
             async for event in events:
                 if isinstance(event, ReplyEnd):
@@ -113,7 +129,10 @@ class CacheWatch:
                         self._compare(last, request, event.reply, sent_s)
                     self._is_announced = False
                     # The cache lives from the last time it was used, which is when it was read.
-                    self._last = _Last(request, event.reply, sent_s)
+                    reply, asked = event.reply, request.model.id
+                    self._last = _Last(
+                        asked, reply.model, reply.id, cached_by(reply.usage), sent_s, request
+                    )
                     if self.warming:
                         self.warming.note(request, event.reply, sent_s)
                 yield event
@@ -124,10 +143,11 @@ class CacheWatch:
         if lost < LEAST_TOKENS:
             return
         ours = _cause(last, request, sent_s)
-        if reply.model != last.reply.model and last.request.model == request.model:
-            ours = f"{reply.model} answered instead of {last.reply.model}"
+        if reply.model != last.answered and last.is_of(request.model):
+            ours = f"{reply.model} answered instead of {last.answered}"
         theirs = _OF_SERVER.get(reply.cache_miss, "")
-        cause = ours or theirs or "no change of ours: the server had dropped it"
+        unexplained = "no change of ours: the server had dropped it" if last.request else _UNKNOWN
+        cause = ours or theirs or unexplained
         if ours and theirs and theirs not in ours:
             cause = f"{ours}; the server says that {theirs}"
         cost = self._extra_cost(reply.model, lost)
@@ -150,24 +170,48 @@ class CacheWatch:
 
 def _cause(last: _Last, request: ModelRequest, sent_s: float) -> str:
     """Return what changed between the two requests, or the time between them; "" for nothing."""
-    before = last.request
-    if before.model != request.model:
-        return f"the model changed from {before.model.id} to {request.model.id}"
-    causes = [
-        name
-        for name, one, other in (
-            ("the tools changed", before.tools, request.tools),
-            ("the system prompt changed", before.system, request.system),
-            ("the effort changed", before.thinking_level, request.thinking_level),
-            ("the budget of tokens changed", before.task_budget, request.task_budget),
-        )
-        if one != other
-    ]
-    if before.messages != request.messages[: len(before.messages)]:
-        causes.append("the history was cut or rewound")
+    if not last.is_of(request.model):
+        return f"the model changed from {last.asked} to {request.model.id}"
+    causes = [*_changes(last.request, request)] if last.request else []
     if not causes and (idle_s := sent_s - last.at_s) > CACHE_LIFE_S:
         causes.append(f"{idle_s / 60:.0f} minutes had passed, and the cache lives five")
     return " and ".join(causes)
+
+
+def _changes(before: ModelRequest, request: ModelRequest) -> Iterator[str]:
+    for name, one, other in (
+        ("the tools changed", before.tools, request.tools),
+        ("the system prompt changed", before.system, request.system),
+        ("the effort changed", before.thinking_level, request.thinking_level),
+        ("the budget of tokens changed", before.task_budget, request.task_budget),
+    ):
+        if one != other:
+            yield name
+    if before.messages != request.messages[: len(before.messages)]:
+        yield "the history was cut or rewound"
+
+
+def last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:
+    """Return the last reply on record, and the model that its prompt went to."""
+    for prompt in reversed(conversation.prompts):
+        for output in reversed(prompt.output):
+            if isinstance(output, ReplyOutput):
+                return prompt.model, output
+    return "", None
+
+
+def cached_by(usage: Usage) -> int:
+    """Return the tokens that the cache holds after a reply with *usage*."""
+    return usage.prompt_tokens - usage.input_tokens
+
+
+def _last_on_record(conversation: Conversation) -> _Last | None:
+    asked, reply = last_reply(conversation)
+    if reply is None:
+        return None
+    asked = reply.model if asked == UNKNOWN_MODEL else asked
+    cached, at_s = cached_by(reply.usage), reply.at_ms / 1_000
+    return _Last(asked, reply.model, reply.message_id, cached, at_s)
 
 
 def cache_lines(

@@ -19,7 +19,7 @@ from agent_cli.contracts.timeline import CompactionOutput, Prompt, ReplyOutput, 
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
-from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS
+from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS, cached_by, last_reply
 from agent_cli.policies.estimate import (
     USUAL_IMAGE_TOKENS,
     estimate_fixed,
@@ -121,7 +121,7 @@ class PrefixWatch:
             if reread.cause != self._quoted and not await self._is_paid(turn, reread):
                 turn.emit(Notice("info", str(reread)))
             self._on_told()
-        elif self._last and _is_compacted(turn.conversation) and _is_cut(self._last, now):
+        elif _is_compacted(turn.conversation) and self._may_cut(now):
             self._on_told()  # by the compaction, with its size before and after
         self._quoted = ""
         self._last, self._at_s = now, self._clock()
@@ -164,12 +164,18 @@ class PrefixWatch:
             messages=context,
             unsent=self._unsent(context),
         )
-        reply = _last_reply(conversation)[1]
+        reply = last_reply(conversation)[1]
         if reply is None or self._idle_s(last, reply) > CACHE_LIFE_S:
             return None
         reread = self._reread(conversation, wanted)
         self._quoted = reread.cause if reread else ""
         return reread
+
+    def _may_cut(self, now: _Request) -> bool:
+        last = self._last
+        if last is None or last.conversation_id != now.conversation_id:
+            return True  # another process sent the last request
+        return _is_cut(last, now)
 
     def _rereads(self, last: _Request, now: _Request) -> bool:
         """Return whether the other effort makes the model read its messages anew."""
@@ -223,8 +229,8 @@ class PrefixWatch:
         last = self._last
         if last and last.conversation_id != now.conversation_id:
             last = None
-        asked, reply = _last_reply(conversation)
-        is_cached = reply is not None and _cached(reply.usage) >= LEAST_TOKENS
+        asked, reply = last_reply(conversation)
+        is_cached = reply is not None and cached_by(reply.usage) >= LEAST_TOKENS
         before = last.model_id if last else asked
         if before and before != now.model_id:
             if is_cached:  # what no cache holds costs nothing extra
@@ -288,21 +294,9 @@ def _is_compacted(conversation: Conversation) -> bool:
     return False
 
 
-def _last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:
-    """Return the last reply, and the model that its prompt went to."""
-    for prompt in reversed(conversation.prompts):
-        if reply := _reply_of(prompt):
-            return prompt.model, reply
-    return "", None
-
-
 def _reply_of(prompt: Prompt) -> ReplyOutput | None:
     replies = (out for out in reversed(prompt.output) if isinstance(out, ReplyOutput))
     return next(replies, None)
-
-
-def _cached(usage: Usage) -> int:
-    return usage.prompt_tokens - usage.input_tokens
 
 
 def _sent(tools: Iterable[Tool]) -> list[Tool]:

@@ -163,8 +163,9 @@ def _named(value: Output | ToolState | Usage) -> JsonObject:
         named["beside"] = [
             {"model": e.model, "usage": usage_to_json(e.usage)} for e in value.beside
         ]
-        if not value.beside:
-            del named["beside"]
+        for name in ("beside", "message_id"):
+            if not named[name]:
+                del named[name]
     return named
 
 

@@ -330,6 +330,46 @@ def test_a_resume_with_a_cold_cache_says_the_price_first_and_asks_above_a_limit(
     assert texts[-2:] == ["and on", "now"]
 
 
+def _went_on(*more: str) -> tuple[list[Payload], list[Payload], str]:
+    """Go on in a new process with *more*; return the losses, the bodies sent, and stderr."""
+    with serve_in_thread(*[reply("Fine.")] * 3) as api:
+        begun = agent_cli("-p", LONG, api=api)
+        once = agent_cli("-p", "-c", "go on", "--output-format", "stream-json", api=api)
+        assert not [each for each in once.lines if each["type"] == "app.cache_lost"], once.stdout
+        run = agent_cli("-p", "-c", "once more", "--output-format", "stream-json", *more, api=api)
+    assert [begun.code, once.code, run.code] == [0, 0, 0], run.stderr
+    assert api.refusals == []
+    losses = [each for each in run.lines if each["type"] == "app.cache_lost"]
+    return losses, [each.body for each in api.requests], run.stdout + run.stderr
+
+
+def test_a_resume_with_a_warm_cache_names_the_reply_before_and_loses_nothing() -> None:
+    """The API's id of it is on record."""
+    losses, sent, _ = _went_on()
+
+    previous = [body["diagnostics"]["previous_message_id"] for body in sent]
+    assert (losses, previous) == ([], [None, "msg_000001", "msg_000002"])
+
+
+def test_a_resume_that_reads_a_warm_cache_anew_says_so() -> None:
+    """The system prompt of before is not on record: the cause says no more than is known."""
+    [loss], _, shown = _went_on("--append-system-prompt", "Be brief.")
+
+    assert loss["tokens"] > LEAST_TOKENS
+    assert loss["cause"].startswith("something sent before the new message changed since")
+    assert not loss["was_announced"]
+    assert f"{loss['tokens']:,} cached tokens were read anew, $" in shown
+
+
+def test_a_resume_with_another_model_counts_the_loss_that_it_announced() -> None:
+    """And names no reply of the other."""
+    [loss], sent, shown = _went_on("--model", "high")
+
+    assert (loss["was_announced"], "were read anew" in shown) == (True, False)
+    assert loss["cause"] == "the model changed from claude-sonnet-5-5 to claude-opus-5-5"
+    assert sent[-1]["diagnostics"] == {"previous_message_id": None}
+
+
 def _large_session_of_before() -> None:
     """Record one of a quarter of an hour ago: 14 results of 6,000 characters each."""
     conversation = Conversation()

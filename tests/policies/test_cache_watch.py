@@ -9,6 +9,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Price
 from agent_cli.contracts.side_events import CacheLost
 from agent_cli.contracts.timeline import Usage
+from agent_cli.core.conversation import Conversation
 from agent_cli.policies.cache_watch import CacheWatch, cache_lines
 from tests.fakes import MODEL, ScriptedModel, returns, says, tool
 from tests.policies.histories import Listener
@@ -40,7 +41,7 @@ async def losses_of(
         Listener(),
         Clock(),
     )
-    watch = CacheWatch(model, price=priced, emit=listener, clock=clock)
+    watch = CacheWatch(model, price=priced, emit=listener, conversation=Conversation, clock=clock)
     for request in (FIRST, second):
         async for _ in watch.stream(request):
             pass
@@ -93,6 +94,44 @@ async def test_a_loss_is_told_with_its_price_and_cause(
 
     assert losses == [CacheLost(50_000, 450_000, cause, was_announced=False)]
     assert told == [f"50,000 cached tokens were read anew, $0.45 more: {cause}"]
+
+
+UNKNOWN = (
+    "something sent before the new message changed since the session was closed, or the server had"
+    " dropped it"
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "wait_s", "reason", "cause", "follows"),
+    [
+        (MODEL, 1, "", UNKNOWN, "msg"),
+        (MODEL, 1, "tools_changed", "the tools changed", "msg"),
+        (MODEL, 720, "", "12 minutes had passed, and the cache lives five", "msg"),
+        (Model("other"), 1, "", f"the model changed from {MODEL.id} to other", None),
+    ],
+)
+async def test_first_request_of_a_process_is_compared_with_the_last_reply_on_record(
+    model: Model, wait_s: float, reason: str, cause: str, follows: str | None
+) -> None:
+    """What its request was is not known; another model's server gets no id of this one's."""
+    clock, listener = Clock(), Listener()
+    conversation = Conversation(id="s")
+    with conversation.dated(round(clock.now_s * 1_000)):
+        conversation.begin(UserMessage.of("one"), model=MODEL)
+        conversation.add_reply(says("a", usage=Usage(10, 5, 0, 50_000)))
+    clock.now_s += wait_s
+    said = replace(says("b", usage=Usage(10, 5, 0, 51_000)), model=model.id, cache_miss=reason)
+    asked = ScriptedModel(said)
+    watch = CacheWatch(
+        asked, price=price, emit=listener, conversation=lambda: conversation, clock=clock
+    )
+
+    async for _ in watch.stream(replace(NEXT, model=model)):
+        pass
+
+    assert watch.losses == [CacheLost(50_000, 450_000, cause, was_announced=False)]
+    assert [each.previous_message_id for each in asked.requests] == [follows]
 
 
 async def test_another_session_has_another_cache() -> None:

@@ -230,6 +230,18 @@ class Watched:
         return [event.text for event in self.listener.events if isinstance(event, Notice)]
 
 
+async def test_loss_by_a_compaction_is_expected_in_another_process_too() -> None:
+    """It was told with its size before and after, by whichever program made it."""
+    run = await Watched(seen=False).start()
+    last = run.conversation.prompts[-1].input
+    assert last
+    run.conversation.compact("notes", last.id)
+
+    await run.watch(run.turn())
+
+    assert (run.told, run.losses_expected) == ([], 1)
+
+
 @pytest.mark.parametrize(
     ("changed", "passed_s", "seen", "cause"),
     [

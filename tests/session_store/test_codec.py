@@ -5,10 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from hypothesis import given, settings
 
 from agent_cli.contracts import timeline
-from agent_cli.contracts.timeline import Block, Output, TextOutput, TrimOutput, WidgetOutput
+from agent_cli.contracts.timeline import (
+    Block,
+    Output,
+    ReplyOutput,
+    TextOutput,
+    TrimOutput,
+    WidgetOutput,
+)
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import SessionStore
@@ -65,6 +73,17 @@ def test_unknown_field_of_an_entry_is_ignored() -> None:
     }
 
     assert Codec().output(data) == TextOutput("a", 1, "r", block)
+
+
+@pytest.mark.parametrize("id", ["", "msg_1"])
+def test_the_api_s_id_of_a_reply_is_written_where_there_is_one(id: str) -> None:
+    """Entries of earlier versions, and of servers that give none, stay as they are."""
+    output = ReplyOutput("a", 1, "r", "m", "end_turn", message_id=id)
+
+    data = output_to_json(output)
+
+    assert ("message_id" in data) == bool(id)
+    assert Codec().output(data) == output
 
 
 def test_trim_of_an_earlier_version_has_no_note() -> None:

@@ -210,7 +210,7 @@ class AgentTree:
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), agent_workspace.note)
         recalls = rank.allows(RECALL_TOOL)
         instructs = bench.tell_hooks if definition.has_instructions else None
-        cache = bench.new_cache_watch(rank.ledger.stream)
+        cache = bench.new_cache_watch(rank.ledger.stream, lambda: rank.agent().conversation)
         prefix = bench.new_prefix_watch(cache)
         fallback = bench.new_fallback(cache, prefix)
         summarizes = fallback.beside(rank.ledger.stream)
