@@ -42,7 +42,7 @@ def test_turn_without_a_model_is_an_error_that_names_the_remedy() -> None:
     """A sentence, not an AttributeError from inside the provider."""
     turn, _ = turn_of(LoopConfig())
 
-    with pytest.raises(AgentCliError, match="no model is set: give the agent one"):
+    with pytest.raises(AgentCliError, match=r"^no model is set: give the agent one$"):
         _ = turn.model
 
 

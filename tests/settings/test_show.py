@@ -84,6 +84,7 @@ def test_config_show_masks_secrets() -> None:
     assert "# ANTHROPIC_BASE_URL: http://***@127.0.0.1, environment\n" in shown
     assert 'args = ["--api-key", "***", "--token=***"]' in shown
     assert 'env = { "A" = "***" }' in shown
+    assert 'url = ""' not in shown  # the other server has one
 
 
 def test_example_settings_state_every_default_unit_and_range() -> None:
