@@ -1,6 +1,7 @@
 """`-p`: one run on pipes, as scripts use it."""
 
 import asyncio
+import contextlib
 import errno
 import io
 import json
@@ -280,12 +281,8 @@ def test_second_signal_after_the_answer_does_not_change_the_exit_code() -> None:
         process.stdin.close()
         process.stdout.readline()
         wait_for(Path("closing"))
-        process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.1)
-        process.send_signal(signal.SIGTERM)
 
-        assert process.wait() == 0
+        assert ended_by_signals(process) == 0
         assert not Path("closed").exists()
 
 
@@ -295,12 +292,21 @@ def test_second_signal_while_the_answer_is_read_ends_with_its_own_code() -> None
         with process.stdin:
             process.stdin.write("word " * 100_000)
         wait_for(Path("closed"))
-        process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.1)
-        process.send_signal(signal.SIGTERM)
 
-        assert process.wait() == 143
+        assert ended_by_signals(process) == 143
+
+
+def ended_by_signals(process: PipedProgram) -> int:
+    """Send signals until one a second after the first ends the program; return its exit code."""
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.1)
+    # The program may have begun to count its second later than we did.
+    while process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+    return process.wait()
 
 
 def test_full_disk_keeps_an_answer_from_being_printed(monkeypatch: pytest.MonkeyPatch) -> None:
