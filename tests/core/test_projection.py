@@ -13,6 +13,7 @@ from agent_cli.contracts.timeline import (
     Block,
     CompactionOutput,
     FileOutput,
+    Json,
     ReplyOutput,
     Success,
     ToolOutput,
@@ -151,6 +152,23 @@ def test_a_compaction_keeps_the_first_message_and_the_tail() -> None:
         "third",
     ]
     assert problems(sent(conversation)) == []
+
+
+def test_a_summary_that_the_server_signed_goes_with_its_block() -> None:
+    """A later one in words has none: its text stands for both."""
+    conversation = looked()
+    second = conversation.begin(UserMessage.of("second")).input
+    assert second is not None
+    block: Json = {"type": "compaction", "content": "sealed"}
+    signed: Json = {"model": "claude-opus-5-5", "block": block}
+
+    conversation.compact("they looked", second.id, words="go", signed=signed)
+    with_block = conversation.context()[1]
+    conversation.compact("they looked", second.id)
+    without = conversation.context()[1]
+
+    assert isinstance(with_block, UserMessage) and isinstance(without, UserMessage)
+    assert (with_block.signed and with_block.signed.block, without.signed) == (block, None)
 
 
 def test_compaction_during_a_refused_prompt_stays_in_effect() -> None:
