@@ -112,12 +112,12 @@ async def answer_at_the_end_of(
     asked = replace(request, messages=(*request.messages, UserMessage.of(text)))
     reply = await reply_to(asked, stream_fn, emit)
     if reply.stop_reason != "tool_use":
-        return reply, reply.usage
+        return reply, reply.billed
     try:
         again = await reply_to(_after_calls(asked, reply, no_tool), stream_fn, emit)
     except ContextOverflow:
-        return reply, reply.usage
-    return again, reply.usage + again.usage
+        return reply, reply.billed
+    return again, reply.billed + again.billed
 
 
 async def reply_to(

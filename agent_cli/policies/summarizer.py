@@ -97,7 +97,7 @@ class Summarizer:
                 part, model=self._model or model, focus=focus, notes=summary.text, entries=entries
             )
             reply = await reply_to(asked, stream_fn, emit)
-            usage = usage + reply.usage
+            usage = usage + reply.billed
             summary = Summary(_as_markdown(text_of(reply.content).strip()), usage)
             if reply.stop_reason not in USABLE or not summary.text:
                 return Summary("", usage, _fault(reply, MAX_TOKENS))

@@ -1,6 +1,7 @@
 """The request for a summary, and the validation of its reply."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ from agent_cli.contracts.provider import (
     Retrying,
     TextDelta,
 )
-from agent_cli.contracts.timeline import Block, Json, Usage, text_block
+from agent_cli.contracts.timeline import Block, Json, ModelUsage, Usage, text_block
 from agent_cli.policies.compaction import Summary
 from agent_cli.policies.summarizer import (
     MAX_INPUT_CHARS,
@@ -266,6 +267,33 @@ async def test_block_is_kept_only_where_the_requested_model_signed_it(
     summary, _kinds = await summary_at_the_end(signed)
 
     assert (summary.text, bool(summary.signed)) == ("notes", is_kept)
+
+
+DECLINED = replace(
+    says("notes", usage=Usage(1, 2)), beside=(ModelUsage("declined", Usage(30, 40)),)
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "model", "usage"),
+    [
+        ([DECLINED], None, Usage(31, 42)),
+        ([DECLINED], SMALL, Usage(31, 42)),
+        (
+            [replace(calls(tool_use("look")), beside=DECLINED.beside), DECLINED],
+            None,
+            Usage(71, 87),
+        ),
+    ],
+    ids=["at the end", "text", "a call first"],
+)
+async def test_summary_costs_also_what_a_model_used_that_declined(
+    steps: list[Step], model: Model | None, usage: Usage
+) -> None:
+    """The server asked another one for the same reply."""
+    summary, _ = await summary_at_the_end(*steps, model=model)
+
+    assert summary == Summary("notes", usage)
 
 
 async def test_a_form_is_asked_for_only_where_no_cache_is_read() -> None:
