@@ -43,12 +43,17 @@ class Usage:
     @property
     def prompt_tokens(self) -> int:
         """Tokens the model read: fresh, cached and newly cached."""
-        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+        return self.input_tokens + self.cached_tokens
 
     @property
     def cache_write_tokens(self) -> int:
         """Tokens that were newly cached, however long they are kept."""
         return self.cache_write_5m_tokens + self.cache_write_1h_tokens
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens that the cache holds afterwards: read from it, or newly written."""
+        return self.cache_read_tokens + self.cache_write_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
         own, its = self.cost_microdollars, other.cost_microdollars

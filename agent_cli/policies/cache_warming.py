@@ -158,7 +158,7 @@ class CacheWarming:
             self.saved += self._cost(reply.model, Usage(cache_write_5m_tokens=read))
             self.saved -= self._cost(reply.model, Usage(cache_read_tokens=read))
         self._asked_s, self._is_renewed = sent_s, False
-        self._keep(_Cached(request, usage.prompt_tokens - usage.input_tokens, sent_s))
+        self._keep(_Cached(request, usage.cached_tokens, sent_s))
 
     def lines(self) -> list[str]:
         """Return the lines of `/usage cache` about this."""

@@ -24,7 +24,7 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.side_events import CacheLost
-from agent_cli.contracts.timeline import UNKNOWN_MODEL, ReplyOutput, Usage
+from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ReplyOutput, Usage
 from agent_cli.contracts.wording import dollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.records import dataclass
@@ -131,7 +131,7 @@ class CacheWatch:
                     # The cache lives from the last time it was used, which is when it was read.
                     reply, asked = event.reply, request.model.id
                     self._last = _Last(
-                        asked, reply.model, reply.id, cached_by(reply.usage), sent_s, request
+                        asked, reply.model, reply.id, reply.usage.cached_tokens, sent_s, request
                     )
                     if self.warming:
                         self.warming.note(request, event.reply, sent_s)
@@ -194,15 +194,15 @@ def _changes(before: ModelRequest, request: ModelRequest) -> Iterator[str]:
 def last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:
     """Return the last reply on record, and the model that its prompt went to."""
     for prompt in reversed(conversation.prompts):
-        for output in reversed(prompt.output):
-            if isinstance(output, ReplyOutput):
-                return prompt.model, output
+        if reply := reply_of(prompt):
+            return prompt.model, reply
     return "", None
 
 
-def cached_by(usage: Usage) -> int:
-    """Return the tokens that the cache holds after a reply with *usage*."""
-    return usage.prompt_tokens - usage.input_tokens
+def reply_of(prompt: Prompt) -> ReplyOutput | None:
+    """Return the last reply to *prompt*, if there is any."""
+    replies = (out for out in reversed(prompt.output) if isinstance(out, ReplyOutput))
+    return next(replies, None)
 
 
 def _last_on_record(conversation: Conversation) -> _Last | None:
@@ -210,7 +210,7 @@ def _last_on_record(conversation: Conversation) -> _Last | None:
     if reply is None:
         return None
     asked = reply.model if asked == UNKNOWN_MODEL else asked
-    cached, at_s = cached_by(reply.usage), reply.at_ms / 1_000
+    cached, at_s = reply.usage.cached_tokens, reply.at_ms / 1_000
     return _Last(asked, reply.model, reply.message_id, cached, at_s)
 
 

@@ -15,11 +15,11 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Price, ThinkingLevel
-from agent_cli.contracts.timeline import CompactionOutput, Prompt, ReplyOutput, Usage
+from agent_cli.contracts.timeline import CompactionOutput, ReplyOutput, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
-from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS, cached_by, last_reply
+from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS, last_reply, reply_of
 from agent_cli.policies.estimate import (
     USUAL_IMAGE_TOKENS,
     estimate_fixed,
@@ -191,7 +191,7 @@ class PrefixWatch:
         Raises:
             AgentCliError: They do not agree.
         """
-        begins = _reply_of(turn.conversation.prompts[-1]) is None
+        begins = reply_of(turn.conversation.prompts[-1]) is None
         if not (reread.needs_consent and begins and self._consent):
             return False
         answer = await self._consent(reread)
@@ -230,7 +230,7 @@ class PrefixWatch:
         if last and last.conversation_id != now.conversation_id:
             last = None
         asked, reply = last_reply(conversation)
-        is_cached = reply is not None and cached_by(reply.usage) >= LEAST_TOKENS
+        is_cached = reply is not None and reply.usage.cached_tokens >= LEAST_TOKENS
         before = last.model_id if last else asked
         if before and before != now.model_id:
             if is_cached:  # what no cache holds costs nothing extra
@@ -292,11 +292,6 @@ def _is_compacted(conversation: Conversation) -> bool:
             if isinstance(output, CompactionOutput):
                 return bool(output.summary)
     return False
-
-
-def _reply_of(prompt: Prompt) -> ReplyOutput | None:
-    replies = (out for out in reversed(prompt.output) if isinstance(out, ReplyOutput))
-    return next(replies, None)
 
 
 def _sent(tools: Iterable[Tool]) -> list[Tool]:

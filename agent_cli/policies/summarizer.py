@@ -132,9 +132,8 @@ async def _at_the_end_of(
         match block:
             case {"type": "compaction", "content": str(text)} if text.strip():
                 # Another model's block would be refused later.
-                by_other = bool(reply.declined)
                 signed: Json = {"model": request.model.id, "block": block}
-                return Summary(text, usage, signed=None if by_other else signed)
+                return Summary(text, usage, signed=None if reply.declined else signed)
             case _:
                 pass
     text = text_of(reply.content).strip()

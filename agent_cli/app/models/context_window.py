@@ -15,7 +15,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.pins import pins
 from agent_cli.core.projection import entries, messages, shown
 from agent_cli.plugins.project_instructions import COME_TO, files_in
-from agent_cli.policies.cache_watch import CACHE_LIFE_S
+from agent_cli.policies.cache_watch import CACHE_LIFE_S, last_reply
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.estimate import (
     CHARS_PER_TOKEN,
@@ -106,12 +106,10 @@ class ContextWindow:
             yield f"{counted(len(held), 'text')} pinned: /pin lists them"
 
     def _about_cache(self) -> Iterator[str]:
-        prompts = self._agent.conversation.prompts
-        replies = [out for out in entries(prompts) if isinstance(out, ReplyOutput)]
-        if not replies:
+        _, last = last_reply(self._agent.conversation)
+        if last is None:
             return
-        last = replies[-1]
-        cached = last.usage.prompt_tokens - last.usage.input_tokens
+        cached = last.usage.cached_tokens
         if not cached:
             yield "nothing is cached: the server reported no cache"
             return
