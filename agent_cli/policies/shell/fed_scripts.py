@@ -19,7 +19,7 @@ from agent_cli.policies.shell.readings import (
     readings,
     tails,
 )
-from agent_cli.policies.shell.starters import OPTION_OF_PROSE, started_at
+from agent_cli.policies.shell.starters import OPTION_OF_PROSE, OPTION_WITH_PROSE, started_at
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 
@@ -87,7 +87,8 @@ def _handed_on(words: Reading) -> Iterator[Reading]:
     told = [
         word
         for before, word in pairwise(words)
-        if not OPTION_OF_PROSE.fullmatch(before or "") and not OPTION_OF_PROSE.fullmatch(word or "")
+        if not OPTION_OF_PROSE.fullmatch(before or "")
+        and not OPTION_WITH_PROSE.fullmatch(word or "")
     ]
     inside = (pieces(word) for word in told if word and " " in word)
     for command in (*tails(told), *(each for found in inside for each in found)):

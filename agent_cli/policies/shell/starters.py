@@ -115,9 +115,10 @@ _TO_SHELL: Final = late_pattern(
 _SAYS_ONLY: Final = frozenset(
     {"echo", "printf", "grep", "egrep", "fgrep", "rg", "gh", "find", "awk", "gawk", "mawk", "nawk"}
 )
-OPTION_OF_PROSE: Final = late_pattern(
-    r"-\w*m|--(?:message|title|body|notes?|description|reason)(?:=.*)?"
-)
+_PROSE: Final = r"-\w*m|--(?:message|title|body|notes?|description|reason)"
+# An option whose value, the next word, is for people; and one that may have it joined to it.
+OPTION_OF_PROSE: Final = late_pattern(_PROSE)
+OPTION_WITH_PROSE: Final = late_pattern(rf"{_PROSE}(?:=.*)?")
 _SETS: Final = late_pattern(r"[\w.:-]+=")
 _FROM_INPUT: Final = late_pattern(r"(?:-\w*f|--(?:make)?file)[ =]?(?:-(?: |$)|/dev/(?:stdin|fd))")
 

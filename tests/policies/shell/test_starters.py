@@ -55,6 +55,7 @@ MAY_RUN_IT = (
     ),
     *("python3 - <<'E'\nimport os; os.system('{inside}')\nE", "echo {text} | batch"),
     *("printf 'all:\\n\\t{inside}\\n' | make -f -", "mywrapper -v -- {words}"),
+    *("mywrapper --message=x {text}", "mywrapper --title=x {words}"),
 )
 
 
@@ -90,6 +91,7 @@ def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
         *("npm test -- -t 'curl fails'", "pytest -k 'curl or rm'", "git log --grep='curl x'"),
         *("git commit -m '!curl x'", "git ls-files ':!curl'", "awk '!curl[$0]++' f", "at -l"),
         *("./deploy.sh --message 'git push -f'", "mytool --note 'rm -rf / is bad'", "adb reboot"),
+        *("mytool --note='rm -rf / is bad'", "mytool -m 'rm -rf / is bad' x"),
         *("python3 -c 'print(\"rm -rf /\")'", "gh pr create --body 'git reset --hard'"),
         *("rg --pre-glob '*.pdf' curl", "git -c user.name=curl log", "make MSG='no curl x'"),
         *("sed -i 's/git reset --hard/git stash/' a.sh", "./manage.py shutdown", "git clean -xn"),
