@@ -71,6 +71,7 @@ def fork_launchers(address: Callable[[], bytes]) -> None:
     """Have the launchers of this process and its forks forked by the server at *address*."""
     from agent_cli.system import launching  # noqa: PLC0415 - not for the server
 
+    @functools.wraps(launching._process)
     def process(control: socket.socket) -> ForkedLauncher:
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(address())

@@ -1,11 +1,11 @@
 """A fork looks like a process that was just started."""
 
+import inspect
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -116,16 +116,7 @@ def test_forked_program_has_its_own_controlling_terminal(script: str) -> None:
 def test_forked_launcher_looks_like_a_new_one() -> None:
     """Only what it has imported differs; it ends with its control."""
     (ours, its), (our_second, its_second) = socket.socketpair(), socket.socketpair()
-    started = subprocess.Popen(
-        launching._program("agent_cli.system.launcher", str(its.fileno())),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env={},
-        pass_fds=[its.fileno()],
-        start_new_session=True,
-    )
+    started = inspect.unwrap(launching._process)(its)
     with started, ours, its, our_second, its_second:
         forked = launching._process(its_second)
 

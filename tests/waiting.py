@@ -1,10 +1,18 @@
 """Wait for other processes and threads; every wait has a limit."""
 
 import asyncio
+import signal
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.forked import Program
 
 LIMIT_S: Final = 60.0
 
@@ -47,6 +55,23 @@ class StoppedClock:
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for *condition*, in time that this clock does not show."""
         await asyncio.to_thread(wait_until, condition)
+
+
+def ended_by_signals(process: "Program | subprocess.Popen[str]") -> int:
+    """Send signals until one a second after the first ends *process*; return its exit code."""
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.1)
+
+    def ends() -> bool:
+        # The program may have begun to count its second later than we did.
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+        return process.poll() is not None
+
+    wait_until(ends, "the end of the program")
+    return process.wait()
 
 
 def is_alive(pid: int) -> bool:

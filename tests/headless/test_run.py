@@ -1,13 +1,11 @@
 """`-p`: one run on pipes, as scripts use it."""
 
 import asyncio
-import contextlib
 import errno
 import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +28,7 @@ from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
 from tests.session_store.recordings import ask_about
+from tests.waiting import ended_by_signals
 
 LIMIT_S = 60.0
 USAGE = {
@@ -294,19 +293,6 @@ def test_second_signal_while_the_answer_is_read_ends_with_its_own_code() -> None
         wait_for(Path("closed"))
 
         assert ended_by_signals(process) == 143
-
-
-def ended_by_signals(process: PipedProgram) -> int:
-    """Send signals until one a second after the first ends the program; return its exit code."""
-    process.send_signal(signal.SIGTERM)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.1)
-    # The program may have begun to count its second later than we did.
-    while process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.2)
-    return process.wait()
 
 
 def test_full_disk_keeps_an_answer_from_being_printed(monkeypatch: pytest.MonkeyPatch) -> None:

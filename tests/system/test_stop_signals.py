@@ -1,6 +1,5 @@
 """The signals that end a run, sent to real processes at each stage of their lives."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -8,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import ended_by_signals
 
 LIMIT_S = 60
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -121,16 +122,8 @@ asyncio.run(main())
 """
     with started(script) as process:
         ready(process)
-        process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.1)
-        # The program may have begun to count its second later than we did.
-        while process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.2)
 
-        assert process.wait(LIMIT_S) == 143
+        assert ended_by_signals(process) == 143
 
 
 @pytest.mark.parametrize("number", NUMBERS)
