@@ -181,7 +181,6 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
         "getconf": _text(),
         "whoami": _nothing(),
         "id": _nothing("-ugGnr --user --group --groups --name --real"),
-        **dict.fromkeys(("python", "python3"), _nothing("-V --version")),
     }
 )
 
@@ -198,8 +197,7 @@ def check_operands(
     if program.can_write and any(word.glob for word in arguments):
         raise Objection(f"{name} can write files, and a pattern may give it an option")
     if program.operands == "none" and line.operands:
-        is_python = name.startswith("python")
-        raise Objection("runs a Python script" if is_python else f"{name} may change files")
+        raise Objection(f"{name} may change files")
     if program.operands_max is not None and len(line.operands) > program.operands_max:
         raise Objection(f"{name} writes to its last argument")
     if program.operands in ("paths", "pattern"):

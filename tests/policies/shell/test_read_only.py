@@ -42,6 +42,13 @@ def test_command_paths_are_resolved_before_they_are_compared(workspace: Workspac
     assert [path for path in outside if reads(f"ls {path}", workspace.reach())] == []
 
 
+@pytest.mark.parametrize("script", ["python3", "echo 'print(1)' | python", "cat x | python3"])
+def test_interpreter_without_a_file_asks(workspace: Workspace, script: str) -> None:
+    """Threat 1: it runs what it reads, so it is not a program that only tells its version."""
+    assert reason(script, workspace.reach()) == "runs Python"
+    assert reads("python3 -V", workspace.reach())
+
+
 def test_folder_added_to_the_workspace_can_be_read(workspace: Workspace) -> None:
     """The folders of --add-dir."""
     (workspace.outside / "public.txt").write_text("x")
