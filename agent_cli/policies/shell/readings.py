@@ -35,6 +35,9 @@ UNSEEN: Reading = (None,)
 # command holds a NUL.
 BEYOND: Reading = (None, "\0")
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
+# `find` runs only what stands behind one of these.
+_FINDS = frozenset({"find", "gfind"})
+_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
 _RUNS_FILES = frozenset({"source", "."})
 _RUNS_LATER = frozenset({"at", "batch"})
@@ -85,6 +88,8 @@ _NOT_WORDS = frozenset({"variable_assignment", "herestring_redirect", "heredoc_r
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
 _SCRIPT = late_pattern(r"[\s;&|<>()`$]")
 _NO_WORD = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
+# The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
+_OPTION_TEXT = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
 _GAP = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _QUOTES = late_pattern(r"\\\n|[\\'\"]")
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
@@ -165,7 +170,9 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
         found |= {} if head is not None else {"?": None}
         if head is None or base_name(head) not in STARTERS:
             continue
-        for word in filter(None, arguments):
+        for written in filter(None, arguments):
+            joined = _OPTION_TEXT.fullmatch(written)
+            word = joined[1] if joined else written
             if _SCRIPT.search(word) and depth < _DEPTH_MAX:
                 found |= dict.fromkeys(programs(word, search_path, depth + 1))
             elif _NAME.fullmatch(word) and shutil.which(word, path=search_path):
@@ -293,7 +300,7 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
     most = _taken(words)
     if most < len(words):
         yield BEYOND
-    for at in range(1, len(words)):
+    for at in range(_first_started(words), len(words)):
         rest = words[at : at + most]
         name = rest[0]
         yield rest
@@ -313,6 +320,14 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
         starters.insert(0, head)
     if starters:
         yield from _text_run(words, starters, depth)
+
+
+def _first_started(words: Reading) -> int:
+    """Return the first of *words* that may be the command which the first of them starts."""
+    if base_name(words[0] or "") not in _FINDS:
+        return 1
+    runs = (at for at, word in enumerate(words) if word is None or word in _FIND_RUNS)
+    return next(runs, len(words))
 
 
 def _run_later(assignment: "Node", depth: int) -> Iterator[Reading]:

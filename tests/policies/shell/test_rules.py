@@ -179,6 +179,20 @@ def test_deny_rule_finds_its_command_four_scripts_deep(
     assert judged(script, deny="npm run *").verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [
+        ("find . ! -name npm", "allow"),
+        ("find . -name npm", "allow"),
+        ("find . -name x -exec npm {} +", "deny"),
+        ("find . $x npm {} +", "deny"),
+    ],
+)
+def test_deny_rule_finds_only_the_command_that_find_runs(script: str, verdict: str) -> None:
+    """A name that is looked for is no program."""
+    assert judged(script, deny="npm *").verdict == verdict
+
+
 def test_deny_rule_of_many_words_finds_its_command_behind_a_wrapper() -> None:
     """Each word may be the program; as many behind it are compared as a rule has."""
     words = " ".join(f"w{number}" for number in range(32))
