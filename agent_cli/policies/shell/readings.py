@@ -45,19 +45,8 @@ _SHOWS_JOBS = frozenset({"-l", "-c", "-d", "-r", "-V"})
 # Shell builtins that evaluate the subscript in a variable's name, and its value.
 _EVALUATES = frozenset(
     {
-        *(
-            "let",
-            "printf",
-            "read",
-            "test",
-            "[",
-            "declare",
-            "typeset",
-            "local",
-            "export",
-            "readonly",
-        ),
-        *("unset", "mapfile", "readarray", "wait", "getopts", "((", "[["),
+        *("let", "printf", "read", "test", "[", "declare", "typeset", "local", "export"),
+        *("readonly", "unset", "mapfile", "readarray", "wait", "getopts", "((", "[["),
     }
 )
 _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
