@@ -25,6 +25,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.file_changes import TakenBack
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.conversation import Conversation
+from agent_cli.system.launching import Watched
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
 from agent_cli_tools.snapshots.journal import Change, Journal
@@ -504,6 +505,37 @@ async def test_files_are_read_around_a_command_beside_the_event_loop(
     assert [run.commands for run in session.snapshots._open().runs] == [
         [] if stops else ["touch made"]
     ]
+
+
+async def test_watch_of_a_stopped_command_ends_after_it_has_begun(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are in threads: its log would be made behind its end, and stay."""
+    session.run()
+    await session.write("a.txt", "one")
+    stopping, loop = asyncio.current_task(), asyncio.get_running_loop()
+    ended, ended_first = threading.Event(), list[bool]()
+    begin, end = session.snapshots._begin, session.snapshots._end
+
+    def slowly_begun(watch: contents.Watch, command: str) -> Watched | None:
+        assert stopping
+        loop.call_soon_threadsafe(stopping.cancel)
+        ended_first.append(ended.wait(0.3))
+        return begin(watch, command)
+
+    def noted_end(watch: contents.Watch, command: str) -> None:
+        end(watch, command)
+        ended.set()
+
+    monkeypatch.setattr(session.snapshots, "_begin", slowly_begun)
+    monkeypatch.setattr(session.snapshots, "_end", noted_end)
+
+    with pytest.raises(asyncio.CancelledError):
+        await session.bash("touch made")
+
+    assert ended_first == [False]
+    assert ended.is_set()
+    assert session.snapshots._watches == []
 
 
 def test_snapshot_on_a_full_disk_leaves_no_partial_copy(tmp_path: Path) -> None:

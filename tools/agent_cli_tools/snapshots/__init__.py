@@ -77,8 +77,7 @@ class Snapshots:
             bytes_max: What commands lost is kept up to this size; 0 for no limit.
         """
         self._folder = folder
-        self._only_reads = only_reads
-        self._is_foreign, self._watched = is_foreign, watched
+        self._only_reads, self._is_foreign, self._watched = only_reads, is_foreign, watched
         self._keep_days, self._bytes_max = keep_days, bytes_max
         self._began_s = time.time()
         self.decide: Callable[[str, CommandQuestion], Awaitable[bool]] | None = None
@@ -162,11 +161,11 @@ class Snapshots:
             self._watches.append(watch)
         # In threads, as earlier commands may have made the files large.
         try:
-            order = await asyncio.shield(unstoppable(lambda: self._begin(watch, command)))
+            order = await asyncio.shield(unstoppable(lambda: watch.begin(self._begin, command)))
             watch.has_run = True
             yield order
         finally:
-            await asyncio.shield(unstoppable(lambda: self._end(watch, command)))
+            await asyncio.shield(unstoppable(lambda: watch.end(self._end, command)))
 
     async def decides(self, command: str, question: "CommandQuestion") -> bool:
         """Return the answer to the question of a running *command*."""

@@ -5,17 +5,19 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from agent_cli.system.fixed_paths import open_file
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass, field
+
+T = TypeVar("T")
 
 TOTAL_BYTES_MAX: Final = 256 * 1024 * 1024
 DIGESTED_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -180,6 +182,19 @@ class Watch:
     has_run: bool = False
     log: Path | None = None
     by_hook: bool = False
+    _has_begun: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self, work: "Callable[[Watch, str], T]", command: str) -> T:
+        """Return the result of *work*, and let `end` go on."""
+        try:
+            return work(self, command)
+        finally:
+            self._has_begun.set()
+
+    def end(self, work: "Callable[[Watch, str], None]", command: str) -> None:
+        """Do *work* once `begin` is done: a caller that was cancelled left that to its thread."""
+        self._has_begun.wait()
+        work(self, command)
 
     @property
     def is_recorded(self) -> bool:
