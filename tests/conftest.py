@@ -1,6 +1,7 @@
 """Run every test as if on a new machine: empty home, no settings, no keys, no internet."""
 
 import contextlib
+import faulthandler
 import functools
 import gc
 import ipaddress
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 
 import hypothesis
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from agent_cli.system import programs
 from agent_cli.system.stop_signals import STOP_SIGNALS
@@ -69,6 +71,17 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Limit what follows a failure, too: pytest drops the limit there, for the sake of debuggers.
+
+    The end of a test whose work cannot be cancelled would otherwise hang the run for ever.
+    """
+    if limit_s := float(node.config.getini("faulthandler_timeout") or 0):
+        stderr = node.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(limit_s, exit=True, file=stderr)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

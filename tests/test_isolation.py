@@ -26,7 +26,7 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
         timeout=300,
         check=False,
     )
-    return f"{run.stdout}exit code {run.returncode}"
+    return f"{run.stdout}{run.stderr}exit code {run.returncode}"
 
 
 def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> None:
@@ -131,3 +131,21 @@ def test_a_run_with_too_many_skips_fails_and_lists_the_reasons(
     assert ("2 tests skipped, 1 are allowed" in printed) is fails, printed
     assert f"exit code {int(fails)}" in printed
     assert ("   2  Skipped: no such program: install it" in printed) is fails, printed
+
+
+def test_a_test_that_fails_and_then_does_not_end_is_ended(tmp_path: Path) -> None:
+    """Such as one whose work ignores its cancellation, which its event loop waits for."""
+    printed = run_pytest(
+        tmp_path,
+        "import pytest, threading\n"
+        "@pytest.fixture\n"
+        "def never_ending():\n"
+        "    yield\n"
+        "    threading.Event().wait()\n"
+        "def test_inner(never_ending):\n"
+        "    assert False\n",
+        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
+    )
+
+    assert printed.endswith("exit code 1"), printed
+    assert "in never_ending" in printed, printed
