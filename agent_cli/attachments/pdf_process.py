@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> dict[str, Any]:  # Any: an object of JSON
     task, first, last, limit = arguments[0], *map(int, arguments[1:])
     try:
         from pypdf import PdfReader  # under the limits
+        from pypdf.errors import LimitReachedError
 
         reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
         was_encrypted = reader.is_encrypted
@@ -43,6 +44,8 @@ def main(arguments: list[str]) -> dict[str, Any]:  # Any: an object of JSON
         return {"pages": pages, "was_encrypted": was_encrypted, **answer}
     except MemoryError:
         return {"fault": "memory"}
+    except LimitReachedError:
+        return {"fault": "limit"}
     except Exception as error:  # pypdf raises anything for a damaged file
         return {"fault": "damaged", "reason": f"{type(error).__name__}: {error}"[:200]}
 

@@ -28,6 +28,7 @@ _PROGRAM: Final = Path(__file__).with_name("pdf_process.py")
 _RANGE: Final = re.compile(r"(\d{1,6})(?:\s*([-–])\s*(\d{1,6})?)?")
 _FAULTS: Final = {
     "password": "it needs a password; decrypt a copy first, for example with qpdf --decrypt",
+    "limit": "it holds more than is read of one file; split a copy, for example with qpdf",
     "memory": "reading it takes more than 1 GB of memory; split a copy, for example with qpdf",
 }
 _NO_TEXT: Final = (

@@ -204,7 +204,14 @@ async def test_a_file_that_takes_too_long_is_given_up() -> None:
     assert (await refusal(_slow())).startswith("reading it takes more than 30 s")
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+async def test_a_file_with_more_than_is_read_is_not_called_damaged() -> None:
+    """pypdf counts what it unpacks and how many pages there are."""
+    said = await refusal(HOSTILE["many"]())
+
+    assert said == "it holds more than is read of one file; split a copy, for example with qpdf"
+
+
+@pytest.mark.parametrize("kind", sorted({*HOSTILE} - {"many"}))
 async def test_a_hostile_file_ends_within_bounds(kind: str) -> None:
     """In a process of its own, which is limited in memory and time; this one stays small."""
     data, begun = HOSTILE[kind](), time.monotonic()
