@@ -24,7 +24,13 @@ from agent_cli.contracts.provider import (
     closable,
 )
 from agent_cli.contracts.side_events import CacheLost
-from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ReplyOutput, Usage
+from agent_cli.contracts.timeline import (
+    UNKNOWN_MODEL,
+    CompactionOutput,
+    Prompt,
+    ReplyOutput,
+    Usage,
+)
 from agent_cli.contracts.wording import dollars
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.records import dataclass
@@ -142,7 +148,8 @@ class CacheWatch:
         lost = min(last.cached, reply.usage.prompt_tokens) - reply.usage.cache_read_tokens
         if lost < LEAST_TOKENS:
             return
-        ours = _cause(last, request, sent_s)
+        cut = "was compacted" if is_compacted(self._conversation()) else "was cut or rewound"
+        ours = _cause(last, request, sent_s, cut=cut)
         if reply.model != last.answered and last.is_of(request.model):
             ours = f"{reply.model} answered instead of {last.answered}"
         theirs = _OF_SERVER.get(reply.cache_miss, "")
@@ -168,17 +175,17 @@ class CacheWatch:
         return None if written is None or read is None else written - read
 
 
-def _cause(last: _Last, request: ModelRequest, sent_s: float) -> str:
+def _cause(last: _Last, request: ModelRequest, sent_s: float, *, cut: str) -> str:
     """Return what changed between the two requests, or the time between them; "" for nothing."""
     if not last.is_of(request.model):
         return f"the model changed from {last.asked} to {request.model.id}"
-    causes = [*_changes(last.request, request)] if last.request else []
+    causes = [*_changes(last.request, request, cut=cut)] if last.request else []
     if not causes and (idle_s := sent_s - last.at_s) > CACHE_LIFE_S:
         causes.append(f"{idle_s / 60:.0f} minutes had passed, and the cache lives five")
     return " and ".join(causes)
 
 
-def _changes(before: ModelRequest, request: ModelRequest) -> Iterator[str]:
+def _changes(before: ModelRequest, request: ModelRequest, *, cut: str) -> Iterator[str]:
     for name, one, other in (
         ("the tools changed", before.tools, request.tools),
         ("the system prompt changed", before.system, request.system),
@@ -188,7 +195,7 @@ def _changes(before: ModelRequest, request: ModelRequest) -> Iterator[str]:
         if one != other:
             yield name
     if before.messages != request.messages[: len(before.messages)]:
-        yield "the history was cut or rewound"
+        yield f"the history {cut}"
 
 
 def last_reply(conversation: Conversation) -> tuple[str, ReplyOutput | None]:
@@ -203,6 +210,17 @@ def reply_of(prompt: Prompt) -> ReplyOutput | None:
     """Return the last reply to *prompt*, if there is any."""
     replies = (out for out in reversed(prompt.output) if isinstance(out, ReplyOutput))
     return next(replies, None)
+
+
+def is_compacted(conversation: Conversation) -> bool:
+    """Return whether a compaction, which is reported with its own price, cut the history."""
+    for prompt in reversed(conversation.prompts):
+        for output in reversed(prompt.output):
+            if isinstance(output, ReplyOutput):
+                return False
+            if isinstance(output, CompactionOutput):
+                return bool(output.summary)
+    return False
 
 
 def _last_on_record(conversation: Conversation) -> _Last | None:

@@ -15,11 +15,17 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Price, ThinkingLevel
-from agent_cli.contracts.timeline import CompactionOutput, ReplyOutput, Usage
+from agent_cli.contracts.timeline import ReplyOutput, Usage
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
-from agent_cli.policies.cache_watch import CACHE_LIFE_S, LEAST_TOKENS, last_reply, reply_of
+from agent_cli.policies.cache_watch import (
+    CACHE_LIFE_S,
+    LEAST_TOKENS,
+    is_compacted,
+    last_reply,
+    reply_of,
+)
 from agent_cli.policies.estimate import (
     USUAL_IMAGE_TOKENS,
     estimate_fixed,
@@ -121,7 +127,7 @@ class PrefixWatch:
             if reread.cause != self._quoted and not await self._is_paid(turn, reread):
                 turn.emit(Notice("info", str(reread)))
             self._on_told()
-        elif _is_compacted(turn.conversation) and self._may_cut(now):
+        elif is_compacted(turn.conversation) and self._may_cut(now):
             self._on_told()  # by the compaction, with its size before and after
         self._quoted = ""
         self._last, self._at_s = now, self._clock()
@@ -266,7 +272,7 @@ def _message_changes(
 ) -> Iterator[_Change]:
     whole = len(now.system)
     same = _common(now.messages, last.messages)
-    if _is_cut(last, now, same) and not _is_compacted(conversation):
+    if _is_cut(last, now, same) and not is_compacted(conversation):
         yield _Change("older messages were left out or came back", 2, whole)
     before, after = last.unsent[:same], now.unsent[:same]
     if before != after:
@@ -281,17 +287,6 @@ def _is_cut(last: _Request, now: _Request, same: int | None = None) -> bool:
     """
     same = _common(now.messages, last.messages) if same is None else same
     return same < min(len(last.messages), len(now.messages) - 1)
-
-
-def _is_compacted(conversation: Conversation) -> bool:
-    """Return whether a compaction, which is reported with its own price, cut the history."""
-    for prompt in reversed(conversation.prompts):
-        for output in reversed(prompt.output):
-            if isinstance(output, ReplyOutput):
-                return False
-            if isinstance(output, CompactionOutput):
-                return bool(output.summary)
-    return False
 
 
 def _sent(tools: Iterable[Tool]) -> list[Tool]:

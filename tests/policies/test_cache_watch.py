@@ -1,5 +1,6 @@
 """Losses of the prompt cache: counted, priced, and with the right cause."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -31,7 +32,13 @@ class Clock:
 
 
 async def losses_of(
-    second: ModelRequest, *, read: int, wait_s: float = 1, reason: str = "", priced: Price = price
+    second: ModelRequest,
+    *,
+    read: int,
+    wait_s: float = 1,
+    reason: str = "",
+    priced: Price = price,
+    conversation: Callable[[], Conversation] = Conversation,
 ) -> tuple[list[CacheLost], list[str], ScriptedModel]:
     """Return the losses of two requests, of which the first leaves 50,000 tokens in the cache."""
     one = says("a", usage=Usage(10, 5, 0, 50_000))
@@ -41,7 +48,7 @@ async def losses_of(
         Listener(),
         Clock(),
     )
-    watch = CacheWatch(model, price=priced, emit=listener, conversation=Conversation, clock=clock)
+    watch = CacheWatch(model, price=priced, emit=listener, conversation=conversation, clock=clock)
     for request in (FIRST, second):
         async for _ in watch.stream(request):
             pass
@@ -94,6 +101,21 @@ async def test_a_loss_is_told_with_its_price_and_cause(
 
     assert losses == [CacheLost(50_000, 450_000, cause, was_announced=False)]
     assert told == [f"50,000 cached tokens were read anew, $0.45 more: {cause}"]
+
+
+async def test_a_compaction_is_named_as_the_cause() -> None:
+    """Not as a cut or a rewind, of which the user would know nothing."""
+    compacted = Conversation()
+    compacted.begin(UserMessage.of("one"))
+    last = compacted.prompts[-1].input
+    assert last
+    compacted.compact("notes", last.id)
+
+    losses, _, _ = await losses_of(
+        replace(NEXT, messages=NEXT.messages[1:]), read=0, conversation=lambda: compacted
+    )
+
+    assert [each.cause for each in losses] == ["the history was compacted"]
 
 
 UNKNOWN = (
