@@ -191,22 +191,19 @@ class Conversation(Record):
         assert entry is not None
         return UserMessage(entry.content, entry.at_ms, entry.author)
 
-    def add_reply(self, reply: Reply) -> list[ToolOutput]:
-        """Append a complete reply and return its calls, each pending."""
+    def add_reply(self, reply: Reply) -> None:
+        """Append a complete reply; its calls are pending."""
         at_ms, reply_id = self.now(), new_id()
-        calls: list[ToolOutput] = []
         for block in reply.content:
             kind = _BLOCK_OUTPUTS.get(str(block["type"]), BlockOutput)
             output = kind(new_id(), at_ms, reply_id, _unique(block, self._call_ids))
             if isinstance(output, ToolOutput):
                 self._call_ids.add(output.tool_call_id)
-                calls.append(output)
             self._append(output)
         prompt = self._prompts[-1]
         prompt.usage = prompt.usage + reply.billed
         facts = (reply.model, reply.stop_reason, reply.usage, reply.request_id, reply.beside)
         self._append(ReplyOutput(new_id(), at_ms, reply_id, *facts, message_id=reply.id))
-        return calls
 
     def discard_reply(
         self, text: str, reason: str, *, error: str | None = None, usage: Usage = NO_USAGE

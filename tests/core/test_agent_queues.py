@@ -82,3 +82,17 @@ async def _wait(event: asyncio.Event) -> None:
 async def _call(wait: object) -> Sequence[object]:
     await wait()  # type: ignore[operator]
     return ()
+
+
+async def test_what_an_ended_run_took_stands_in_its_own_queue_again() -> None:
+    queues = AgentQueues(steering_mode="all", follow_up_mode="all")
+    queues.steer(ONE)
+    queues.follow_up(TWO)
+    await queues._steering_beside(None)()  # type: ignore[misc]
+    await queues._follow_ups_beside(None)()  # type: ignore[misc]
+    assert queues.clear_all_queues() == []
+
+    queues._take_back()
+
+    assert queues.clear_steering_queue() == [ONE]
+    assert queues.clear_follow_up_queue() == [TWO]

@@ -257,7 +257,9 @@ async def test_an_event_stream_has_one_reader() -> None:
     left = agent_loop(["go"], AgentContext(), config(model))
     async for _ in left:
         break
-    with pytest.raises(ConversationError, match="only once"):
+    with pytest.raises(
+        ConversationError, match=r"^the events of a run can be read only once, by one reader$"
+    ):
         await read_all(left)
     assert len(model.requests) <= 2
 

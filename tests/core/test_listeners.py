@@ -19,8 +19,8 @@ def test_each_addition_is_called_and_removed_by_itself() -> None:
     listeners.tell(EVENT)
     assert seen == [EVENT] * 2
 
-    first()
-    first()
+    assert first() is None
+    assert first() is None
     listeners.tell(EVENT)
     listeners.remove(seen.append)
     listeners.remove(seen.append)

@@ -73,7 +73,8 @@ def _reply(conversation: Conversation, text: str, *, calls: int, file: bool) -> 
     blocks = [tool_use("look", {"at": text}, f"t{text}{n}") for n in range(calls)]
     reason = "tool_use" if calls else "end_turn"
     reply = Reply("msg", MODEL.id, (text_block(text), *blocks), reason)
-    for call in conversation.add_reply(reply):
+    conversation.add_reply(reply)
+    for call in conversation.open_calls():
         if file:
             output = FileOutput(text, 0, call.tool_call_id, "a.png", "image/png", "a picture")
             conversation.attach(output)

@@ -89,7 +89,8 @@ def test_last_replys_token_count_replaces_the_estimate_up_to_the_reply() -> None
     conversation.begin(UserMessage.of("u" * 9_000))
     reply = calls(tool_use("look"))
     usage = Usage(100, 20, cache_read_tokens=3_000, cache_write_5m_tokens=400)
-    [call] = conversation.add_reply(type(reply)("m", "m", reply.content, "tool_use", usage))
+    conversation.add_reply(type(reply)("m", "m", reply.content, "tool_use", usage))
+    [call] = conversation.open_calls()
     conversation.settle_call(call.tool_call_id, Success((text_block("r" * 400),)))
     conversation.add_user(UserMessage.of("u" * 40))
 
