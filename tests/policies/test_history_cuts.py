@@ -261,6 +261,18 @@ def words_of(conversation: Conversation, chars_max: int = 9_999) -> list[str]:
     return user_words(conversation, until="", chars_max=chars_max).splitlines()
 
 
+def test_words_that_just_fit_are_all_kept() -> None:
+    """One character less, and an older message is left out."""
+    conversation = Conversation()
+    for text in ("first", "second", "third"):
+        said(conversation, text)
+    words = words_of(conversation)
+    chars = sum(map(len, words))
+
+    assert words_of(conversation, chars) == words
+    assert "[older ones left out here: 1" in words_of(conversation, chars - 1)[0]
+
+
 async def test_all_constraints_survive_three_compactions_of_a_long_session() -> None:
     """60 of 60, at more than 200,000 tokens, whatever the summary says."""
     conversation = Conversation()

@@ -142,6 +142,7 @@ async def test_pages_come_from_the_user_and_from_searches_only_unless_their_serv
         "server_tool_results": {"type": "all"},
     }
     assert (free["max_uses"], free["citations"]) == (3, {"enabled": True})
+    assert free["max_content_tokens"] == allowed["max_content_tokens"] == 25_000
     assert ("url_sources" in allowed, allowed["allowed_domains"]) == (False, ["a.org"])
 
 

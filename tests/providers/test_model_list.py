@@ -110,6 +110,16 @@ async def test_model_list_neither_reads_nor_writes_a_recording(tmp_path: Path) -
     assert not (tmp_path / "said").exists()
 
 
+@pytest.mark.parametrize(("served", "listed"), [(20, 20), (22, 20)])
+async def test_model_list_ends_at_the_tenth_page(served: int, listed: int) -> None:
+    """The fake serves two a page; a server whose pages never end would hold the command."""
+    with serve_in_thread() as api:
+        api.models = [model(f"model-{n}") for n in range(served)]
+        offered = await offered_models(Connection(base_url=api.base_url, api_key="k"))
+
+    assert len(offered) == listed
+
+
 async def test_server_without_a_model_list_or_unreachable_is_an_error() -> None:
     """404 from a server that only answers messages; no server listens on port 9."""
     with serve_in_thread() as api, pytest.raises(ModelError, match="status 404"):

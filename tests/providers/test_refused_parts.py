@@ -107,6 +107,34 @@ async def test_older_images_are_left_out_of_a_request_with_too_many_bytes() -> N
     assert isinstance(gave_up.error, ContextOverflow)  # what is left is too small to matter
 
 
+@pytest.mark.parametrize(("chars", "requests"), [(249_996, 1), (250_000, 2)])
+async def test_request_of_small_images_is_not_sent_again_without_them(
+    chars: int, requests: int
+) -> None:
+    """Its text is too large then, so a second refusal would only cost time."""
+    refusal = error(413, "request_too_large", "Request exceeds the maximum size")
+    image = image_block(bytes(chars // 4 * 3), "image/png")
+    async with FakeMessagesApi(refusal, reply("ok")) as api, asker(api) as it:
+        await it.ask(request(UserMessage.of("look", [image])))
+
+    assert len(api.requests) == requests
+
+
+async def test_five_named_images_are_left_out_one_by_one_then_all() -> None:
+    """A server that names each of many images alone would be asked for each of them."""
+    history = [
+        UserMessage.of("look", [image_block(f"image {n}".encode(), "image/png")]) for n in range(8)
+    ]
+    answer = AssistantMessage((text_block("ok"),))
+    spread = [message for each in history for message in (each, answer)]
+    refusals = [error(400, "invalid_request_error", named(2 * n)) for n in range(6)]
+    async with FakeMessagesApi(*refusals, reply("ok")) as api, asker(api) as it:
+        asked = await it.ask(request(*spread, UserMessage.of("more")))
+
+    assert asked.text == "ok"
+    assert [images(each).count("-") for each in api.requests] == [0, 1, 2, 3, 4, 5, 8]
+
+
 async def test_refusal_is_reported_if_no_image_is_left() -> None:
     async with FakeMessagesApi(UNNAMED, UNNAMED, UNNAMED) as api, asker(api) as it:
         asked = await it.ask(request(*HISTORY))

@@ -226,11 +226,13 @@ def test_model_created_from_its_id_is_sent_supported_thinking_only() -> None:
 async def test_task_budget_is_sent_to_models_that_support_task_budgets() -> None:
     """Next to the effort, with its beta; a budget below the API's minimum is not sent."""
     with_effort = await sent(UserMessage.of("hi"), task_budget=50_000, thinking_level="low")
+    least = await sent(UserMessage.of("hi"), task_budget=20_000)
     too_small = await sent(UserMessage.of("hi"), task_budget=19_999)
     without = await sent(UserMessage.of("hi"), task_budget=50_000, model="claude-sonnet-5")
 
     budget = {"type": "tokens", "total": 50_000}
     assert with_effort.body["output_config"] == {"effort": "low", "task_budget": budget}
+    assert least.body["output_config"]["task_budget"] == {"type": "tokens", "total": 20_000}
     assert TASK_BUDGETS.header in with_effort.headers["anthropic-beta"]
     assert "output_config" not in too_small.body
     assert "output_config" not in without.body

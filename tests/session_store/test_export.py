@@ -47,7 +47,10 @@ async def test_json_export_has_every_entry_and_refers_to_prompts_by_id(tmp_path:
     """S2-13, S2-49, S2-50: each prompt once; hidden prompts and plugins' shared state, too."""
     history = await a_history(tmp_path)
 
-    document = json.loads(export(history, "json", redact=unchanged))
+    text = export(history, "json", redact=unchanged)
+
+    document = json.loads(text)
+    assert text.startswith('{\n  "')  # people read it, too
 
     ids = [prompt.id for prompt in history.prompts]
     header = history.header

@@ -9,6 +9,7 @@ import pytest
 from agent_cli.policies.shell import CommandRules, Reach, judge
 from agent_cli.policies.shell.destructive import emptied_folders
 from agent_cli.policies.shell.readings import programs, written_commands
+from agent_cli.policies.shell.reserved import is_reserved, is_reserved_program
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,36 @@ def test_programs_of_nested_scripts_are_listed_four_deep(depth: int, names: list
         script = f"bash -c {shlex.quote(script)}"
 
     assert programs(script, os.environ["PATH"]) == names
+
+
+@pytest.mark.parametrize(("depth", "reserved"), [(3, False), (4, True)])
+def test_script_more_than_three_scripts_deep_is_for_a_person(
+    tmp_path: Path, depth: int, reserved: bool
+) -> None:
+    """It is not read, so not even a harmless one is let through."""
+    assert is_reserved("cat x y", Reach(root=tmp_path.resolve()), depth) is reserved
+
+
+@pytest.mark.parametrize(("count", "reserved"), [(64, False), (65, True)])
+def test_loop_over_more_than_64_values_is_for_a_person(
+    tmp_path: Path, count: int, reserved: bool
+) -> None:
+    """Each value is tried in the place of its variable."""
+    values = " ".join(f"v{n}" for n in range(count))
+
+    found = is_reserved(f"for f in {values}; do cat $f; done", Reach(root=tmp_path.resolve()))
+
+    assert found is reserved
+
+
+@pytest.mark.parametrize(("words", "reserved"), [(2, True), (3, False)])
+def test_name_of_a_losing_task_counts_among_the_first_three_words(
+    words: int, reserved: bool
+) -> None:
+    """Further on, `drop` is rather an argument."""
+    operands = [*(["--quiet", "word"] * words), "db:drop"]
+
+    assert is_reserved_program("rails", operands) is reserved
 
 
 @pytest.mark.parametrize("starts", ["bash -c", "eval", "frob"])
