@@ -30,10 +30,10 @@ def main(arguments: list[str]) -> dict[str, Any]:  # Any: an object of JSON
     _limit_itself()
     logging.disable()
     task, first, last, limit = arguments[0], *map(int, arguments[1:])
-    try:
-        from pypdf import PdfReader  # under the limits
-        from pypdf.errors import LimitReachedError
+    from pypdf import PdfReader  # under the limits
+    from pypdf.errors import LimitReachedError
 
+    try:
         reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
         was_encrypted = reader.is_encrypted
         if was_encrypted and not reader.decrypt(""):
