@@ -127,7 +127,8 @@ class CommandWatch:
             self._begin()
             poll = select.poll()
             poll.register(reading, select.POLLIN)
-            while not result and not poll.poll(_LOOK_AGAIN_MS):
+            # Not `result`: the thread still has to write, and would fail and end at a closed pipe.
+            while not poll.poll(_LOOK_AGAIN_MS):
                 self.look()
         finally:
             os.close(reading)

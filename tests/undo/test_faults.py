@@ -60,6 +60,27 @@ def hang(*_arguments, **_options):
     time.sleep(600)
 {target} = hang
 """
+# The thread that starts the command says so late, when there is nothing else to wait for.
+SAYS_LATE = """
+import threading, types
+begin, has_started, is_closed = module.CommandWatch._begin, threading.Event(), threading.Event()
+def write(descriptor, data):
+    if data == b"s":
+        has_started.set()
+        is_closed.wait(0.5)
+    try:
+        return os.write(descriptor, data)
+    except OSError:
+        os._exit(9)
+def close(descriptor):
+    os.close(descriptor)
+    is_closed.set() if has_started.is_set() else None
+def _begin(self):
+    begin(self)
+    has_started.wait()
+module.os = types.SimpleNamespace(**{**vars(os), "write": write, "close": close})
+module.CommandWatch._begin = _begin
+"""
 LIMIT_S = 30
 
 
@@ -403,3 +424,11 @@ print(stopped_calls.why_missing())
     said = subprocess.check_output([sys.executable, "-c", script], text=True)
 
     assert said == "the system forbids to stop calls, as some containers do\n"
+
+
+def test_thread_that_starts_the_command_is_waited_for(tmp_path: Path) -> None:
+    """If it fails because its pipe is closed, it ends, and the kernel kills the command."""
+    log = run(tmp_path, SAYS_LATE)
+
+    assert not (tmp_path / "work/one").exists()
+    assert not is_incomplete(log)
