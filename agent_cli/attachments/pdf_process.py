@@ -29,7 +29,15 @@ def main(arguments: list[str]) -> dict[str, Any]:  # Any: an object of JSON
     """Return the answer to *arguments*."""
     _limit_itself()
     logging.disable()
-    task, first, last, limit = arguments[0], *map(int, arguments[1:])
+    try:
+        return _answer(arguments[0], *map(int, arguments[1:]))
+    except MemoryError:
+        return {"fault": "memory"}
+    except Exception as error:  # pypdf raises anything for a damaged file
+        return {"fault": "damaged", "reason": f"{type(error).__name__}: {error}"[:200]}
+
+
+def _answer(task: str, first: int, last: int, limit: int) -> dict[str, Any]:
     from pypdf import PdfReader  # under the limits
     from pypdf.errors import LimitReachedError
 
@@ -41,13 +49,9 @@ def main(arguments: list[str]) -> dict[str, Any]:  # Any: an object of JSON
         pages = len(reader.pages)
         shown = range(first - 1, min(last or pages, pages))
         answer = _texts(reader, shown, limit) if task == "text" else _copy(reader, shown, limit)
-        return {"pages": pages, "was_encrypted": was_encrypted, **answer}
-    except MemoryError:
-        return {"fault": "memory"}
     except LimitReachedError:
         return {"fault": "limit"}
-    except Exception as error:  # pypdf raises anything for a damaged file
-        return {"fault": "damaged", "reason": f"{type(error).__name__}: {error}"[:200]}
+    return {"pages": pages, "was_encrypted": was_encrypted, **answer}
 
 
 def _limit_itself() -> None:
