@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.readings import BEYOND, Reading
-from agent_cli.policies.shell.starters import SHELLS, base_name
+from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name
 from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
@@ -248,7 +248,7 @@ def _deletion(arguments: Reading, root: PurePath) -> str | None:
 
 
 def _starts_removal(words: Sequence[str]) -> bool:
-    starts = (at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir"))
+    starts = (at for at, word in enumerate(words) if word in FIND_STARTS)
     return any(_removes(words[at + 1 :]) for at in starts)
 
 

@@ -19,7 +19,7 @@ from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, all_commands
-from agent_cli.policies.shell.starters import SHELLS, base_name
+from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name
 from agent_cli.policies.shell.syntax import (
     WRITING,
     descendants,
@@ -90,7 +90,6 @@ _SHELLS: Final = SHELLS | {"eval", "source", "."}
 _SAID_BY_THE_REST: Final = frozenset({"runs a Python module", "shows or changes the environment"})
 _FUNCTION: Final = "function_definition"
 _VERSIONS: Final = (["--version"], ["-V"], ["--help"], ["version"])
-_STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _NOT_THE_COMMAND: Final = late_pattern(r"-.*|[\d.]+[smhd]?|\w+=.*", re.DOTALL)
 _NO_FILES: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DEPTH_MAX: Final = 4
@@ -215,7 +214,7 @@ def _inner(name: str, rest: Sequence[str | None]) -> Iterator[Reading]:
     """Yield the commands among the arguments of a wrapper or of `find`."""
     begin = -1
     if name == "find":
-        yield from (tuple(rest[at + 1 :]) for at, word in enumerate(rest) if word in _STARTS)
+        yield from (tuple(rest[at + 1 :]) for at, word in enumerate(rest) if word in FIND_STARTS)
     elif name in _RUNS_THE_REST and _RUNS_THE_REST[name] in rest:
         begin = rest.index(_RUNS_THE_REST[name]) + 1
     elif re.fullmatch(r"python[\d.]*", name) and rest[:1] == ["-m"]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.starters import (
+    FIND_STARTS,
     SHELLS,
     STARTERS,
     base_name,
@@ -35,9 +36,7 @@ UNSEEN: Reading = (None,)
 # command holds a NUL.
 BEYOND: Reading = (None, "\0")
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
-# `find` runs only what stands behind one of these.
 _FINDS = frozenset({"find", "gfind"})
-_FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
 _RUNS_FILES = frozenset({"source", "."})
 _RUNS_LATER = frozenset({"at", "batch"})
@@ -315,7 +314,7 @@ def _first_started(words: Reading) -> int:
     """Return the first of *words* that may be the command which the first of them starts."""
     if base_name(words[0] or "") not in _FINDS:
         return 1
-    runs = (at for at, word in enumerate(words) if word is None or word in _FIND_RUNS)
+    runs = (at for at, word in enumerate(words) if word is None or word in FIND_STARTS)
     return next(runs, len(words))
 
 

@@ -32,6 +32,8 @@ SHELLS: Final = frozenset(
         *("rc", "es", "oil", "osh", "ysh", "scsh"),
     }
 )
+FIND_STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+"""The words of `find` behind which a command stands that it runs."""
 # Programs and shell keywords that run a command given in their arguments.
 STARTERS: Final = SHELLS | {
     *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),
