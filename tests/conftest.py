@@ -77,11 +77,14 @@ def pytest_collection() -> Iterator[None]:
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     """Limit what follows a failure, too: pytest drops the limit there, for the sake of debuggers.
 
-    The end of a test whose work cannot be cancelled would otherwise hang the run for ever.
+    The end of a test whose work cannot be cancelled would otherwise hang the run for ever. pytest
+    ends the limit with the test; nothing would end that of a module that cannot be imported.
     """
-    if limit_s := float(node.config.getini("faulthandler_timeout") or 0):
+    limit_s = float(node.config.getini("faulthandler_timeout"))
+    if limit_s and isinstance(node, pytest.Item):
+        exits = node.config.getini("faulthandler_exit_on_timeout")
         stderr = node.config.stash[fault_handler_stderr_fd_key]
-        faulthandler.dump_traceback_later(limit_s, exit=True, file=stderr)
+        faulthandler.dump_traceback_later(limit_s, exit=exits, file=stderr)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
