@@ -123,6 +123,8 @@ def test_forked_launcher_looks_like_a_new_one() -> None:
         assert forked.poll() is None
         for pid in (started.pid, forked.pid):  # a child is the first keeper
             wait_until(partial(has_children, pid))
+        # A launcher has its end of the keeper's socket for a moment longer.
+        wait_until(lambda: facts_of(forked.pid) == facts_of(started.pid), "the same facts")
         assert facts_of(forked.pid) == facts_of(started.pid)
 
     assert forked.wait(timeout=60) == 0
