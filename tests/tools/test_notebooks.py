@@ -83,6 +83,20 @@ async def test_read_shows_cells_with_their_outputs_and_images(tools: Tools) -> N
     ]
 
 
+async def test_a_notebook_that_is_large_by_its_pictures_is_read_and_edited(tools: Tools) -> None:
+    """21 MB; of that size, text is read by its lines only."""
+    plots = [display(image_png="iVBORw0KGgo" * 250_000) for _ in range(8)]
+    text = notebook(cell("draw(1)", outputs=plots), cell("b = 2"))
+    path = tools.file("large.ipynb", text)
+
+    shown = await tools.text("read", path="large.ipynb", offset=3)
+    await tools("edit", path="large.ipynb", edits=one("b = 2", "b = 3"))
+
+    assert len(text) > 20_000_000
+    assert "[cell 2: code]" in shown
+    assert path.read_text() == text.replace("b = 2", "b = 3")
+
+
 async def test_outputs_are_bounded_and_keep_their_end(tools: Tools) -> None:
     """Progress is folded; of 20 images eight are shown, a damaged one is named."""
     long = "".join(f"line {n}\n" for n in range(9_000)) + "RuntimeError: at the end"

@@ -15,7 +15,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
-from agent_cli_tools.textio import decode
+from agent_cli_tools.textio import NOTEBOOK_SUFFIX, decode
 
 _HEAD: Final = late_pattern(r"^(\[cell \d+: \w+\])(?:\n|\Z)", re.MULTILINE)
 _BLANK: Final = late_pattern(r"[ \t\r\n]*")
@@ -101,7 +101,7 @@ class Notebook:
 
 def notebook_in(path: Path, raw: bytes) -> Notebook | None:
     """Return the notebook *raw*, the content of *path*; None if it is to be shown as it is."""
-    if path.suffix != ".ipynb":
+    if path.suffix != NOTEBOOK_SUFFIX:
         return None
     json_text, _ = decode(raw)
     try:

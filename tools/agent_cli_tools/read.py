@@ -18,7 +18,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.system.fixed_paths import directory_at, names_in
 from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.seen import Lines
-from agent_cli_tools.textio import CHANGED_BYTES_MAX, failure, looks_binary, open_regular
+from agent_cli_tools.textio import changed_bytes_max, failure, looks_binary, open_regular
 
 if TYPE_CHECKING:
     from agent_cli_tools.excerpts import Excerpt
@@ -101,7 +101,7 @@ def _read(
             raise ToolError(_binary(workspace.shown(path), start, size))
         # Editable files are read once, so that the remembered content is the one shown.
         raw = None
-        if size <= CHANGED_BYTES_MAX:
+        if size <= changed_bytes_max(path):
             raw = workspace.open_files.content(path, start + file.read())
         book = None if raw is None else notebook_in(path, raw)
         shown = raw if book is None else book.text.encode()

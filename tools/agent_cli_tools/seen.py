@@ -14,7 +14,7 @@ from typing import TypeAlias
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.records import dataclass, field
 from agent_cli_tools.notebooks import shown_content
-from agent_cli_tools.textio import CHANGED_BYTES_MAX, read_bytes
+from agent_cli_tools.textio import changed_bytes_max, read_bytes
 
 Lines: TypeAlias = tuple[int, int]
 """A half-open range of line indexes."""
@@ -104,7 +104,7 @@ class SeenFiles:
         if sight.is_told:
             return False
         try:
-            raw = read_bytes(path, bytes_max=CHANGED_BYTES_MAX)
+            raw = read_bytes(path, bytes_max=changed_bytes_max(path))
         except ToolError:  # it is gone, or no longer what was read
             pass
         else:

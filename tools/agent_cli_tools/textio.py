@@ -15,10 +15,13 @@ from agent_cli.system.fixed_paths import open_file
 
 Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]
 
+NOTEBOOK_SUFFIX = ".ipynb"
 _BOM = b"\xef\xbb\xbf"
 _UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SNIFFED_BYTES = 8192
-CHANGED_BYTES_MAX = 20_000_000
+_CHANGED_BYTES_MAX = 20_000_000
+# Most of a large notebook are the pictures in its outputs.
+_NOTEBOOK_BYTES_MAX = 100_000_000
 _WRITABLE = 0o222
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -66,10 +69,15 @@ def read_to_change(path: Path, shown: str) -> bytes:
     """
     if path.is_dir():
         raise ToolError(f"{shown} is a directory. Give the path of a file in it.")
-    raw = read_bytes(path, bytes_max=CHANGED_BYTES_MAX)
+    raw = read_bytes(path, bytes_max=changed_bytes_max(path))
     if not path.stat().st_mode & _WRITABLE:
         raise ToolError(f"{shown} is read-only. Ask the user whether it may be changed.")
     return raw
+
+
+def changed_bytes_max(path: Path) -> int:
+    """Return how many bytes *path* may have to be read whole and edited."""
+    return _NOTEBOOK_BYTES_MAX if path.suffix == NOTEBOOK_SUFFIX else _CHANGED_BYTES_MAX
 
 
 def read_bytes(path: Path, *, bytes_max: int) -> bytes:
