@@ -85,7 +85,7 @@ async def test_read_shows_cells_with_their_outputs_and_images(tools: Tools) -> N
 
 async def test_a_notebook_that_is_large_by_its_pictures_is_read_and_edited(tools: Tools) -> None:
     """21 MB; of that size, text is read by its lines only."""
-    plots = [display(image_png="iVBORw0KGgo" * 250_000) for _ in range(8)]
+    plots: list[Json] = [display(image_png="iVBORw0KGgo" * 250_000) for _ in range(8)]
     text = notebook(cell("draw(1)", outputs=plots), cell("b = 2"))
     path = tools.file("large.ipynb", text)
 
