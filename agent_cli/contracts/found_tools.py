@@ -1,6 +1,6 @@
 """Tools that the model gets during a conversation; how a result or a message refers to them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -59,6 +59,26 @@ def definition_in(block: Mapping[str, Json]) -> Block | None:
 def change_of(name: str, *, there: bool) -> Block:
     """Return a block that offers the tool *name* again, declared or added, or withdraws it."""
     return {"type": REFERENCE, "tool_name": name, "there": there}
+
+
+def unsaid_changes(
+    tools: Iterable[Tool], context: Sequence[Message], named: Callable[[Sequence[Tool]], str]
+) -> tuple[list[str], list[Block]]:
+    """Return what to tell a model of *tools* that went or came back: lines, and blocks for the API.
+
+    Args:
+        tools: Declared or added ones.
+        context: What the model knows: of what it holds, nothing is told again.
+        named: Returns the names of some tools as the model reads them.
+    """
+    gone = withdrawn_by(context)
+    changed = [tool for tool in tools if tool.is_withdrawn != (tool.name in gone)]
+    lines = [
+        f"[agent-cli: these tools {what}: {named(those)}]"
+        for what, there in (("cannot be called for now", False), ("can be called again", True))
+        if (those := [tool for tool in changed if tool.is_withdrawn != there])
+    ]
+    return lines, [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
 
 
 def change_in(block: Mapping[str, Json]) -> tuple[str, bool] | None:

@@ -12,10 +12,9 @@ from agent_cli.contracts.found_tools import (
     ADDITIONS,
     CALL_FOUND,
     added_by,
-    change_of,
     definition_in,
     reference_to,
-    withdrawn_by,
+    unsaid_changes,
 )
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.timeline import Block
@@ -97,19 +96,11 @@ def _tell(turn: Turn, declared: Sequence[Tool], late: Sequence[Tool]) -> None:
     added = added_by(context)
     new = _unsaid(late, added)
     known = [tool for tool in late if tool.name in added and tool not in new]
-    changed = _changed([*declared, *known], context)
-    lines = [
-        f"[agent-cli: these tools {what}: {_names(tools)}]"
-        for what, tools in (
-            ("cannot be called for now", [tool for tool in changed if tool.is_withdrawn]),
-            ("can be called again", [tool for tool in changed if not tool.is_withdrawn]),
-            ("can be called from now on", new),
-        )
-        if tools
-    ]
-    blocks = [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
-    if lines:
+    lines, blocks = unsaid_changes([*declared, *known], context, _names)
+    if new:
+        lines.append(f"[agent-cli: these tools can be called from now on: {_names(new)}]")
         blocks += [reference_to(tool.spec) for tool in new]
+    if lines:
         turn.tell_model("\n".join(lines), author=AUTHOR, blocks=blocks)
 
 
@@ -119,11 +110,6 @@ def _unsaid(late: Sequence[Tool], added: Mapping[str, Block]) -> list[Tool]:
         for tool in late
         if not tool.is_withdrawn and definition_in(reference_to(tool.spec)) != added.get(tool.name)
     ]
-
-
-def _changed(declared: Sequence[Tool], context: Sequence[Message]) -> list[Tool]:
-    gone = withdrawn_by(context)
-    return [tool for tool in declared if tool.is_withdrawn != (tool.name in gone)]
 
 
 def _names(tools: Sequence[Tool]) -> str:

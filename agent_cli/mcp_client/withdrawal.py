@@ -10,10 +10,9 @@ from typing import Final
 
 from agent_cli.contracts.found_tools import (
     added_by,
-    change_of,
     definition_in,
     reference_to,
-    withdrawn_by,
+    unsaid_changes,
 )
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.timeline import Block
@@ -62,7 +61,7 @@ class Withdrawals:
 
     def news(self, context: Sequence[Message]) -> tuple[str, Sequence[Block]]:
         """Return the changes that *context* does not hold: as text, and as blocks for the API."""
-        gone, added = withdrawn_by(context), added_by(context)
+        added = added_by(context)
         # One that was defined anew is added by a message of its own.
         late = [
             tool
@@ -70,15 +69,6 @@ class Withdrawals:
             if name in added
             and (tool.is_withdrawn or definition_in(reference_to(tool.spec)) == added[name])
         ]
-        changed = [
-            tool
-            for tool in (*self._declared.values(), *late)
-            if tool.is_withdrawn != (tool.name in gone)
-        ]
-        lines = [
-            f"[agent-cli: these tools {what}: {overview(those, _NAMES_CHARS)}]"
-            for what, there in (("cannot be called for now", False), ("can be called again", True))
-            if (those := [tool for tool in changed if tool.is_withdrawn != there])
-        ]
-        blocks = [change_of(tool.name, there=not tool.is_withdrawn) for tool in changed]
+        tools = (*self._declared.values(), *late)
+        lines, blocks = unsaid_changes(tools, context, lambda those: overview(those, _NAMES_CHARS))
         return "\n".join(lines), blocks
