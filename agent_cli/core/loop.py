@@ -52,8 +52,10 @@ class Run:
             stop_reason, error = self._tally.ended_by(ending)
             give_up(self._new_turn(self._config()), prompts, ending, has_turn=self._tally.has_turn)
         except BaseException as bug:
-            stopped = isinstance(bug, CancelledError | GeneratorExit) or self._cancel.cancelled
-            stop_reason, error = ("aborted", None) if stopped else ("error", repr(bug))
+            if isinstance(bug, CancelledError | GeneratorExit) or self._cancel.cancelled:
+                stop_reason = "aborted"
+            else:
+                error = repr(bug)
             give_up(self._new_turn(self._config()), prompts, bug, has_turn=self._tally.has_turn)
             raise
         finally:

@@ -178,7 +178,7 @@ def _with_levels(messages: Iterable[Message]) -> list[Message]:
 def _signed(outputs: Sequence[Output]) -> SignedSummary | None:
     """Return the summary that stands second in *outputs* as the server signed it."""
     found = None
-    for output in outputs[1:]:
+    for output in outputs[2:]:
         match output:
             case CompactionOutput(
                 id=entry_id, words=words, signed={"model": str(model), "block": dict(block)}

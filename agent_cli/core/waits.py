@@ -43,10 +43,9 @@ class WaitedTooLong(ToolError):
     """Nobody ahead has moved within the limit; the text says who holds what, for the model."""
 
     def __init__(self, awaited: str, holders: Sequence[str], limit_s: float) -> None:
-        held = f", held by {', '.join(holders)}" if holders else ""
         super().__init__(
-            f"Not run: it waited {limit_s:g} s for {awaited}{held}. Go on without it, or call again"
-            " once that has ended."
+            f"Not run: it waited {limit_s:g} s for {awaited}, held by {', '.join(holders)}."
+            " Go on without it, or call again once that has ended."
         )
 
 

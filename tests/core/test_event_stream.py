@@ -80,7 +80,9 @@ async def test_stream_result_is_available_only_after_the_last_event() -> None:
     stream = agent_loop(
         [UserMessage.of("go")], AgentContext(tools=[LOOK]), config(ScriptedModel(*script()))
     )
-    with pytest.raises(ConversationError, match="iterate"):
+    with pytest.raises(
+        ConversationError, match=r"^the run has not ended: iterate over its events first$"
+    ):
         stream.result()
 
     await events_of(stream)

@@ -1100,6 +1100,19 @@ async def test_failed_run_goes_through_the_error_phase_to_idle() -> None:
     assert changes == [("idle", "thinking"), ("thinking", "error"), ("error", "idle")]
 
 
+async def test_aborted_run_goes_through_the_error_phase_to_idle() -> None:
+    """S4-12: a front end must not show a reply that was stopped as one that is complete."""
+    agent, _, events = scripted_agent([*stream_of(says("Hello world"))[:2], gate := Gate()])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(gate.reached.wait(), LIMIT_S)
+
+    agent.abort()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    changes = [(e.before, e.after) for e in events if isinstance(e, StateChanged)]
+    assert changes == [("idle", "thinking"), ("thinking", "error"), ("error", "idle")]
+
+
 async def test_unknown_or_raising_tools_give_error_results_and_the_run_continues() -> None:
     """S0-52, S0-53, S1-12, S1-13, S1-15: names match exactly; the model reads the errors."""
 

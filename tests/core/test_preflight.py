@@ -12,7 +12,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import INVALID_JSON, Allow, Approval, Deny, Tool, Verdict
+from agent_cli.contracts.tooling import INVALID_JSON, Allow, Approval, Ask, Deny, Tool, Verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.preflight import CheckedCall, recheck
@@ -74,6 +74,26 @@ async def test_path_function_that_exits_gives_an_error_result(field: str) -> Non
     result = await agent.prompt("go")
 
     assert texts(result.messages)["t1"] == "look cannot tell which files it would touch: 4"
+
+
+async def test_nobody_is_asked_about_a_call_whose_paths_are_unknown() -> None:
+    """S0-53: a person's answer, or a judge's, would be for nothing."""
+    asked: list[str] = []
+
+    def ask(call: ToolCall, _tool: Tool, _params: object) -> Verdict:
+        asked.append(call.id)
+        return Ask("it may hurt")
+
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look")),
+        says("ok"),
+        tools=[replace(LOOK, writes=leave)],
+        options=LoopConfig(authorize_tool=ask),
+    )
+
+    result = await agent.prompt("go")
+
+    assert (asked, result.stop_reason) == ([], "end_turn")
 
 
 async def test_permission_check_that_exits_asks_for_approval() -> None:

@@ -171,6 +171,35 @@ def test_a_summary_that_the_server_signed_goes_with_its_block() -> None:
     assert (with_block.signed and with_block.signed.block, without.signed) == (block, None)
 
 
+def test_signed_summary_of_a_refused_prompt_goes_with_its_block() -> None:
+    """Nothing of the refused prompt is sent; the block stands for all before it."""
+    conversation = looked()
+    refused = conversation.begin(UserMessage.of("refuse this")).input
+    conversation.discard_reply("", "refusal")
+    assert refused is not None
+    block: Json = {"type": "compaction", "content": "sealed"}
+
+    conversation.compact("they looked", refused.id, signed={"model": "m", "block": block})
+
+    summary = conversation.context()[1]
+    assert isinstance(summary, UserMessage) and summary.signed
+    assert summary.signed.block == block
+
+
+def test_signed_summary_of_nothing_changes_nothing() -> None:
+    """A cut that begins with the first message leaves no place for a summary."""
+    conversation = Conversation()
+    first = conversation.begin(UserMessage.of("go")).input
+    assert first is not None
+    before = conversation.context()
+
+    conversation.compact(
+        "it looked", first.id, signed={"model": "m", "block": {"type": "compaction"}}
+    )
+
+    assert conversation.context() == before
+
+
 def test_compaction_during_a_refused_prompt_stays_in_effect() -> None:
     """S1-40: the refused exchange is left out; the compacted messages stay compacted."""
     for kept in ("last", "refused"):
