@@ -73,7 +73,7 @@ class InOrder:
     """
 
     def __init__(self) -> None:
-        self._startup: list[_Use] = []
+        self._uses: list[_Use] = []
 
     @asynccontextmanager
     async def turn(
@@ -96,19 +96,19 @@ class InOrder:
             WaitedTooLong: An earlier use has not ended within *limit_s*.
         """
         mine = _Use(holder, reads, writes)
-        earlier = [other for other in self._startup if mine.clashes_with(other)]
-        self._startup.append(mine)
+        earlier = [other for other in self._uses if mine.clashes_with(other)]
+        self._uses.append(mine)
         try:
             for other in earlier:
                 await _ended(other, limit_s)
             yield
         finally:
             mine.done.set()
-            self._startup.remove(mine)
+            self._uses.remove(mine)
 
     def will_write(self, paths: Sequence[str]) -> bool:
         """Return whether a call that has not ended writes any of *paths*."""
-        return any(overlap(use.writes, paths) for use in self._startup)
+        return any(overlap(use.writes, paths) for use in self._uses)
 
 
 class CapacityLimiter:

@@ -181,14 +181,17 @@ async def test_call_behind_one_whose_effect_is_not_known_is_asked(
 
 
 async def test_file_that_another_agent_is_changing_is_asked_about(tools: Tools) -> None:
-    """Its edit may put the text there."""
+    """Its edit may put the text there; once it has ended, this one cannot succeed."""
     path, tree = tools.file("a.py", "x = 1\n"), InOrder()
     agent, _ = _agent(tools, _edit("a.py", "y", "z"), tree=tree)
+    later, _ = _agent(tools, _edit("a.py", "y", "z"), tree=tree)
 
     async with tree.turn((), [str(path)]):
         await agent.prompt("go")
+    await later.prompt("go")
 
     assert _waiting(agent) == ["t1"]
+    assert _waiting(later) == []
 
 
 async def test_input_changed_by_a_hook_is_the_one_foreseen(tools: Tools) -> None:
