@@ -81,7 +81,7 @@ class _Parser:
         self._marks: list[_Mark] = []
         self._waiting: defaultdict[str, int] = defaultdict(int)  # marks per character
         self._brackets: list[int] = []
-        self._startup: defaultdict[int, list[str]] = defaultdict(list)  # node → styles
+        self._started: defaultdict[int, list[str]] = defaultdict(list)  # node → styles
         self._ended: defaultdict[int, list[str]] = defaultdict(list)
         self._ticks: dict[int, list[int]] | None = None  # length of a run → start positions
 
@@ -211,7 +211,7 @@ class _Parser:
         style = self._theme.strong if used == 2 else self._theme.emphasis
         if mark.character == "~":
             style = self._theme.strike
-        self._startup[mark.node].append(style)
+        self._started[mark.node].append(style)
         self._ended[end].append(style)
         if not self._theme.keeps_marks:
             self._nodes[mark.node].text = self._nodes[mark.node].text[used:]
@@ -224,7 +224,7 @@ class _Parser:
                 self._span(mark, min(mark.count, 2), len(self._nodes))
 
     def _styled(self, base: str) -> Spans:
-        if not self._startup:
+        if not self._started:
             return [(node.text, join_styles(base, node.style)) for node in self._nodes if node.text]
         spans: list[Span] = []
         active: defaultdict[str, int] = defaultdict(int)
@@ -235,7 +235,7 @@ class _Parser:
             if node.text:
                 style = join_styles(outer, node.style)
                 spans.append((node.text, style))
-            changes = self._startup.get(index)
+            changes = self._started.get(index)
             for style in changes or ():
                 active[style] += 1
             if changes or index in self._ended:
