@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.starters import (
-    FIND_STARTS,
+    RUN_WORDS,
     SHELLS,
     STARTERS,
     base_name,
@@ -36,7 +36,6 @@ UNSEEN: Reading = (None,)
 # command holds a NUL.
 BEYOND: Reading = (None, "\0")
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
-_FINDS = frozenset({"find", "gfind"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
 _RUNS_FILES = frozenset({"source", "."})
 _RUNS_LATER = frozenset({"at", "batch"})
@@ -312,10 +311,11 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
 
 def _first_started(words: Reading) -> int:
     """Return the first of *words* that may be the command which the first of them starts."""
-    if base_name(words[0] or "") not in _FINDS:
+    runs = RUN_WORDS.get(base_name(words[0] or ""))
+    if runs is None:
         return 1
-    runs = (at for at, word in enumerate(words) if word is None or word in FIND_STARTS)
-    return next(runs, len(words))
+    found = (at for at, word in enumerate(words) if word is None or runs.fullmatch(word))
+    return next(found, len(words))
 
 
 def _run_later(assignment: "Node", depth: int) -> Iterator[Reading]:

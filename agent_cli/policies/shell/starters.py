@@ -34,6 +34,13 @@ SHELLS: Final = frozenset(
 )
 FIND_STARTS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 """The words of `find` behind which a command stands that it runs."""
+RUN_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("find", "gfind"), late_pattern("|".join(sorted(FIND_STARTS)))),
+        **dict.fromkeys(("fd", "fdfind"), late_pattern(r"-[^-]*[xX].*|--exec.*", re.DOTALL)),
+    }
+)
+"""The words of the programs that look for files, behind which or in which a command stands."""
 # Programs and shell keywords that run a command given in their arguments.
 STARTERS: Final = SHELLS | {
     *("timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "env", "xargs", "exec"),

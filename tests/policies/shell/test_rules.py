@@ -186,6 +186,11 @@ def test_deny_rule_finds_its_command_four_scripts_deep(
         ("find . -name npm", "allow"),
         ("find . -name x -exec npm {} +", "deny"),
         ("find . $x npm {} +", "deny"),
+        ("fd npm", "undecided"),
+        ("fdfind -e js npm src --exclude npm", "undecided"),
+        *(("fd x -x npm", "deny"), ("fd -Hx npm", "deny"), ("fd -xnpm", "deny")),
+        *(("fd . -X npm {}", "deny"), ("fd --exec npm", "deny"), ("fdfind -gx npm", "deny")),
+        *(("fd --exec-batch=npm", "deny"), ("fd $x npm", "deny"), ("fd -x env npm", "deny")),
     ],
 )
 def test_deny_rule_finds_only_the_command_that_find_runs(script: str, verdict: str) -> None:
