@@ -33,6 +33,14 @@ def test_different_tools_have_different_public_names(pairs: list[tuple[str, str]
     assert len({public_name(*pair) for pair in pairs}) == len(pairs)
 
 
+def test_names_that_are_no_valid_text_have_public_names_too() -> None:
+    """S1c-7: JSON can hold half of a surrogate pair; the texts of the other tests never do."""
+    names = [public_name("server", "\ud800"), public_name("server", "\udfff")]
+
+    assert all(re.fullmatch(r"mcp__server____[0-9a-f]{8}", each) for each in names)
+    assert names[0] != names[1]
+
+
 def test_underscores_never_make_two_public_names_equal() -> None:
     """S1c-7: "a__b" + "c" and "a" + "b__c" look alike once joined; every short pair is tried."""
     parts = ["".join(letters) for size in range(5) for letters in product("a_", repeat=size)]

@@ -121,8 +121,22 @@ def test_tool_updates_may_be_text_or_results() -> None:
 
 
 def test_tool_context_can_be_created_without_arguments() -> None:
-    """S1-16: so a tool can be called in a test without a run."""
-    ToolContext()("nobody listens")
+    """S1-16: so a tool can be called in a test without a run; nobody has approved that."""
+    context = ToolContext()
+
+    context("nobody listens")
+    context.require_decided("/any/path")
+
+    assert (context.user_id, context.is_approved) == ("local", False)
+
+
+def test_call_may_use_only_the_paths_for_which_it_was_decided() -> None:
+    """A symlink that has changed since leads elsewhere."""
+    context = ToolContext(paths=["/w/a"])
+
+    context.require_decided("/w/a")
+    with pytest.raises(ToolError, match="it would touch other files now than when it was checked"):
+        context.require_decided("/w/b")
 
 
 @pytest.mark.parametrize(
