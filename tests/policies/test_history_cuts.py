@@ -567,6 +567,18 @@ def test_only_the_users_own_words_are_kept_as_such() -> None:
     assert words_of(conversation) == ["- [4] second"]
 
 
+def test_words_that_were_never_sent_are_left_out_and_those_behind_them_kept() -> None:
+    """A refused prompt would be refused again with every summary; what follows it counts."""
+    conversation = Conversation()
+    said(conversation, "first")
+    conversation.begin(UserMessage.of("refuse this"))
+    conversation.discard_reply("", "refusal")
+    conversation.complete()
+    said(conversation, "third")
+
+    assert [words.partition("] ")[2] for words in words_of(conversation)] == ["third"]
+
+
 def test_changing_calls_before_an_entry_are_listed_with_their_numbers() -> None:
     """Edits, writes and commands, in order, on one line each; the newest hundred of them."""
     conversation = Conversation()

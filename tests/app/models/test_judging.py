@@ -196,6 +196,7 @@ def test_without_a_person_a_doubt_is_a_refusal(answer: str, code: int, tmp_path:
     assert (tmp_path / "deployed").exists() is (answer == "yes")
     assert "haiku" in judge["model"]
     assert "tools" not in judge
+    assert judge["max_tokens"] == 60  # enough for a reason of 20 words
     recorded = [json.loads(line) for line in run.stdout.splitlines()]
     assert any("app.judged" in json.dumps(each) for each in recorded)
     assert recorded[-1]["usage"]["output_tokens"] >= 3

@@ -220,6 +220,14 @@ def test_wrapped_command_of_any_number_of_options_is_denied_or_asked_about(
     assert judged(script, deny="git push *").verdict == verdict
 
 
+@pytest.mark.parametrize(("count", "verdict"), [(32, "deny"), (33, "ask")])
+def test_deny_rule_of_32_words_finds_its_command_among_a_thousand(count: int, verdict: str) -> None:
+    """So many are compared there from each word on; behind a longer rule a person decides."""
+    words = " ".join(f"w{number}" for number in range(count))
+
+    assert judged(f"nice {words} {'x ' * 1_000}", deny=f"{words} *").verdict == verdict
+
+
 def test_deny_rule_of_many_words_finds_its_command_behind_options() -> None:
     words = " ".join(f"w{number}" for number in range(50))
 
