@@ -1,7 +1,11 @@
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
+import pytest
+
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.found_tools import definition_in, reference_to
 from agent_cli.contracts.servers import tool_tokens
 from agent_cli.contracts.timeline import Json
@@ -92,6 +96,28 @@ async def test_tool_search_ranks_best_matches_first_and_finds_them_again() -> No
     assert again == said
 
 
+async def test_a_search_finds_five_tools_and_says_each_in_one_short_line() -> None:
+    """Each costs its definition from then on; the line only says why it was found."""
+    tools = tuple(tool(f"git__list_{n}", f"List\nthings {'x' * 200}") for n in range(9))
+    state: dict[str, Json] = {}
+    deferral = Deferral(1)
+
+    said = await find(deferral.offered(tools, state), "list things", state)
+
+    shown = f"List things {'x' * 148}"
+    assert said.splitlines()[1:] == [f"mcp__git__list_{n}: {shown}" for n in range(5)]
+    assert len(deferral.offered(tools, state)) == 1 + 5
+
+
+@pytest.mark.parametrize(("chars", "is_taken"), [(500, True), (501, False)])
+async def test_a_query_has_at_most_500_characters(chars: int, *, is_taken: bool) -> None:
+    """A model that pastes a file there is told so."""
+    offered = Deferral(1).offered(TOOLS, {})
+
+    with nullcontext() if is_taken else pytest.raises(ToolError, match="at most 500 characters"):
+        await find(offered, "q" * chars, {})
+
+
 def test_search_tool_keeps_its_position_when_tools_are_found() -> None:
     """Prompt caches need a stable order."""
     state: dict[str, Json] = {"mcp_found_tools": ["mcp__mail__send", "gone", 7]}
@@ -172,7 +198,22 @@ def test_names_of_many_tools_share_a_budget_by_server() -> None:
 
     [search] = Deferral(1).offered((*many, *TOOLS), {})
 
-    assert len(search.description) < 4_500
+    assert 3_900 < len(search.description) < 4_200
     assert "git: commit, log; mail: send" in search.description
     assert "operation_number_9" in search.description
     assert re.search(r"operation_number_\d+, \d+ more; git", search.description)
+
+
+async def test_names_of_many_tools_in_a_message_take_half_of_that() -> None:
+    """It stays in the history, and a search finds the rest."""
+    many = tuple(tool(f"big__operation_number_{n}", "Does it") for n in range(900))
+    deferral = Deferral(1)
+    offered = deferral.offered(TOOLS, {})
+    later = deferral.offered((*TOOLS, *many), {})
+
+    news, _ = deferral.news()
+    nothing_fits = await find(later, "zebra", {})
+
+    assert names(offered) == names(later) == [SEARCH_TOOL]
+    assert 1_950 < len(news) < 2_100
+    assert 1_950 < len(nothing_fits) < 2_100

@@ -1,6 +1,7 @@
 """Which tools fit a query: word forms, accents, exact names, parameters."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -72,6 +73,56 @@ def test_all_tools_named_in_a_query_are_found() -> None:
     assert {each.name for each in best} == {
         *("mcp__sql__list_tables", "mcp__sql__run_query", "mcp__many__tool_number_5")
     }
+
+
+def test_a_word_counts_most_in_a_name_and_least_in_the_text_of_a_parameter() -> None:
+    """A tool is called what it is for; texts mention much else."""
+    # Of equals the first by name would come first: each is behind the one that it must win against.
+    tools = [
+        replace(tool("zzz", "name_zeppelin_pilot", "x"), label="zzz: x"),
+        replace(tool("zz", "title", "x"), label="zz: about a zeppelin"),
+        tool("zeppelin", "server", "x"),
+        tool("c", "description", "x zeppelin", {"y": "x"}),
+        tool("b", "parameter", "x", {"zeppelin": "x"}),
+        tool("a", "text", "x", {"y": "About a zeppelin"}),
+    ]
+
+    best = ToolIndex([*tools, *TOOLS]).best("zeppelin", 9)
+
+    assert [each.name.split("__")[2].partition("_")[0] for each in best] == [
+        *("name", "title", "server", "description", "parameter", "text")
+    ]
+
+
+def test_a_word_of_a_short_name_counts_more() -> None:
+    """The name "list_issues" is all about listing issues, however much is said about it."""
+    short = tool("b", "list_issues", "xylophone " * 18)
+    long = tool("a", "list_closed_issues_having_labels", "")
+    tools = [replace(each, label="x: x") for each in (short, long)]
+
+    [first, *_] = ToolIndex([*tools, *TOOLS]).best("list issues", 5)
+
+    assert first.name == "mcp__b__list_issues"
+
+
+def test_the_word_itself_counts_more_than_one_like_it() -> None:
+    """A synonym in a name must not win against the word in another name."""
+    tools = [tool("a", "remove_page", "x"), tool("b", "delete_page", "x"), *TOOLS]
+
+    found = [ToolIndex(tools).best(query, 2) for query in ("remove page", "delete page")]
+
+    assert [[each.name for each in best] for best in found] == [
+        ["mcp__a__remove_page", "mcp__b__delete_page"],
+        ["mcp__b__delete_page", "mcp__a__remove_page"],
+    ]
+
+
+@pytest.mark.parametrize(("before", "is_found"), [(79, True), (80, False)])
+def test_a_description_is_read_for_eighty_words(before: int, *, is_found: bool) -> None:
+    """Some are whole manuals, whose examples would fit any query."""
+    long = tool("a", "long", f"{'xylophone ' * before}zeppelin")
+
+    assert ToolIndex([long, *TOOLS]).best("zeppelin", 1) == ([long] if is_found else [])
 
 
 @pytest.mark.parametrize("query", ["", "the of", "zebra", "\ud800", "*" * 500])
