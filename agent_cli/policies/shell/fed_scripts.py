@@ -2,11 +2,13 @@
 
 `. <(printf 'git reset --hard')` and `eval "$x"` run a text that `readings` does not follow. Where a
 script runs such a text, each text in it may be that one. A program that is not known may run its
-arguments, and code of another language what stands in its strings.
+arguments, and code of another language what stands in its strings. An editor, a debugger or a
+client of a database runs what stands behind a mark in a line that it reads: `!rm -rf ~`.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Final
 
 from agent_cli.policies.shell.effects import is_known
@@ -19,11 +21,31 @@ from agent_cli.policies.shell.readings import (
     readings,
     tails,
 )
-from agent_cli.policies.shell.starters import OPTION_OF_PROSE, OPTION_WITH_PROSE, started_at
+from agent_cli.policies.shell.starters import (
+    OPTION_OF_PROSE,
+    OPTION_WITH_PROSE,
+    base_name,
+    started_at,
+)
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
+from agent_cli.system.loading import late_pattern
 
 _PRINTS: Final = frozenset({"echo", "printf"})
+# They run commands that stand in what they read, behind one of the marks in a line.
+_OBEYS_LINES: Final = frozenset(
+    {
+        *("ed", "red", "ex", "vi", "vim", "nvim", "view", "tclsh", "wish", "expect", "m4", "gm4"),
+        *("gdb", "lldb", "ftp", "sftp", "lftp", "bc", "dc", "psql", "mysql", "mariadb", "sqlite3"),
+        *("duckdb", "irb", "pry", "ipython", "erl", "iex", "gnuplot", "octave", "mail", "mailx"),
+    }
+)
+_RUNS_BEHIND: Final = late_pattern(
+    r"!|\b(?:exec|open|spawn|system|popen|e?syscmd|shell|sh|cmd)\b", re.IGNORECASE
+)
+# What stands before the command in a line of `crontab -`.
+_TIMES: Final = late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")
+_WHOLE_LINE: Final = late_pattern("^")
 # As an argument of another program, a subcommand of its own: `adb reboot`.
 _SUBCOMMANDS: Final = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 
@@ -39,8 +61,12 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     codes = [words for words in seen if is_code(words)]
     texts = dict.fromkeys(text for words in codes for text in started_by(words))
     if any(map(reads_code, codes)):
-        for text in documents(script):
+        for text in _texts(script, seen):
             texts |= dict.fromkeys(commands_in(text))
+    heads = {base_name(words[0]) for words in seen if words and words[0]}
+    for marks in _marks_read_by(heads):
+        for text in _texts(script, seen):
+            yield from _behind(marks, text)
     if UNSEEN in seen or BEYOND in seen:
         texts |= dict.fromkeys(_texts(script, seen))
     for text in texts:
@@ -82,6 +108,26 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
             yield likely_word(source(node).partition("=")[2]) or ""
 
 
+def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:
+    if not _OBEYS_LINES.isdisjoint(programs):
+        yield _RUNS_BEHIND
+    if "crontab" in programs:
+        yield _TIMES
+    if "parallel" in programs:
+        yield _WHOLE_LINE
+
+
+def _behind(marks: re.Pattern[str], text: str) -> Iterator[Reading]:
+    """Yield the commands that may stand behind the first of *marks* in each line of *text*."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if mark := marks.search(line):
+            yield from _with_arguments(pieces(line[mark.end() :]))
+
+
+def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:
+    return (each for each in commands if len(each) > 1 and each[0] not in _SUBCOMMANDS)
+
+
 def _handed_on(words: Reading) -> Iterator[Reading]:
     """Yield the commands that a program may run of its arguments."""
     told = [
@@ -91,6 +137,4 @@ def _handed_on(words: Reading) -> Iterator[Reading]:
         and not OPTION_WITH_PROSE.fullmatch(word or "")
     ]
     inside = (pieces(word) for word in told if word and " " in word)
-    for command in (*tails(told), *(each for found in inside for each in found)):
-        if len(command) > 1 and command[0] not in _SUBCOMMANDS:
-            yield command
+    yield from _with_arguments(chain(tails(told), chain.from_iterable(inside)))

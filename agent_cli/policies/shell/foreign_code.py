@@ -26,6 +26,7 @@ INTERPRETERS: Final = late_pattern(
 _LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
 # Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
 _CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
+_SAYS_WHAT_IT_IS: Final = frozenset({"--version", "-V", "--help"})
 _ELSEWHERE: Final = late_pattern(
     r"expanduser|Path\.home|PosixPath\.home|homedir\s*\(|Dir\.home|\bHOME\b|USERPROFILE|getpwnam|getpwuid"
     r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
@@ -111,7 +112,12 @@ def commands_in(code: str) -> Iterator[str]:
 
 def reads_code(words: Reading) -> bool:
     """Return whether an interpreter is given no file and no code, so that it reads its input."""
-    return is_code(words) and all(word in ("-", "-u") for word in words[1:])
+    if not is_code(words) or not _SAYS_WHAT_IT_IS.isdisjoint(words):
+        return False
+    operands = [word for word in words[1:] if word is None or not re.match("-.", word)]
+    if "-" in operands or operands[:1] == ["/dev/stdin"]:
+        return True  # what stands behind it are arguments
+    return not operands and not any(map(_CODE_OPTION.fullmatch, filter(None, words[1:])))
 
 
 def _started(code: str, literals: Sequence[str]) -> Iterator[str]:

@@ -57,6 +57,30 @@ MAY_RUN_IT = (
     *("printf 'all:\\n\\t{inside}\\n' | make -f -", "mywrapper -v -- {words}"),
     *("mywrapper --message=x {text}", "mywrapper --title=x {words}"),
 )
+# Programs that are no shell, and run commands which stand in what they read.
+FED = (
+    *("ed f <<'E'\n1,2w !{inside}\nq\nE", "ed -s f <<< '!{inside}'", "printf '!{inside}\n' | ex f"),
+    *(
+        "tclsh <<E\nexec \\\n{inside}\nE",
+        "expect <<< 'spawn {inside}'",
+        "m4 <<< 'syscmd(`{inside}`)'",
+    ),
+    "parallel <<< '{inside}'",
+    *("crontab - <<< '*/5 * * * * {inside}'", "(crontab -l; echo '@daily {inside}') | crontab -"),
+    *("x='0 5 * * 1 cd a && {inside}'; crontab <<< $x", "gdb a <<< 'shell {inside}'"),
+    *(
+        "psql <<'E'\n\\! {inside}\nE",
+        "sqlite3 a <<< '.shell {inside}'",
+        "timeout 9 dc <<< '!{inside}'",
+    ),
+    *("printf 'import os; os.system(\"{inside}\")' | python3 -", "ipython <<< '!{inside}'"),
+    *("echo 'import os; os.system(\"{inside}\")' | python3 -I", "irb <<< 'system(\"{inside}\")'"),
+    *(
+        "python3 - a b <<'E'\nimport os; os.system('{inside}')\nE",
+        "perl /dev/stdin <<< '`{inside}`'",
+    ),
+    *('x=\'require("child_process").exec("{inside}")\'; node <<< "$x"',),
+)
 
 
 def filled(form: str, command: str) -> str:
@@ -68,7 +92,7 @@ def verdict_on(script: str, *, deny: str = "") -> str:
     return judge(script, rules, Reach(root=Path("/nowhere"))).verdict
 
 
-@pytest.mark.parametrize("form", [*RUN_IT, *MAY_RUN_IT])
+@pytest.mark.parametrize("form", [*RUN_IT, *MAY_RUN_IT, *FED])
 def test_irreversible_command_asks_behind_each_program_that_may_run_it(form: str) -> None:
     """Threat 19: in every mode."""
     assert verdict_on(filled(form, "rm -rf ~")) == "ask"
@@ -96,6 +120,17 @@ def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
         *("rg --pre-glob '*.pdf' curl", "git -c user.name=curl log", "make MSG='no curl x'"),
         *("sed -i 's/git reset --hard/git stash/' a.sh", "./manage.py shutdown", "git clean -xn"),
         *("echo '!rm -rf ~'", "cat <<'E' > a.sh\nrm -rf ~\nE"),
+        *("ed f <<< 'a\nnever git reset --hard\n.\nw'", "crontab -l | grep 'git push -f'", "m4 f"),
+        *(
+            "crontab - <<'E'\n# 0 5 * * * rm -rf ~ /\n0 5 * * 1 make\nE",
+            "bc <<< '2*3!'",
+            "ed f <<< 'q!'",
+        ),
+        *(
+            "python3 --version && echo 'system(\"git reset --hard\")'",
+            "python3 - x <<< 'print(\"rm -rf ~\")'",
+        ),
+        "echo 'system(\"git reset --hard\")' | python3 -c 'import sys; print(sys.stdin.read())'",
         *("git bisect log", "npm run curl", "bundle install curl", "tar czf curl src"),
     ],
 )
