@@ -20,7 +20,7 @@ from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
-from agent_cli.terminal.abilities import confirmed
+from agent_cli.terminal.abilities import line_in_answer, meaning
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.trust.store import (
     Standing,
@@ -329,7 +329,7 @@ def _ask(workspace: Path) -> bool | None:
     Returns:
         None if the user did not answer: then the next start asks again.
     """
-    FIRST_PROMPT.take_away()
+    FIRST_PROMPT.set_aside()
     from agent_cli.terminal.sanitize import reveal  # few workspaces are asked about
 
     print(f"{reveal(str(workspace))} holds files that change what agent-cli does:", file=sys.stderr)
@@ -338,7 +338,12 @@ def _ask(workspace: Path) -> bool | None:
     for line in listing(what_would_act(workspace), workspace):
         print(line, file=sys.stderr)
     try:
-        return confirmed("Trust them, until they change?")
+        while True:
+            line = line_in_answer("Trust them, until they change?")
+            is_prompt = line.strip() and meaning(line) is None
+            if not is_prompt and not FIRST_PROMPT.is_more_typed:
+                return meaning(line) or False
+            FIRST_PROMPT.keep(line)  # typed for the prompt, or pasted
     except KeyboardInterrupt:
         return None
 

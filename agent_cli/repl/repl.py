@@ -77,8 +77,8 @@ async def run(options: ReplOptions, build: "Callable[[], Application]") -> int:
     try:
         if has_screen() and not options.look.screen_reader and options.script is None:
             with typeahead_kept(sys.stdin) as typed:
-                return await _run_live(options, build, typed)
-        finished = FIRST_PROMPT.take_away()
+                return await _run_live(options, build, FIRST_PROMPT.kept_keys() + typed)
+        finished = [*FIRST_PROMPT.kept_lines(), *FIRST_PROMPT.take_away()]
         return await _run_plain(options, build, finished)
     finally:
         # Otherwise Python flushes them at exit and replaces our exit code with its own.

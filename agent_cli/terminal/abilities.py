@@ -63,13 +63,27 @@ def confirmed(question: str, *, by_default: bool = False) -> bool:
     Raises:
         KeyboardInterrupt: Ctrl-C; the question's line is ended first.
     """
+    answer = meaning(line := line_in_answer(question, by_default=by_default))
+    # The end of the input is no Enter.
+    return answer is True or (by_default and line != "" and not line.strip())
+
+
+def line_in_answer(question: str, *, by_default: bool = False) -> str:
+    """Ask on stderr, and return the line from stdin, or "" at its end.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the question's line is ended first.
+    """
     choices = "[Y/n]" if by_default else "[y/N]"
     print(f"{question} {choices} ", end="", file=sys.stderr, flush=True)
     try:
-        line = sys.stdin.readline()
+        return sys.stdin.readline()
     except KeyboardInterrupt:
         print(file=sys.stderr)
         raise
+
+
+def meaning(line: str) -> bool | None:
+    """Return whether *line* is a yes or a no; None if it is neither."""
     answer = line.strip().lower()
-    # The end of the input is no Enter.
-    return answer in ("y", "yes") or (by_default and line != "" and not answer)
+    return True if answer in ("y", "yes") else False if answer in ("n", "no") else None

@@ -13,12 +13,22 @@ from agent_cli.terminal.abilities import is_dumb
 
 PROMPT: Final = "you> "
 _LINE_BYTES_MAX: Final = 65_536
+_SILENCE_S: Final = 0.35
+_PASTE_GAP_S: Final = 0.05  # nobody types a second line so soon
+_LOCAL_FLAGS: Final = 3
+_PASTE: Final = "\x1b[200~{}\x1b[201~"
 
 
 class FirstPrompt:
-    """The row of the prompt until an editor takes over; a single instance per terminal."""
+    """The row of the prompt until an editor takes over; a single instance per terminal.
+
+    A question asked before that keeps what was meant for the prompt: `_keys` were pressed before
+    it, and `_lines` typed or pasted at it, but no answer.
+    """
 
     is_shown = False
+    _keys = ""
+    _lines = ""
 
     def show(self) -> None:
         """Print the prompt in a terminal, once; a screen takes it over."""
@@ -50,6 +60,33 @@ class FirstPrompt:
             _print("\r\x1b[J")
         return lines
 
+    def set_aside(self) -> None:
+        """Remove the prompt for a question, and keep the keys that were pressed.
+
+        Waits until the keyboard is silent: the rest of a word, or a pasted line, is no answer.
+        """
+        was_shown = self.hand_over()
+        self._keys += _keys_pressed()
+        if was_shown:
+            _print("\r\x1b[J")
+
+    def keep(self, line: str) -> None:
+        """Keep *line*, which answered no question, and what stands behind it, as one paste."""
+        self._lines += line + _keys_pressed().replace("\r", "\n")
+
+    @property
+    def is_more_typed(self) -> bool:
+        """Whether another line was pasted behind the one that was read."""
+        return os.isatty(0) and _is_typed(_PASTE_GAP_S)
+
+    def kept_keys(self) -> str:
+        """Return what was kept, as keys: a paste is not sent by itself."""
+        return self._keys + (_PASTE.format(self._lines.rstrip("\n")) if self._lines else "")
+
+    def kept_lines(self) -> Sequence[str]:
+        """Return the finished lines of what was kept."""
+        return [*self._keys.split("\r")[:-1], *self._lines.splitlines()]
+
 
 FIRST_PROMPT: Final = FirstPrompt()
 
@@ -61,10 +98,27 @@ def _is_quiet_terminal() -> bool:
     return not _is_typed()
 
 
-def _is_typed() -> bool:
+def _is_typed(within_s: float = 0) -> bool:
     from select import select  # `--version` does not need it
 
-    return bool(select([0], [], [], 0)[0])
+    return bool(select([0], [], [], within_s)[0])
+
+
+def _keys_pressed() -> str:
+    """Return the unread keys, those of an unfinished line too, once no more come."""
+    import termios
+
+    keys = b""
+    with suppress(termios.error, OSError):  # no terminal, or it is gone
+        before, quiet = termios.tcgetattr(0), termios.tcgetattr(0)
+        quiet[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
+        termios.tcsetattr(0, termios.TCSANOW, quiet)
+        try:
+            while _is_typed(_SILENCE_S if keys else 0) and (more := os.read(0, _LINE_BYTES_MAX)):
+                keys += more
+        finally:
+            termios.tcsetattr(0, termios.TCSANOW, before)
+    return keys.decode(errors="replace").replace("\n", "\r")
 
 
 def _print(text: str) -> None:

@@ -75,6 +75,65 @@ def test_text_typed_at_the_first_prompt_does_not_answer_the_trust_question() -> 
         terminal.until("appsettings.toml ignored")
 
 
+TRUST = "Trust them, until they change? [y/N]"
+
+
+def asked_about_trust(terminal: Terminal, typed: str = "", last_row: str = "you>") -> None:
+    """Type *typed* at the first prompt, and wait for the question."""
+    terminal.until(lambda: terminal.last_row == "you>")
+    terminal.send(typed)
+    terminal.until(lambda: terminal.last_row == last_row)
+    go_on()
+    terminal.until(TRUST)
+
+
+def test_what_was_typed_before_the_trust_question_is_sent_and_typed_on() -> None:
+    """It was echoed as a prompt, and never sent; the unfinished word was lost as well."""
+    Path("appsettings.toml").write_text("max_rounds = 7")
+    with serve_in_thread(reply("Good morning.")) as api, gated(api) as terminal:
+        asked_about_trust(terminal, "early\rnext", "next")
+        terminal.send("y\r")
+        terminal.until("Good morning.")
+        terminal.until(lambda: terminal.last_row == "you> next")
+        assert "ignored" not in terminal.text
+    assert said_by_user(api.requests[0].body) == ["early"]
+
+
+def test_screen_reader_mode_sends_what_was_typed_before_the_trust_question() -> None:
+    Path("appsettings.toml").write_text("max_rounds = 7")
+    settings = user_settings_file()
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[ui]\nscreen_reader = true")
+    with serve_in_thread(reply("Good morning.")) as api, gated(api) as terminal:
+        asked_about_trust(terminal, "early\rnext", "next")
+        terminal.send("n\r")
+        terminal.until("Good morning.")
+        terminal.until_prompt()
+        terminal.send(CTRL_D)
+        assert terminal.exit_code() == 0
+    assert said_by_user(api.requests[0].body) == ["early"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "rows"),
+    [("fix the test\r", "you> fix the test"), ("y\r1\r", "you> y\n     1")],
+    ids=["a prompt", "pasted lines"],
+)
+def test_text_meant_for_the_prompt_does_not_answer_the_trust_question(
+    typed: str, rows: str
+) -> None:
+    """Threat 10: nor does a prompt say no for good; it is kept, and not sent by itself."""
+    Path("appsettings.toml").write_text("max_rounds = 7")
+    with serve_in_thread() as api, gated(api) as terminal:
+        asked_about_trust(terminal)
+        terminal.send(typed)
+        terminal.until(lambda: terminal.text.count(TRUST) == 2)
+        terminal.send("n\r")
+        terminal.until("appsettings.toml ignored")
+        terminal.until(lambda: rows in terminal.text)
+    assert api.requests == []
+
+
 def test_startup_error_replaces_the_first_prompt() -> None:
     """Nothing looks like a prompt any more, and the shell does not get the typed line."""
     settings = user_settings_file()
