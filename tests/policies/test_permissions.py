@@ -434,6 +434,14 @@ def test_file_denied_to_read_is_not_shown_by_commands_or_searches(tmp_path: Path
         *("cat {,p{{},riv}/a.txt}", "cat priv/[a]{.txt,.md}", "grep --file=pri{v,w}/a.txt x"),
         *("(cd priv && cat a.txt)", 'cat "$(echo priv/a.txt)"', "grep -fpriv/a.txt x"),
         *("cat $PWD/priv/a.txt", "cat ${PWD}/priv/a.txt", "cat ~+/priv/a.txt"),
+        *("cat pr${z}iv/a.txt", 'cat pr"$z"iv/a.txt', "cat pri$(true)v/a.txt", "cat pri`:`v/a.txt"),
+        *(
+            "cat ${x:-${y}}riv/a.txt",
+            "cat ./p$1/a.txt",
+            "cat $'pr\\x69v/a.txt'",
+            "cat $'\\160riv'/*",
+        ),
+        *("cat $'pr\\u0069\\'v'/a.txt", "cat $'pri\\v/a.txt'", "cat pri$'v/a'.txt"),
     ],
 )
 def test_command_that_names_an_unreadable_file_is_denied_without_masking(
@@ -452,6 +460,24 @@ def test_command_that_names_an_unreadable_file_is_denied_without_masking(
 
     assert runs(permissions, command, report) is Deny
     assert runs(permissions, command, BWRAP, unsandboxed=True) is Deny
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat $x", "cat src/$x", "cat $x/a.txt", "echo $a-$b", "cat $x.$y", "cat q${z}iv/a.txt"),
+        *("echo $'pr\\x6av/a.txt'", "for i in 1 2; do cat src/a$i.txt; done"),
+    ],
+)
+def test_name_of_which_nothing_is_known_is_not_taken_for_an_unreadable_file(
+    command: str, tmp_path: Path
+) -> None:
+    """Users soon remove a rule that blocks too much."""
+    (tmp_path / "priv").mkdir()
+    (tmp_path / "priv" / "a.txt").write_text("x")
+    permissions = Permissions(reach(tmp_path), rules=rule_set(deny=["read(priv/**)"]), mode="yolo")
+
+    assert runs(permissions, command, None) is Allow
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -23,6 +23,11 @@ _HERE = late_pattern(r"\$(?:PWD\b|\{PWD\})|(?<![^\s=:])~\+(?=/)")
 # JSON also has braces, and brackets around some: it stands for no words.
 _WITH_BRACES = late_pattern(r"(?:[\w./+,:@%=*?{}~-]|\[[^\[\]{},:]*\])+")
 _JOINED_TO_OPTION = late_pattern(r"-[A-Za-z](.+)", re.DOTALL)
+_ANSI_C = late_pattern(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ESCAPE = late_pattern(r"\\(?:(?:x|u|U)([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_EXPANSION = late_pattern(r"\$(?:\w+|\{[^{}]*\}|\([^()]*\)|[@*#?!-])|`[^`]*`")
+# A name of which a part is known; of others every file could be meant.
+_PARTLY_KNOWN = late_pattern(r"(?:^|/)(?=[^/]*\w)(?=[^/]*\*)")
 _GOES = late_pattern(r"\b(?:cd|pushd|chdir)\b")
 _GLOB = late_pattern(r"[*?\[]")
 # At most seconds of work. Beyond it nothing is known about the rest, so a person has to look.
@@ -86,14 +91,32 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
     """
     text = _HOME.sub(lambda _found: reach.home, script)
     text = _HERE.sub(lambda _found: str(reach.root), text)
-    for each in (text, _QUOTES.sub("", text)):
+    plain = _QUOTES.sub("", _ANSI_C.sub(_decoded, text))
+    for each in (text, plain):
         for word in _WORD_ENDS.split(each):
             yield from (at_home(found, reach) for found in brace_words(word))
         yield from (at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
+    # An expansion may be any text, also none: sec${unset}ret.
+    expanded = _EXPANSION.sub("*", _EXPANSION.sub("*", plain))
+    if expanded != plain:
+        words = filter(_PARTLY_KNOWN.search, _WORD_ENDS.split(expanded))
+        yield from (at_home(word, reach) for word in words)
     for word in filter(None, chain.from_iterable(readings(text))):
         yield at_home(word, reach)
         if joined := _JOINED_TO_OPTION.match(word):
             yield at_home(joined[1], reach)
+
+
+def _decoded(text: re.Match[str]) -> str:
+    """Return the value of a $'…' string; a character that no path can hold is left out."""
+
+    def character(escape: re.Match[str]) -> str:
+        if escape[3]:
+            return escape[3]
+        code = int(escape[1], 16) if escape[1] else int(escape[2], 8)
+        return chr(code) if 0 < code < 0xD800 else ""
+
+    return _ESCAPE.sub(character, text[1])
 
 
 def at_home(word: str, reach: Reach) -> str:
