@@ -11,7 +11,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
+from agent_cli.contracts.tooling import Allow, Approval, Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.foresight import Foresight
@@ -192,6 +192,19 @@ async def test_file_that_another_agent_is_changing_is_asked_about(tools: Tools) 
 
     assert _waiting(agent) == ["t1"]
     assert _waiting(later) == []
+
+
+async def test_a_question_of_the_tool_itself_is_foreseen_like_one_of_the_policy(
+    tools: Tools,
+) -> None:
+    """The policy allows, so that the file may be read."""
+    tools.file("a.py", "x = 1\n")
+    agent, _ = _agent(tools, _edit("a.py", "absent", "z"), authorize=lambda *_: Allow())
+    agent.set_tools([replace(tools.named("edit"), require_approval=Approval(required=True))])
+
+    await agent.prompt("go")
+
+    assert _waiting(agent) == []
 
 
 async def test_input_changed_by_a_hook_is_the_one_foreseen(tools: Tools) -> None:

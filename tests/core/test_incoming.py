@@ -11,7 +11,7 @@ from agent_cli import Agent, AgentContext, agent_loop
 from agent_cli.contracts.errors import AgentCliError, ConversationError
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Block, text_block
 from tests.fakes import ScriptedModel, config, says, scripted_agent, users
 
 NOTHING = "^there is nothing to send: a message needs text or an image$"
@@ -87,6 +87,21 @@ def test_no_history_takes_a_users_message_that_cannot_be_sent(
         agent.replace_messages([UserMessage.of("hi"), message])
 
     assert agent.conversation.prompts == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image", "source": {"type": "file", "file_id": "f1"}},
+        {"type": "image", "source": {"type": "of next year"}},
+    ],
+)
+async def test_blocks_that_only_the_api_knows_are_sent(block: Block) -> None:
+    agent, model, _ = scripted_agent(says("ok"))
+
+    await agent.prompt(UserMessage((block,)))
+
+    assert [each.content for each in model.requests[-1].messages] == [(block,)]
 
 
 @pytest.mark.parametrize("text", ["\u200b.", "\U0001fae8", "\U0001fae9", "\ue000", "́", "🇩🇪", "لا"])

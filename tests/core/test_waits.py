@@ -91,6 +91,27 @@ async def test_call_that_waits_for_a_slot_too_long_reads_who_holds_it(
     )
 
 
+async def test_agents_of_a_tree_wait_for_each_others_files() -> None:
+    """Each reply has a `CallWaits` of its own, and they share one order."""
+    tree, write = InOrder(), tool("write", returns("ok"))
+    one, other = CallWaits(1, tree), CallWaits(1, tree)
+    first, second = (ToolOutput(id, 1, "r", tool_use("write", {}, id)) for id in ("t1", "t2"))
+    order: list[str] = []
+
+    async def write_second() -> None:
+        async with other.turn(second, write, (), ("/w/a",)):
+            order.append("second")
+
+    async with one.turn(first, write, (), ("/w/a",)):
+        waiting = asyncio.create_task(write_second())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        order.append("first")
+    await waiting
+
+    assert order == ["first", "second"]
+
+
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
     """One that gave up before, or in the very moment it got its slot, leaves it to the next."""
     slots, got = CapacityLimiter(1, "a slot"), list[str]()
