@@ -108,9 +108,10 @@ def main() -> None:
     try:
         run_script(order.command)
     except SystemExit as ended:
-        if isinstance(ended.code, int | None):
-            _leave(ended.code or 0)
-        raise
+        if not isinstance(ended.code, int | None):
+            raise
+        _leave(ended.code or 0)
+    _leave(0)
 
 
 def import_everything() -> None:
