@@ -30,7 +30,7 @@ class Slow:
     async def decides(self, command: str, question: object) -> bool:
         return True
 
-    def changed_by(self, path: Path) -> str:
+    def changed_by(self, path: Path, *, with_own: bool) -> str:
         return ""
 
     @contextmanager

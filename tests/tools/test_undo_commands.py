@@ -270,6 +270,27 @@ async def test_model_reads_which_session_changed_a_file_since_it_read_it(
     other.close()
 
 
+async def test_model_that_edited_a_changed_file_reads_which_session_changed_it(
+    session: Session,
+) -> None:
+    """Its own edit is the last change, and was called that of another agent."""
+    (session.root / "src/a1.py").write_text("one\ntwo\n")
+    await session.tools.text("read", path="src/a1.py")
+    other = Session(session.root, session.state)
+    other.snapshots(SessionOpened("s-2", "path"))
+    other.run()
+    await other.write("src/a1.py", "uno\ntwo\n")
+    session.run()
+    await session.tools.text("edit", path="src/a1.py", edits=[{"old": "two", "new": "due"}])
+
+    refused = (await session.tools("write", path="src/a1.py", content="mine")).text
+    again = await session.tools.text("edit", path="src/a1.py", edits=[{"old": "uno", "new": "1"}])
+
+    assert "has changed since you read it (session s-2 edited it)" in refused
+    assert "had changed since you read it (session s-2 edited it)" in again
+    other.close()
+
+
 async def test_agent_reads_that_another_agent_of_the_session_changed_a_file(
     session: Session,
 ) -> None:

@@ -47,6 +47,7 @@ class SeenFiles:
     _lock: Lock = field(default_factory=Lock)
     _sights: dict[Path, _Sight] = field(default_factory=dict[Path, _Sight])
     _whole: set[Path] = field(default_factory=set[Path])
+    _edited_unseen: set[Path] = field(default_factory=set[Path])
 
     def all_of(self, path: Path, raw: bytes) -> None:
         """Record that all of *path* was seen with the content *raw*."""
@@ -68,6 +69,8 @@ class SeenFiles:
         before, after = shown_content(path, before), shown_content(path, after)
         earlier = self._sights.get(path)
         if earlier is None or earlier.digest != _digest(before):
+            with self._lock:
+                self._edited_unseen.add(path)
             return
         old, new = _lines(before), _lines(after)
         head = common_start(old, new)
@@ -87,6 +90,10 @@ class SeenFiles:
     def once_whole(self, path: Path) -> bool:
         """Return whether all of *path* was ever seen, possibly with another content."""
         return path in self._whole
+
+    def edited_unseen(self, path: Path) -> bool:
+        """Return whether the model has edited *path* since others changed what it saw of it."""
+        return path in self._edited_unseen
 
     def any_of(self, paths: Iterable[Path]) -> list[Path]:
         """Return the *paths* of files of which some lines were seen, changed since or not."""
@@ -125,6 +132,7 @@ class SeenFiles:
 
     def _note(self, path: Path, sight: _Sight) -> None:
         self._sights[path] = sight
+        self._edited_unseen.discard(path)
         if sight.is_whole:
             self._whole.add(path)
 

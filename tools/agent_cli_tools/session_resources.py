@@ -87,8 +87,13 @@ class Keeper(Protocol):
         """Return the answer to the question of a running *command*."""
         ...
 
-    def changed_by(self, path: Path) -> str:
-        """Return which session or command changed *path* last, or "" if none did; blocks."""
+    def changed_by(self, path: Path, *, with_own: bool) -> str:
+        """Return which session or command changed *path* last, or "" if none did; blocks.
+
+        Args:
+            path: The file.
+            with_own: Whether changes by this session count.
+        """
         ...
 
 

@@ -221,7 +221,9 @@ class Workspace:
 
     def stale(self, path: Path) -> str:
         """Return the words that *path* changed since the model read it, and who did that."""
-        who = self._keeper.changed_by(path) if self._keeper else ""
+        # The last change is the model's own where it edited the file after that of another.
+        with_own = not self.seen.edited_unseen(path)
+        who = self._keeper.changed_by(path, with_own=with_own) if self._keeper else ""
         return "changed since you read it" + (f" ({who})" if who else "")
 
     def close(self) -> None:

@@ -177,13 +177,13 @@ class Snapshots:
 
         return at_work(self._folder, but=self._session_id or "")
 
-    def changed_by(self, path: Path) -> str:
+    def changed_by(self, path: Path, *, with_own: bool) -> str:
         """Return which session or command changed *path* last, or "" if none did; blocks."""
         from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
 
         name, id = str(path), self._session_id or ""
         with suppress(OSError):
-            return changed_by({name}, self._folder, session=id, with_own=True).get(name, "")
+            return changed_by({name}, self._folder, session=id, with_own=with_own).get(name, "")
         return ""
 
     def save(self) -> None:
