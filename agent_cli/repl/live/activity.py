@@ -24,6 +24,7 @@ from agent_cli.contracts.side_events import ToolAttemptStart
 from agent_cli.contracts.wording import one_line, short_count, whole_seconds
 from agent_cli.core.run import Phase
 from agent_cli.repl.live.paint import row_width, shortened
+from agent_cli.system.loading import late_pattern
 from agent_cli.terminal.sanitize import clean, reveal
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ _MOVABLE_S: Final = 3.0
 _MOVES: Final = " · Ctrl-B goes on without it"
 _SHELL: Final = "bash"
 _SELECTS: Final = " · ↓ selects an agent"
+# An activity that ends with a time of its own, which matters more than the time of the run.
+_TIMED: Final = late_pattern(r".*\d s")
 
 
 class ActivityLine:
@@ -159,8 +162,8 @@ class ActivityLine:
     def text(self, columns: int) -> str:
         """Return activity, elapsed time, tokens received and the key to stop; "" when idle.
 
-        In a narrow window the tokens are left out first, then the activity is shortened, and at
-        last the key is left out.
+        In a narrow window the tokens are left out first, then the time if the activity ends with
+        one of its own; then the activity is shortened, and at last the key is left out.
         """
         now_s = self._clock()
         if self._began_s is not None:
@@ -182,6 +185,8 @@ class ActivityLine:
         rest = f"{passed}{count_text}{_STOP}"
         if row_width(doing) + len(rest) > columns:
             rest = f"{passed}{_STOP}"
+        if row_width(doing) + len(rest) > columns and _TIMED.fullmatch(doing):
+            rest = _STOP
         if columns - len(rest) < _DOING_CELLS_MIN:
             rest = passed
         hint = _SELECTS if self.has_agents() else _MOVES if self._is_movable(now_s) else ""

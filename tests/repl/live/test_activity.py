@@ -121,6 +121,16 @@ def test_activity_line_names_a_slow_command_unless_it_waits_for_the_user() -> No
     assert said == ["", "/compact keep the plan · 2 s", "", ""]
 
 
+def test_narrow_activity_line_keeps_the_seconds_to_the_next_retry() -> None:
+    """It said `retry 2 of 5 in …`, and how long it had waited."""
+    run = Run()
+    run(events.AgentStart(), THINKING)
+    run(events.Retry(2, 5, 40.0, "rate limit reached", restarted=False), after_s=1)
+
+    assert run.activity.text(38) == "retry 2 of 5 in 40 s · Ctrl-C stops"
+    assert run.activity.text(50) == "retry 2 of 5 in 40 s · 1 s · Ctrl-C stops"
+
+
 def test_narrow_activity_line_keeps_the_key_that_stops() -> None:
     """The activity is truncated, but the seconds and the key stay visible."""
     run = Run()
