@@ -340,6 +340,8 @@ def _ask(workspace: Path) -> bool | None:
     try:
         while True:
             line = line_in_answer("Trust them, until they change?")
+            if not line:  # the end of the input, also of a terminal that is gone
+                return None
             is_prompt = line.strip() and meaning(line) is None
             if not is_prompt and not FIRST_PROMPT.is_more_typed:
                 return meaning(line) or False

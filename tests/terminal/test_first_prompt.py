@@ -134,6 +134,16 @@ def test_text_meant_for_the_prompt_does_not_answer_the_trust_question(
     assert api.requests == []
 
 
+def test_end_of_the_input_at_the_trust_question_is_no_answer() -> None:
+    """Nobody has decided: the next start asks again."""
+    Path("appsettings.toml").write_text("max_rounds = 7")
+    for _start in range(2):
+        with serve_in_thread() as api, gated(api) as terminal:
+            asked_about_trust(terminal)
+            terminal.send(CTRL_D)
+            terminal.until("appsettings.toml ignored")
+
+
 def test_startup_error_replaces_the_first_prompt() -> None:
     """Nothing looks like a prompt any more, and the shell does not get the typed line."""
     settings = user_settings_file()
