@@ -77,6 +77,14 @@ async def test_json_export_has_every_entry_and_refers_to_prompts_by_id(tmp_path:
     ]
 
 
+async def test_atif_export_is_indented_by_two_spaces(tmp_path: Path) -> None:
+    """People read it, too."""
+    text = export(await a_history(tmp_path), "atif", redact=unchanged)
+
+    assert text.startswith('{\n  "')
+    assert text.endswith("\n}\n")
+
+
 async def test_markdown_export_shows_the_conversation(tmp_path: Path) -> None:
     shown = export(await a_history(tmp_path), "md", redact=unchanged)
 

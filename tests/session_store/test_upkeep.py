@@ -217,16 +217,20 @@ def test_deletion_keeps_a_string_that_another_session_is_about_to_name(
 
 
 def test_deletion_removes_old_strings_without_a_session(store: SessionStore) -> None:
-    """A killed program leaves strings and drafts; nothing else in the folder is removed."""
+    """A killed program leaves strings and drafts; nothing else in the folder is removed.
+
+    What is younger than an hour may belong to a session that is being written.
+    """
     session = keep(store, LONG[0])
     folder = store.folder / "blobs"
     old, young = folder / ("a" * 64), folder / ("b" * 64)
     draft, foreign = folder / f".{'c' * 64}.{'1' * 16}", folder / "notes.txt"
     for file in (old, young, draft, foreign):
         file.touch()
-    long_ago_s = time.time() - 2 * HOUR_S
-    for file in (old, draft, foreign):
-        os.utime(file, (long_ago_s, long_ago_s))
+    for file in (old, draft, foreign, young):
+        minutes = 59 if file == young else 61
+        changed_s = time.time() - minutes * 60
+        os.utime(file, (changed_s, changed_s))
 
     delete_sessions(store, [session.id])
 
