@@ -1,5 +1,6 @@
 """Tools that the API runs itself: declared, loaded later, refused, and kept in the history."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -209,6 +210,21 @@ async def test_refused_search_is_off_for_the_session_and_the_request_is_repeated
         text_block("It is out"),
         text_block(" since October"),
     ]
+
+
+async def test_text_in_place_of_a_search_names_its_first_ten_pages() -> None:
+    """Each stays in the history; the first ones are what the answer was made of."""
+    pages = [("News", f"https://example.org/{number}") for number in range(1, 13)]
+    found = AssistantMessage((*search("python 3.15", *pages), text_block("It is out")))
+    where = "messages.1.content.1.web_search_tool_result.content.0.encrypted_index: invalid"
+    refusal = error(400, "invalid_request_error", where)
+    async with FakeMessagesApi(refusal, reply("ok")) as api, asker(api) as it:
+        await answered(
+            it, UserMessage.of("news?"), found, UserMessage.of("more"), tools=(READ, OPEN)
+        )
+
+    shown = str(api.requests[1].body["messages"][1]["content"])
+    assert re.findall(r"- News https://example.org/(\d+)", shown) == [*map(str, range(1, 11))]
 
 
 @pytest.mark.parametrize("seal", ["encrypted_content", "encrypted_index"])
