@@ -12,6 +12,7 @@ import pytest
 from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules, Policy, Sandbox, hidden_paths
+from agent_cli.sandbox.guarded_files import holds_token
 from agent_cli.sandbox.hidden_paths import OtherNames
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli_tools import Workspace
@@ -276,6 +277,17 @@ def test_a_package_managers_settings_are_hidden_if_they_hold_a_token(
         assert (place.output(f"cat {name}") == text) is not holds
         with nullcontext() if not holds else pytest.raises(ToolError, match="may hold secrets"):
             Workspace(place.root).resolve(name)
+
+
+@pytest.mark.parametrize(("before", "holds"), [(99_999, True), (100_000, False)])
+def test_the_first_100_kilobytes_of_a_package_managers_settings_are_searched(
+    tmp_path: Path, before: int, *, holds: bool
+) -> None:
+    """Threat 4: far more than such a file has; a larger one is none of theirs."""
+    token = f"_auth={CANARY[0]}"
+    (tmp_path / ".npmrc").write_text("\n" * (before + 1 - len(token)) + token)
+
+    assert holds_token(tmp_path / ".npmrc") is holds
 
 
 @pytest.mark.parametrize(("entries", "is_complete"), [(12, True), (13, False)])
