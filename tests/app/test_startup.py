@@ -57,6 +57,21 @@ def test_trusted_project_settings_apply_and_are_asked_about_only_once(
     assert (first.trusted, first.pinned, first.notices) == (True, True, ())
 
 
+@pytest.mark.parametrize("more", ["", " and 1 more"])
+def test_notice_about_an_untrusted_workspace_names_four_files(more: str) -> None:
+    """One line, whatever a project brings along."""
+    SETTINGS.write_text("max_rounds = 7")
+    agents = Path(".agent-cli/agents")
+    agents.mkdir(parents=True)
+    for number in range(4 if more else 3):
+        (agents / f"a{number}.md").write_text("---\nname: a\n---\nx")
+
+    [notice] = start(Arguments(), may_ask=False).notices
+
+    names = ["appsettings.toml", *(f"{agents}/a{number}.md" for number in range(3))]
+    assert notice.startswith(f"{', '.join(names)}{more} ignored: this workspace is not trusted")
+
+
 def test_settings_changed_during_the_trust_question_are_not_trusted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -236,8 +236,9 @@ def unkept(
     found = named(command, why)
     if found is None:
         return f"/undo does not cover it: {why}"
-    lost = [f"{path} ({reason})" for path, reason in found.unkept.items()][:_NAMED_MAX]
-    but = f", but not {', '.join(lost)}" if lost else ""
+    lost = [f"{path} ({reason})" for path, reason in found.unkept.items()]
+    more = f" and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
+    but = f", but not {', '.join(lost[:_NAMED_MAX])}{more}" if lost else ""
     return f"/undo covers only the files that it names{but}: {why}"
 
 

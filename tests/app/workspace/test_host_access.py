@@ -15,6 +15,7 @@ from agent_cli.app.workspace.host_access import CommandHosts, HostAccess
 from agent_cli.contracts.dialogs import Picked, UserQuestion
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import Rule
+from agent_cli.host_proxy.proxy import Contact
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.session_rules import ProjectRules
@@ -156,6 +157,19 @@ async def test_refusal_holds_for_the_command_and_may_have_words() -> None:
 
     assert found == ["the user refused example.com: use the mirror"] * 2
     assert len(it.dialogs.asked) == 1
+
+
+async def test_permissions_lists_at_most_a_thousand_hosts() -> None:
+    """A command that tries names at random must not fill the memory."""
+    it = session(None, can_ask=False)
+    one = it.command()
+
+    for number in range(1_001):
+        one.note(Contact(f"a{number}.example.com", 443))
+        await one.decide(f"a{number}.example.com", 443)
+
+    assert [len(it.access.contacts), len(it.access.refused)] == [1_000, 1_000]
+    assert "a999.example.com" in it.access.contacts
 
 
 async def test_command_that_tries_many_names_does_not_ask_for_ever() -> None:

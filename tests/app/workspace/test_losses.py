@@ -152,6 +152,23 @@ async def test_command_that_takes_the_work_of_another_session_is_asked_about(
     ]
 
 
+@pytest.mark.parametrize(("files", "named"), [("abc", "a, b, c"), ("abcd", "a, b, c, …")])
+async def test_questions_name_three_files(tmp_path: Path, files: str, named: str) -> None:
+    """Enough to see whose they are; a list of hundreds would hide the question."""
+    in_git(tmp_path, f"touch {' '.join(files)}")
+    dialogs = Dialogs("Stop")
+    keeper, _person = peace(tmp_path, dialogs, others=files)
+    one, _person = decider(tmp_path, dialogs)
+    paths = [str(tmp_path / name) for name in files]
+
+    with pytest.raises(ToolError):
+        await keeper("git add -A")
+    await one.decide(COMMAND, Loss(len(files), 1, paths, str(tmp_path / "next"), 1, ""))
+
+    assert f"another session 0a1b2c3d: {named}." in dialogs.asked[0]
+    assert f"({len(files)} not in git: {named})" in dialogs.asked[1]
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -251,6 +268,9 @@ def test_command_is_left_out_of_the_undo_only_if_all_that_it_runs_is_named(
     assert left_out(["make *", "npm run build"], command) == entry
 
 
+LARGE = "it is larger than undo.max_mb"
+
+
 def test_question_says_why_the_undo_would_not_cover_a_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -258,7 +278,7 @@ def test_question_says_why_the_undo_would_not_cover_a_command(
     limits = UndoSettings(commands="auto", leave_out=("make *",))
 
     def named(command: str, why: str) -> NamedFiles | None:
-        unkept = {"big": "it is larger than undo.max_mb"} if "big" in command else {}
+        unkept = {path: LARGE for path in command.split()[1:] if path != "a"}
         return NamedFiles(why=why, unkept=unkept) if command.startswith("rm") else None
 
     def told(command: str, limits: UndoSettings = limits) -> str:
@@ -269,10 +289,10 @@ def test_question_says_why_the_undo_would_not_cover_a_command(
     monkeypatch.setattr(stopped_calls, "why_missing", lambda: old)
     assert told("ls") == f"/undo does not cover it: {old}"
     assert told("rm a") == f"/undo covers only the files that it names: {old}"
-    assert told("rm a big") == (
-        "/undo covers only the files that it names, but not big (it is larger than undo.max_mb):"
-        f" {old}"
-    )
+    but = "/undo covers only the files that it names, but not"
+    assert told("rm a big") == f"{but} big ({LARGE}): {old}"
+    assert told("rm b c d") == f"{but} b ({LARGE}), c ({LARGE}), d ({LARGE}): {old}"
+    assert told("rm b c d e f") == f"{but} b ({LARGE}), c ({LARGE}), d ({LARGE}) and 2 more: {old}"
     assert told("make all", UndoSettings(commands="off")) == ""
 
 
