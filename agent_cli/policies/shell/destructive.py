@@ -73,11 +73,13 @@ _TESTS_OF_FIND = frozenset(
 # They run a command for the names that they read.
 _RUN_FOR_EACH = frozenset({"xargs", "parallel"})
 # The options of `fd` that run a command, that have a value, and that choose files by name.
-_FD_RUNS = late_pattern(r"-[HIuasLp0-9]*[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
+_FD_FLAGS = "-[HIuasigFlLpq0-9]*"
+_FD_RUNS = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
 _FD_VALUE = late_pattern(
-    r"-[tdEcjSo]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color)"
+    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
+    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
 )
-_FD_NAMES = late_pattern(r"-[HIuasLp]*e.*|--extension.*")
+_FD_NAMES = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
 _FD_ALL = late_pattern(r"[.^$*]*|\.\*")
 _CLOUDS = frozenset(
     {"aws", "gcloud", "gsutil", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify"}
