@@ -17,7 +17,7 @@ from agent_cli.sandbox.backends import seatbelt_profile
 from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
-from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
+from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.hidden_paths import host_sockets, socket_covers
 from agent_cli.sandbox.path_sets import is_inside, outermost
 from agent_cli.sandbox.policy import Rules
@@ -720,4 +720,34 @@ def test_paths_are_compared_by_whole_names(folder: str) -> None:
         path
         for path in [Path(folder), *rest]
         if not {Path(folder), *rest}.intersection(path.parents)
+    ]
+
+
+def test_files_of_git_and_of_this_program_are_protected_under_every_name(tmp_path: Path) -> None:
+    """Threat 11: `.git` of a worktree is a file, which has a hard link here."""
+    (tmp_path / ".git").touch()
+    (tmp_path / "link").hardlink_to(tmp_path / ".git")
+    (tmp_path / "other").touch()
+    names = [".git", "sub/.GIT/config", "link", "records/1", "other"]
+
+    found = [why_protected(tmp_path / each, tmp_path, [tmp_path / "records"]) for each in names]
+
+    assert found == [
+        *("part of git's own data", "part of git's own data", "another name of git's own data"),
+        *("part of this program's own settings and records", None),
+    ]
+
+
+def test_what_starts_programs_is_told_before_it_exists() -> None:
+    """Threat 10: in a folder below as well, except the settings of this program."""
+    root = Path("/nowhere")
+    names = [".vscode/tasks.json", "web/.MCP.json", "appsettings.toml", "web/appsettings.toml"]
+
+    found = [what_it_starts(root / each, root) for each in names]
+
+    assert found == [
+        "can make the editor run programs",
+        "names MCP servers: programs that agent-cli and other agents start",
+        "holds agent-cli's settings for this folder, programs to start among them",
+        None,
     ]
