@@ -326,6 +326,7 @@ def test_a_run_whose_event_loop_was_closed_is_over(stands_in: str, comes: str) -
         "reset": agent.reset,
     }
     ways[comes]()
+    is_over = comes == "prompt" or not agent.state.is_streaming
     model.script[:] = [says("fine")] * 3
     result = asyncio.run(agent.prompt("again"))
     del task
@@ -338,5 +339,6 @@ def test_a_run_whose_event_loop_was_closed_is_over(stands_in: str, comes: str) -
     ended = [event for event in events if isinstance(event, AgentEnd)]
     assert [each.stop_reason for each in ended] == ["aborted", "end_turn", "end_turn"]
     assert (result.stop_reason, second.stop_reason) == ("end_turn", "end_turn")
+    assert is_over
     assert not agent.state.is_streaming
     assert not agent.conversation.open_calls()

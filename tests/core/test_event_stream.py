@@ -473,5 +473,8 @@ def test_context_that_ends_with_an_answer_cannot_be_continued(after: list[Messag
     """S0-63, S3-07: a note after the answer is not sent, so it changes nothing."""
     context = AgentContext(messages=[UserMessage.of("Hi"), assistant("Hello"), *after])
 
-    with pytest.raises(NothingToContinue, match="ends with an answer"):
+    with pytest.raises(
+        NothingToContinue,
+        match=r"^nothing to continue: the conversation is empty or ends with an answer$",
+    ):
         agent_loop_continue(context, config(ScriptedModel()))

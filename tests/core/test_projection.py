@@ -6,7 +6,10 @@ import pytest
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import (
+    LEFT_OUT,
+    WITHDRAWN,
     CustomMessage,
+    ToolResultMessage,
     UserMessage,
 )
 from agent_cli.contracts.timeline import (
@@ -328,8 +331,37 @@ def test_timestamps_of_results_in_call_order_never_decrease() -> None:
 def test_entry_without_a_time_is_a_message_without_one() -> None:
     """S3-25: an imported history need not say when; nothing is made up."""
     told = messages([UserOutput("1", 0, (text_block("go"),)), UserOutput("2", 7, ())])
+    call = ToolOutput("1", 0, "r", tool_use("look"), Success(()))
+    answered = messages([call, ReplyOutput("2", 0, "r", "m", "tool_use")])
 
     assert [message.timestamp for message in told] == [0, 7]
+    assert [message.timestamp for message in answered] == [0, 0]
+
+
+def test_notes_leave_out_what_they_name_and_nothing_else_does() -> None:
+    """A note of a plugin may hold anything, and one of a newer version what is not known yet."""
+    conversation = looked()
+    call = conversation.call("t1")
+    before = conversation.context()
+
+    conversation.note(CustomMessage("plugin", {call.id: 3}))
+    conversation.note(CustomMessage(WITHDRAWN, {"message": call.id}))
+    conversation.note(CustomMessage(WITHDRAWN, ["entry"]))
+    others = [each for each in conversation.context() if not isinstance(each, CustomMessage)]
+    conversation.note(CustomMessage(LEFT_OUT, {call.id: 3}))
+
+    assert others == before
+    result = next(m for m in conversation.context() if isinstance(m, ToolResultMessage))
+    assert "was left out to save tokens" in text_of(result.content)
+    assert "recall with entry 3" in text_of(result.content)
+
+
+def test_text_of_blocks_is_that_of_the_text_blocks_joined() -> None:
+    """An imported block may lack its text."""
+    unknown: Block = {"type": "text"}
+    blocks = (text_block("a"), unknown, tool_use("look"), text_block("b"))
+
+    assert text_of(blocks) == "ab"
 
 
 @pytest.mark.parametrize("stop_reason", ["tool_use", "end_turn", "max_tokens"])

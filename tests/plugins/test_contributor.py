@@ -365,16 +365,15 @@ async def test_failing_plugin_is_left_out_with_one_warning() -> None:
 
 async def test_second_tool_of_a_name_in_one_reply_is_left_out_with_a_warning() -> None:
     """S1-27: the API refuses a request with two tools of one name."""
-    twice = tool("same", returns("")), tool("same", returns(""))
 
     def prepare(ctx: PluginContext) -> None:
-        for each in twice:
-            ctx.add_tool(each)
+        for name in ("same", "same", "other"):
+            ctx.add_tool(tool(name, returns("")))
 
     run = Contributing([Plugin(name="p", prepare=prepare)], says("done"))
     await run.prompt()
 
-    assert run.offered() == [["same"]]
+    assert run.offered() == [["same", "other"]]
     assert run.warnings == ["plugin 'p': its tool 'same' is left out: there is one of that name"]
 
 
