@@ -217,11 +217,14 @@ def _no_child_left_behind() -> Iterator[None]:
     ended = time.monotonic()
     # An unclosed workspace is released with the test's objects. Old ones come last: looking through
     # them takes a second of a worker that ran many tests.
+    left = _without(before, running_children())
     for generation, limit_s in ((1, CHILDREN_SOON_S), (2, CHILDREN_GRACE_S)):
-        if _without(before, running_children()):
+        if left:
             gc.collect(generation)
-        while (left := _without(before, running_children())) and time.monotonic() < ended + limit_s:
+            left = _without(before, running_children())
+        while left and time.monotonic() < ended + limit_s:
             time.sleep(0.01)
+            left = _without(before, running_children())
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
