@@ -40,7 +40,7 @@ from agent_cli.contracts.late_models import input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
-from agent_cli.system import launching, records
+from agent_cli.system import launching, loading, records
 from agent_cli_tools.secret_files import is_secret
 from tests.launcher_server import fork_launchers
 
@@ -125,10 +125,12 @@ def import_everything() -> None:
     for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):
             input_schema(model)
-    # Each would otherwise compile those of its records, a tenth of a run.
+    # Each run would otherwise compile those of its records, a tenth of it, and its patterns.
     for each in gc.get_objects():
         if type(each) is records._Initializer:
             each.__get__(None, each._made)
+        elif type(each) is loading._LatePattern:
+            each.search  # noqa: B018 - compiles it
     # What a fork reads of each module is a page to copy.
     note_imports()
     # On a busy machine most servers of the tests take longer than that, and the forks would prepare
