@@ -7,6 +7,7 @@ it runs. That is a list of words and no proof.
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -35,6 +36,11 @@ _ELSEWHERE: Final = late_pattern(
 _DELETES: Final = late_pattern(
     r"rmtree|remove_tree|removedirs|rm_rf|rm_r\b|rimraf|RemoveAll|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
 )
+# A call that deletes a folder, and the rest of its statement.
+_DELETION: Final = late_pattern(
+    r"(?:\b(?:rmtree|remove_tree|rm_rf|rm_r|rimraf|RemoveAll)\b|\b(?:rm|rmdir)(?:Sync)?\s*(?=\())([^;\n]*)"
+)
+_AT_HOME: Final = late_pattern(r"Path\.home|homedir|Dir\.home|\bHOME\b|USERPROFILE")
 _STARTS: Final = late_pattern(
     r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
     r"|[\"']\s*\||shell-command|\bshell\(|\bCommand\(",
@@ -106,8 +112,10 @@ def started_by(words: Reading) -> Iterator[str]:
 
 
 def commands_in(code: str) -> Iterator[str]:
-    """Yield the commands that *code* may start."""
-    yield from _started(code, _literals(code))
+    """Yield the commands that *code* may start, and those that do what it does itself."""
+    literals = _literals(code)
+    yield from _started(code, literals)
+    yield from _deletions(code, literals)
 
 
 def reads_code(words: Reading) -> bool:
@@ -123,6 +131,22 @@ def reads_code(words: Reading) -> bool:
 def _started(code: str, literals: Sequence[str]) -> Iterator[str]:
     if _STARTS.search(code):
         yield from (*filter(_is_command, literals), " ".join(literals))
+
+
+def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:
+    """Yield `rm -rf` for each folder that *code* names to delete.
+
+    For any path in it where a call names none.
+    """
+    folders, is_unclear = dict[str, None](), False
+    for found in _DELETION.finditer(code):
+        named = [*_literals(found[1]), *(["~"] if _AT_HOME.search(found[1]) else [])]
+        is_unclear = is_unclear or not named
+        folders |= dict.fromkeys(named)
+    if is_unclear:
+        folders |= dict.fromkeys(each for each in literals if each.startswith(("/", "~")))
+    for each in folders:
+        yield f"rm -rf {each if each.startswith('~') else shlex.quote(each)}"
 
 
 def _commands_of_sed(code: str) -> Iterator[str]:

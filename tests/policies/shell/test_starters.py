@@ -82,6 +82,22 @@ FED = (
     *('x=\'require("child_process").exec("{inside}")\'; node <<< "$x"',),
 )
 
+# What other languages delete as `rm -rf` does.
+DELETED_BY_CODE = (
+    "python3 -c 'import shutil; shutil.rmtree(\"/\")'",
+    "python3 -c 'import shutil,os; shutil.rmtree(os.path.expanduser(\"~/docs\"))'",
+    "python3 -c 'from shutil import rmtree; from pathlib import Path; rmtree(Path.home())'",
+    "python3 - <<'E'\nimport shutil\nfor d in ['/home/me', '/srv']:\n    shutil.rmtree(d)\nE",
+    'node -e \'require("fs").rmSync("/", {recursive: true})\'',
+    'ruby -e \'require "fileutils"; FileUtils.rm_rf "/"\'',
+    "perl -e 'use File::Path; rmtree(\"/home/me\")'",
+    "perl -MFile::Path=remove_tree -e 'remove_tree $ENV{HOME}'",
+    "node -e 'fs.promises.rm(os.homedir(), {recursive: true, force: true})'",
+    "python3 -c \"import shutil as s; s.rmtree('../..', ignore_errors=True)\"",
+    "printf 'import shutil\\nshutil.rmtree(\"/etc\")' | python3 -",
+    'bun -e \'import {rmdirSync} from "fs"; rmdirSync("/home/me", {recursive: true})\'',
+)
+
 
 def filled(form: str, command: str) -> str:
     return form.format(words=command, text=shlex.quote(command), inside=command)
@@ -90,6 +106,28 @@ def filled(form: str, command: str) -> str:
 def verdict_on(script: str, *, deny: str = "") -> str:
     rules = CommandRules(deny=[command_rule(deny)] if deny else [])
     return judge(script, rules, Reach(root=Path("/nowhere"))).verdict
+
+
+@pytest.mark.parametrize("script", DELETED_BY_CODE)
+def test_code_that_deletes_folders_outside_asks_like_rm(script: str) -> None:
+    """Threat 19: in every mode."""
+    assert verdict_on(script) == "ask"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "python3 -c 'import shutil; shutil.rmtree(\"build\")'",
+        'python3 -c \'import shutil; shutil.rmtree("build"); print(open("/etc/hosts").read())\'',
+        "node -e 'fs.rmSync(\"node_modules\", {recursive: true})'",
+        "ruby -e 'FileUtils.rm_rf(\"tmp/cache\")'",
+        "python3 -c 'print(\"rmtree(/)\")'",
+        "python3 -c 'import os; print(os.path.expanduser(\"~\"))'",
+        "python3 -c 'import tempfile, shutil; d = tempfile.mkdtemp(); shutil.rmtree(d)'",
+    ],
+)
+def test_code_that_deletes_inside_asks_no_more_than_rm(script: str) -> None:
+    assert verdict_on(script) == "undecided"
 
 
 @pytest.mark.parametrize("form", [*RUN_IT, *MAY_RUN_IT, *FED])
