@@ -85,6 +85,18 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        *((301, "network"), (400, None), (401, "auth"), (402, "billing"), (403, "auth")),
+        *((404, None), (408, "network"), (429, "rate_limit"), (500, "server"), (503, "server")),
+        (529, "overloaded"),
+    ],
+)
+def test_status_says_which_part_of_the_world_failed(status: int, trouble: str | None) -> None:
+    assert refused(answer(status)).error.trouble == trouble
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.answer.status} {row.sentence[:30]}")
 def test_each_error_answer_becomes_one_sentence_and_is_classified(row: Row) -> None:
     """S1-20, S1-46, C15: the cause, the next step, and whether a retry can help."""

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import ApprovalRequested, Event
-from agent_cli.contracts.messages import CustomMessage, UserMessage
+from agent_cli.contracts.messages import CustomMessage, UserMessage, now_ms
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Success, Usage, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -48,6 +48,18 @@ async def test_resumed_session_restores_the_complete_conversation(tmp_path: Path
     assert again.context() == conversation.context()
     assert (again.id, again.user_id) == (conversation.id, conversation.user_id)
     assert again.usage == conversation.usage
+
+
+async def test_each_record_says_when_it_was_written(tmp_path: Path) -> None:
+    """What a session cost since a time is summed by it."""
+    before_ms = now_ms()
+    session, _ = await a_long_talk(SessionStore(tmp_path))
+    session.close()
+
+    [header, *records] = saved(session)
+
+    assert records
+    assert all(before_ms <= each["at"] <= now_ms() for each in (header, *records))
 
 
 async def test_tool_start_is_on_disk_before_the_tool_runs(tmp_path: Path) -> None:

@@ -534,6 +534,18 @@ def test_a_file_handed_over_within_an_answer_does_not_split_its_sentence() -> No
     assert screen.rows == ["  out/report.pdf · application/pdf · the report", "", "Here it is."]
 
 
+def test_name_of_a_tool_stands_out_in_its_rows() -> None:
+    """Bold, on the live row and on the one that stays."""
+    screen = Screen(color=True)
+
+    screen(announced("a.py"), start("1", "a.py"))
+    live = "".join(screen.tail)
+    screen(end("1", ToolResult.of("ok")), SOMETHING_ELSE)
+
+    assert "\x1b[1mread\x1b[0m" in live
+    assert "\x1b[1mread\x1b[0m" in "".join(screen.rows)
+
+
 @pytest.mark.parametrize(
     ("code", "outcome"), [(0, "\x1b[2m· 0.0 s\x1b[0m"), (1, "\x1b[31m· exit 1 · 0.0 s\x1b[0m")]
 )
