@@ -48,6 +48,7 @@ from tests.repl.markdown.rendering import rendered
         pytest.param("- > a\n  > b", ["- > a", "  > b"], id="a quote in an item"),
         pytest.param("> ```\n> a\nb", ["> ```", "> a", "b"], id="a quote ends its code"),
         pytest.param("    a\n\n      b\n\nc", ["a", "", "  b", "", "c"], id="indented code"),
+        pytest.param("a\n\nXXXXX b", ["a", "", "XXXXX b"], id="letters indent nothing"),
         pytest.param("a\n    b", ["a", "b"], id="no indented code inside a paragraph"),
         pytest.param("\ta\tb", ["a   b"], id="tabs"),
         pytest.param("```\n# a\n\n\n-\n```\nc", ["```", "# a", "", "", "-", "```", "c"], id="code"),
