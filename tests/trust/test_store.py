@@ -296,13 +296,13 @@ def test_declined_files_are_asked_about_again_only_when_they_change(
 ) -> None:
     """The answer no used to be forgotten; Ctrl-C is no answer."""
     asked: list[str] = []
-    answers: list[bool] = [False, True]
+    answers = ["n\n", "y\n"]
 
-    def confirmed(question: str) -> bool:
+    def line_in_answer(question: str) -> str:
         asked.append(question)
         return answers.pop(0)
 
-    monkeypatch.setattr("agent_cli.app.startup.confirmed", confirmed)
+    monkeypatch.setattr("agent_cli.app.startup.line_in_answer", line_in_answer)
     (WORKSPACE / "appsettings.toml").write_text('model = "x"\n')
     for _ in range(2):
         startup = start(Arguments(), may_ask=True, workspace=WORKSPACE)
