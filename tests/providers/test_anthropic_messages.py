@@ -385,6 +385,20 @@ async def test_base_url_from_the_environment_may_end_in_v1(
     assert asked.text == "hi"
 
 
+async def test_it_is_told_that_a_request_was_sent_before_the_reply_begins() -> None:
+    """What the first reply needs is imported then, while the model thinks."""
+    gate, sent = Gate(), asyncio.Event()
+    held = reply("done", gate=gate, hold_at=0)
+    async with FakeMessagesApi(held) as api, asker(api, on_sent=sent.set) as it:
+        asking = asyncio.create_task(it.ask())
+        async with asyncio.timeout(20):
+            await sent.wait()
+        gate.open()
+        asked = await asking
+
+    assert asked.text == "done"
+
+
 async def test_cancelling_closes_the_connection_at_once() -> None:
     """The server sees the disconnect, and stops generating."""
     gate = Gate()
