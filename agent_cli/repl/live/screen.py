@@ -247,8 +247,7 @@ class LiveScreen:
     def leave(self) -> None:
         """End the session."""
         self.painter.drop_tail()
-        if self.app.is_running and not self.app.is_done:
-            self.when_answered(self.app.exit)
+        self.when_answered(self.app.exit)
 
     def when_answered(self, act: Callable[[], None]) -> None:
         """Give the terminal away with *act*, once no answer of the terminal can come any more."""

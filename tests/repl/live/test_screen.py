@@ -131,6 +131,15 @@ async def live(tmp_path: Path, *, vi: bool = False) -> AsyncGenerator[Live]:
                 running.screen.leave()
 
 
+async def test_leaving_before_the_screen_runs_or_twice_is_no_fault(tmp_path: Path) -> None:
+    """A signal may come at any moment, and Ctrl-D beside it."""
+    with create_pipe_input() as keyboard:
+        Live(keyboard, tmp_path / "history", vi=False).screen.leave()
+    async with live(tmp_path) as it:
+        it.screen.leave()
+        it.screen.leave()
+
+
 async def test_terminal_is_given_away_once_its_answer_came_or_is_late(tmp_path: Path) -> None:
     """Else an editor or the shell would read the answer as keys."""
     async with live(tmp_path) as it:
