@@ -59,16 +59,17 @@ def possible_commands(script: str) -> list[Reading]:
 def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     """Yield the readings of each text in *script* that may run; its own readings are *seen*."""
     codes = [words for words in seen if is_code(words)]
-    texts = dict.fromkeys(text for words in codes for text in started_by(words))
-    if any(map(reads_code, codes)):
-        for text in _texts(script, seen):
-            texts |= dict.fromkeys(commands_in(text))
     heads = {base_name(words[0]) for words in seen if words and words[0]}
-    for marks in _marks_read_by(heads):
-        for text in _texts(script, seen):
-            yield from _behind(marks, text)
-    if UNSEEN in seen or BEYOND in seen:
-        texts |= dict.fromkeys(_texts(script, seen))
+    marks, is_code_read = [*_marks_read_by(heads)], any(map(reads_code, codes))
+    is_run_unseen = UNSEEN in seen or BEYOND in seen
+    inside = [*_texts(script, seen)] if marks or is_code_read or is_run_unseen else []
+    texts = dict.fromkeys(text for words in codes for text in started_by(words))
+    if is_code_read:
+        texts |= dict.fromkeys(chain.from_iterable(map(commands_in, inside)))
+    for mark in marks:
+        yield from chain.from_iterable(_behind(mark, text) for text in inside)
+    if is_run_unseen:
+        texts |= dict.fromkeys(inside)
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     whole: Reading = ()
@@ -117,11 +118,11 @@ def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:
         yield _WHOLE_LINE
 
 
-def _behind(marks: re.Pattern[str], text: str) -> Iterator[Reading]:
-    """Yield the commands that may stand behind the first of *marks* in each line of *text*."""
+def _behind(mark: re.Pattern[str], text: str) -> Iterator[Reading]:
+    """Yield the commands that may stand behind the first *mark* in each line of *text*."""
     for line in text.replace("\\\n", " ").splitlines():
-        if mark := marks.search(line):
-            yield from _with_arguments(pieces(line[mark.end() :]))
+        if found := mark.search(line):
+            yield from _with_arguments(pieces(line[found.end() :]))
 
 
 def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:

@@ -28,19 +28,21 @@ _LINE_EDITORS: Final = late_pattern(r"[gmn]?awk|g?sed")
 # Options whose value is code: `-c`, `-e`, `-pe`, `--eval`; behind them or joined to them.
 _CODE_OPTION: Final = late_pattern(r"-[a-zA-Z]*[ceErp]|eval|--(?:eval|print|expression|execute)")
 _SAYS_WHAT_IT_IS: Final = frozenset({"--version", "-V", "--help"})
+_HOME: Final = r"Path\.home|Dir\.home|\bHOME\b|USERPROFILE"
 _ELSEWHERE: Final = late_pattern(
-    r"expanduser|Path\.home|PosixPath\.home|homedir\s*\(|Dir\.home|\bHOME\b|USERPROFILE|getpwnam|getpwuid"
+    rf"{_HOME}|expanduser|homedir\s*\(|getpwnam|getpwuid"
     r"|pardir|\.parents\b|cwd\(\)\)?\.parent|environ\[[^\]]*\](?!\s*=[^=])|environ\.get|getenv"
     r"|process\.env|\bENV\[|gettempdir"
 )
+_REMOVERS: Final = r"rmtree|remove_tree|rm_rf|rm_r\b|rimraf|RemoveAll"
 _DELETES: Final = late_pattern(
-    r"rmtree|remove_tree|removedirs|rm_rf|rm_r\b|rimraf|RemoveAll|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
+    rf"{_REMOVERS}|removedirs|recursive['\"]?\s*(?::|=>?)\s*(?:true|1)\b"
 )
 # A call that deletes a folder, and the rest of its statement.
 _DELETION: Final = late_pattern(
-    r"(?:\b(?:rmtree|remove_tree|rm_rf|rm_r|rimraf|RemoveAll)\b|\b(?:rm|rmdir)(?:Sync)?\s*(?=\())([^;\n]*)"
+    rf"(?:\b(?:{_REMOVERS})\b|\b(?:rm|rmdir)(?:Sync)?\s*(?=\())([^;\n]*)"
 )
-_AT_HOME: Final = late_pattern(r"Path\.home|homedir|Dir\.home|\bHOME\b|USERPROFILE")
+_AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
     r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
     r"|[\"']\s*\||shell-command|\bshell\(|\bCommand\(",
