@@ -1,5 +1,6 @@
 """Counts, durations, money and shortened text for people and the model; shared sentences."""
 
+from collections.abc import Sequence
 from typing import Final
 
 CUT: Final = "\n\n[OUTPUT TRUNCATED: "
@@ -29,6 +30,12 @@ def unpriced(model_id: str) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return *count* and its noun: `1 file`, `1,234 files`; *plural* where *noun* takes no s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def first_named(names: Sequence[str], most: int) -> str:
+    """Return the first *most* of *names*, and the number of the others: `a, b and 3 more`."""
+    shown, more = ", ".join(names[:most]), len(names) - most
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def short_count(count: int) -> str:

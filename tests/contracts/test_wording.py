@@ -2,7 +2,14 @@
 
 import pytest
 
-from agent_cli.contracts.wording import byte_size, counted, dollars, in_microdollars, short_count
+from agent_cli.contracts.wording import (
+    byte_size,
+    counted,
+    dollars,
+    first_named,
+    in_microdollars,
+    short_count,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +72,11 @@ def test_amounts_in_a_column_have_the_same_number_of_decimals() -> None:
     shown = [dollars(amount, decimals=2) for amount in (0, 1_000_000, 12_345)]
 
     assert shown == ["$0.00", "$1.00", "$0.01"]
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [("", ""), ("a", "a"), ("abc", "a, b, c"), ("abcd", "a, b, c and 1 more")],
+)
+def test_first_names_are_shown_and_the_others_counted(names: str, shown: str) -> None:
+    assert first_named([*names], 3) == shown

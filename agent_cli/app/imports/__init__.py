@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, first_named
 from agent_cli.mcp_client.config import ServerProblem
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.policies.permission_rules import parse_rule
@@ -155,8 +155,7 @@ class Findings:
 
 def shortened(names: Sequence[str]) -> str:
     """Return the first of *names*, and the number of the others."""
-    shown, more = ", ".join(names[:_NAMES_MAX]), len(names) - _NAMES_MAX
-    return f"{shown} and {more} more" if more > 0 else shown
+    return first_named(names, _NAMES_MAX)
 
 
 def without_keys(entry: Mapping[str, Json]) -> tuple[dict[str, Json] | None, tuple[str, ...]]:

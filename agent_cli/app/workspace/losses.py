@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import first_named, one_line
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 from agent_cli.system.git import git_output
@@ -237,8 +237,7 @@ def unkept(
     if found is None:
         return f"/undo does not cover it: {why}"
     lost = [f"{path} ({reason})" for path, reason in found.unkept.items()]
-    more = f" and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
-    but = f", but not {', '.join(lost[:_NAMED_MAX])}{more}" if lost else ""
+    but = f", but not {first_named(lost, _NAMED_MAX)}" if lost else ""
     return f"/undo covers only the files that it names{but}: {why}"
 
 

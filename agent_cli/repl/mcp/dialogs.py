@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from agent_cli.contracts.dialogs import Action, Filled, Form
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.servers import SamplingRequest
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import first_named, one_line
 from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Dialogue
 from agent_cli.repl.mcp import named, page_rows, quoted_rows, shown_text, web_host
@@ -70,15 +70,14 @@ class Dialogs:
 
     async def fill_form(self, form: Form) -> Filled:
         """Let the user fill in *form*, or decline; Ctrl-C cancels at any field."""
-        fields = ", ".join(map(label, form.fields[:_NAMED_MAX]))
-        more = f" and {len(form.fields) - _NAMED_MAX} more" if form.fields[_NAMED_MAX:] else ""
+        fields = first_named([*map(label, form.fields)], _NAMED_MAX)
 
         async def ask() -> Filled:
             self._draw([Row(f"{named(form.server)} asks you", "title")])
             self._show(
                 [
                     *quoted_rows(form.message),
-                    *([f"it wants: {fields}{more}"] if fields else []),
+                    *([f"it wants: {fields}"] if fields else []),
                 ],
                 f"y = {'fill it in' if fields else 'yes'} · n = decline, then Enter"
                 " · Ctrl-C = cancel",
