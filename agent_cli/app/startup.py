@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import SettingsError, UsageError
+from agent_cli.contracts.wording import first_named
 from agent_cli.settings import CLAUDE_FILES, Override, WrittenHooks
 from agent_cli.settings.environment import Environment, load_environment
 from agent_cli.settings.load import Loaded, load_settings
@@ -313,9 +314,7 @@ def _pass_trust_on(original: Path, copy: Path) -> None:
 
 
 def _ignored(acting: Sequence[Path], workspace: Path, *, guarded: bool = False) -> str:
-    names = ", ".join(shown_name(path, workspace) for path in acting[:_NAMED_MAX])
-    if len(acting) > _NAMED_MAX:
-        names += f" and {len(acting) - _NAMED_MAX} more"
+    names = first_named([shown_name(path, workspace) for path in acting], _NAMED_MAX)
     held = "; its guards, which did not change, hold" if guarded else ""
     return (
         f"{names} ignored: this workspace is not trusted{held}; `agent-cli trust` or --trust"
@@ -342,9 +341,9 @@ def _ask(workspace: Path) -> bool | None:
             line = line_in_answer("Trust them, until they change?")
             if not line:  # the end of the input, also of a terminal that is gone
                 return None
-            is_prompt = line.strip() and meaning(line) is None
-            if not is_prompt and not FIRST_PROMPT.is_more_typed:
-                return meaning(line) or False
+            answer = meaning(line) if line.strip() else False
+            if answer is not None and not FIRST_PROMPT.is_more_typed:
+                return answer
             FIRST_PROMPT.keep(line)  # typed for the prompt, or pasted
     except KeyboardInterrupt:
         return None

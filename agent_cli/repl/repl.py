@@ -11,7 +11,7 @@ import struct
 import sys
 import termios
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO, TypeVar
 
@@ -20,7 +20,7 @@ from agent_cli.repl.hosting import Interrupts, Maker, ProgramHost
 from agent_cli.system.loading import without_collections
 from agent_cli.system.stop_signals import end_with, exit_code_of
 from agent_cli.terminal.abilities import is_dumb
-from agent_cli.terminal.first_prompt import FIRST_PROMPT
+from agent_cli.terminal.first_prompt import FIRST_PROMPT, unechoed
 from agent_cli.terminal.writer import Writer, flush_or_silence
 
 if TYPE_CHECKING:
@@ -156,10 +156,6 @@ async def _host(
     return front.exit_code if stopped_by is None else exit_code_of(stopped_by)
 
 
-_INPUT_FLAGS: Final = 0
-_LOCAL_FLAGS: Final = 3
-
-
 @contextmanager
 def typeahead_kept(terminal: TextIO) -> Generator[str]:
     """Keep typed keys; Ctrl-C and Ctrl-Z still send signals. Restores the terminal afterwards.
@@ -168,17 +164,8 @@ def typeahead_kept(terminal: TextIO) -> Generator[str]:
     is undone. From now on it converts none, because a prompt would read them as Ctrl-J.
     """
     fd = terminal.fileno()
-    before = termios.tcgetattr(fd)
-    quiet = termios.tcgetattr(fd)
-    quiet[_INPUT_FLAGS] &= ~termios.ICRNL
-    quiet[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(fd, termios.TCSANOW, quiet)
-    try:
+    with unechoed(fd, keeps_returns=True):
         yield _typed(fd).replace("\n", "\r")
-    finally:
-        # The terminal may be gone by now (a closed window); then there is nothing to restore.
-        with suppress(termios.error):
-            termios.tcsetattr(fd, termios.TCSANOW, before)
 
 
 def _typed(fd: int) -> str:

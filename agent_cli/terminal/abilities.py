@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
+_MEANINGS: Final = {"y": True, "yes": True, "n": False, "no": False}
 _DUMB: Final = ("dumb", "unknown", "")
 
 
@@ -85,5 +86,4 @@ def line_in_answer(question: str, *, by_default: bool = False) -> str:
 
 def meaning(line: str) -> bool | None:
     """Return whether *line* is a yes or a no; None if it is neither."""
-    answer = line.strip().lower()
-    return True if answer in ("y", "yes") else False if answer in ("n", "no") else None
+    return _MEANINGS.get(line.strip().lower())

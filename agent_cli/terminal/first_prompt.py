@@ -5,8 +5,8 @@ gets the keys; if no screen follows, the prompt is removed again.
 """
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from agent_cli.terminal.abilities import is_dumb
@@ -15,6 +15,7 @@ PROMPT: Final = "you> "
 _LINE_BYTES_MAX: Final = 65_536
 _SILENCE_S: Final = 0.35
 _PASTE_GAP_S: Final = 0.05  # nobody types a second line so soon
+_INPUT_FLAGS: Final = 0
 _LOCAL_FLAGS: Final = 3
 _PASTE: Final = "\x1b[200~{}\x1b[201~"
 
@@ -109,16 +110,36 @@ def _keys_pressed() -> str:
     import termios
 
     keys = b""
-    with suppress(termios.error, OSError):  # no terminal, or it is gone
-        before, quiet = termios.tcgetattr(0), termios.tcgetattr(0)
-        quiet[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
-        termios.tcsetattr(0, termios.TCSANOW, quiet)
-        try:
-            while _is_typed(_SILENCE_S if keys else 0) and (more := os.read(0, _LINE_BYTES_MAX)):
-                keys += more
-        finally:
-            termios.tcsetattr(0, termios.TCSANOW, before)
+    with suppress(termios.error, OSError), unechoed(0):  # no terminal, or it is gone
+        while _is_typed(_SILENCE_S if keys else 0) and (more := os.read(0, _LINE_BYTES_MAX)):
+            keys += more
     return keys.decode(errors="replace").replace("\n", "\r")
+
+
+@contextmanager
+def unechoed(terminal: int, *, keeps_returns: bool = False) -> Generator[None]:
+    """Echo no key in the body, and deliver each at once; Ctrl-C and Ctrl-Z still send signals.
+
+    Args:
+        terminal: Its descriptor.
+        keeps_returns: Deliver carriage returns as such; otherwise they are newlines.
+
+    Raises:
+        termios.error: It is no terminal, or it is gone.
+    """
+    import termios
+
+    before, quiet = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
+    if keeps_returns:
+        quiet[_INPUT_FLAGS] &= ~termios.ICRNL
+    quiet[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        # The terminal may be gone by now (a closed window); then there is nothing to restore.
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 def _print(text: str) -> None:
