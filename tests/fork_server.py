@@ -105,13 +105,14 @@ def main() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         os.execvpe(order.command[0], order.command, order.environment)
+    code = 0
     try:
         run_script(order.command)
     except SystemExit as ended:
         if not isinstance(ended.code, int | None):
             raise
-        _leave(ended.code or 0)
-    _leave(0)
+        code = ended.code or 0
+    _leave(code)
 
 
 def import_everything() -> None:
