@@ -14,6 +14,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 def gated(api: FakeMessagesApi | None, *arguments: str, **more: str | None) -> Terminal:
+    Path("typed").unlink(missing_ok=True)  # of an earlier start
     return Terminal(GATED, *arguments, **environment(api, more))
 
 
@@ -173,8 +174,8 @@ def test_screen_reader_mode_from_settings_gets_the_plain_prompt() -> None:
     settings = user_settings_file()
     settings.parent.mkdir(parents=True)
     settings.write_text("[ui]\nscreen_reader = true")
-    go_on()
     with serve_in_thread() as api, gated(api) as terminal:
+        go_on()
         terminal.until("tools: ")
         terminal.until_prompt()
         terminal.send(CTRL_D)
