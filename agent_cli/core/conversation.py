@@ -73,7 +73,6 @@ class Conversation(Record):
         self.id = id or new_id()
         self.user_id = user_id
         self._reports: list[Notice] = []
-        self._projected: tuple[int, list[Message]] | None = None
         outputs = projection.entries(self._prompts)
         self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
 
@@ -89,9 +88,9 @@ class Conversation(Record):
     def context(self) -> list[Message]:
         """Return the messages of the next request."""
         # Two to four parts of a turn ask, and each projection walks through the whole timeline.
-        if self._projected is None or self._projected[0] != self._changes:
-            self._projected = self._changes, projection.context(self._prompts)
-        return [*self._projected[1]]
+        if self._projected is None:
+            self._projected = projection.context(self._prompts)
+        return [*self._projected]
 
     def open_calls(self) -> list[ToolOutput]:
         """Return the calls of the last reply that have no result yet, in call order."""

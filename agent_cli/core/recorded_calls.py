@@ -15,7 +15,7 @@ from agent_cli.contracts.events import (
     PromptStarted,
     PromptStateChanged,
 )
-from agent_cli.contracts.messages import now_ms
+from agent_cli.contracts.messages import Message, now_ms
 from agent_cli.contracts.timeline import NO_USAGE, Output, Prompt, PromptState, ToolOutput, Usage
 from agent_cli.core.projection import usage_of
 
@@ -42,7 +42,7 @@ class Record:
         self.publish: EventSink = _ignore
         self.taken_back = NO_USAGE  # the cost of prompts that were rewound
         self._prompts = list(prompts)
-        self._changes = 0  # counts them, so that a projection knows whether it still holds
+        self._projected: list[Message] | None = None  # the next request's, until a change
         self._last_ms = max(map(_last_ms, self._prompts), default=0)
         self._dated_ms: int | None = None
 
@@ -96,7 +96,7 @@ class Record:
         self._changed(PromptOutput(prompt.id, index, output, replaced=True))
 
     def _changed(self, event: Event) -> None:
-        self._changes += 1
+        self._projected = None
         self.publish(event)
 
     def _find_call(self, tool_call_id: str) -> tuple[Prompt, int]:

@@ -127,10 +127,9 @@ class CapacityLimiter:
         self._limit_s = limit_s
         self._held: list[object] = []
         self._queue: deque[tuple[object, asyncio.Future[None]]] = deque()
-        self._moves = 0
 
     async def take(self, holder: object) -> None:
-        """Wait for a free slot and take it for *holder*, whose `str` names it.
+        """Wait for a free slot and take it for *holder*, which has one at most; its `str` names it.
 
         Raises:
             WaitedTooLong: No slot has changed hands within the limit.
@@ -154,7 +153,6 @@ class CapacityLimiter:
         if holder not in self._held:
             return
         self._held.remove(holder)
-        self._moves += 1
         if self._queue:
             following, given = self._queue.popleft()
             self._held.append(following)
@@ -171,9 +169,9 @@ class CapacityLimiter:
 
     async def _given(self, slot: asyncio.Future[None]) -> None:
         while not slot.done():
-            moves = self._moves
+            held = [*self._held]
             await asyncio.wait({slot}, timeout=self._limit_s)
-            if not slot.done() and moves == self._moves:
+            if not slot.done() and held == self._held:
                 raise WaitedTooLong(self._awaited, sorted(map(str, self._held)), self._limit_s)
 
 
