@@ -3,6 +3,7 @@
 Shared by every interactive front end.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
@@ -81,6 +82,7 @@ class Runs:
         *,
         questions: Questions,
         lines: Lines,
+        turn: asyncio.Lock,
         running: Callable[[], AbstractContextManager[None]] = nullcontext,
         before_asking: Callable[[], None] = lambda: None,
         editor: Editor | None = None,
@@ -92,6 +94,7 @@ class Runs:
             app: The program with the agent.
             questions: Asks the user.
             lines: Shows sentences.
+            turn: The lock held during a dialog, shared with those of agents and servers.
             running: Entered while the agent runs, but not while a question is open.
             before_asking: Called before each question.
             editor: Lets the user edit an input, if the terminal can be given to an editor.
@@ -100,6 +103,7 @@ class Runs:
         self._app = app
         self._questions = questions
         self._lines = lines
+        self._turn = turn
         self._running = running
         self._before_asking = before_asking
         self._editor = editor
@@ -154,7 +158,8 @@ class Runs:
             elsewhere=self._app.remote_answers,
         )
         try:
-            decisions = await approvals.decide(calls)
+            async with self._turn:  # or a question of an agent would have this one's rows above it
+                decisions = await approvals.decide(calls)
         except EOFError as end:
             raise LeftWaiting from end
         with self._running():

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,47 @@ def test_nothing_stands_between_the_question_of_an_agent_and_its_answers() -> No
             assert all(row.startswith("    ") for row in between), between
             terminal.send("y\r")
             terminal.until("allow? Yes")
+
+
+def test_rows_above_the_answers_are_those_of_the_question_that_is_open() -> None:
+    """A question of the session and all that it does wait while one of its agents asks."""
+    gate = Gate()
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "count" in str(messages[0]):
+            made = call("bash", {"command": "touch made"})
+            return reply("Counted.") if len(messages) > 1 else reply(made)
+        if len(messages) == 1:
+            task = {"description": "count", "prompt": "count", "run_in_background": True}
+            return reply(call("agent", task))
+        if "other" not in str(messages):
+            other = call("bash", {"command": "touch other"})
+            return reply("A long story.\n\n", other, gate=gate, hold_at=0)
+        return reply("All done.")
+
+    def recorded() -> str:
+        return "".join(file.read_text() for file in Path.home().rglob("*.jsonl"))
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ 1 Yes")
+        gate.open()
+        terminal.until(lambda: "touch other" in recorded())
+        terminal.until_silent()
+        terminal.send("y\r")
+        terminal.until("allow? Yes")
+        terminal.until("Run touch other")
+        terminal.until("❯ 1 Yes")
+        shown = terminal.text
+
+    parts = ("Run touch made", "allow? Yes", "A long story.", "Run touch other")
+    assert sorted(parts, key=shown.index) == list(parts), shown
+    assert shown.count("allow?") == 2
 
 
 @pytest.mark.parametrize("columns", [80, 32])

@@ -88,7 +88,8 @@ class Asking:
     """Swaps the draft for a question once that accepts answers, and back afterwards.
 
     A question asked while another one is open waits for its answer: the open question holds `turn`.
-    `has_unsent` returns whether a message that the user sent is not delivered yet.
+    `has_unsent` returns whether a message that the user sent is not delivered yet; `closed` is
+    called when a question is no longer open.
     """
 
     can_ask = True
@@ -110,6 +111,7 @@ class Asking:
         self._checked: Choice | None = None
         self._has_closed = False
         self.has_unsent: Callable[[], bool] = bool
+        self.closed: Callable[[], None] = lambda: None
         self.turn = asyncio.Lock()
 
     @property
@@ -323,6 +325,7 @@ class Asking:
         if question and question.open:
             whole = _joined(self._buffer.text, question.draft)
             self._buffer.document = Document(whole, len(whole))
+        self.closed()
         self._refresh()
 
 

@@ -75,10 +75,12 @@ class LiveShell:
         self._hidden = HiddenPrompts(app.agent)
         self._outbox = Outbox(app.agent, self._dispatcher.attachments, screen.put_back)
         screen.asking.has_unsent = lambda: bool(self._outbox)
+        self._turn = asyncio.Lock()
         self._runs = Runs(
             app,
             questions=screen.asking,
             lines=self.display,
+            turn=self._turn,
             before_asking=self.display.show_now,
             editor=partial(edit_text, screen.painter),
             draw=self.display.question,
@@ -91,7 +93,7 @@ class LiveShell:
         """Show the greeting: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
         self._controls.show_earlier(self._app.agent.conversation)
-        open_dialogs(self._app, self._screen, self.display, self._bell)
+        open_dialogs(self._app, self._screen, self.display, self._bell, self._turn)
 
     async def run(self) -> None:
         """Show events and run typed lines, until cancelled."""

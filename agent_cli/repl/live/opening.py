@@ -53,6 +53,7 @@ def open_display(
         clock=clock,
         columns=lambda: screen.columns,
         activity=activity,
+        asks=lambda: screen.asking.question is not None,
         is_low=lambda: screen.is_low,
         links=shows_links(os.environ),
     )
@@ -74,6 +75,7 @@ def open_display(
         columns=lambda: screen.columns,
         refresh=screen.refresh,
     )
+    screen.asking.closed = display.wake
     return display, results
 
 
@@ -84,9 +86,10 @@ def open_bell(app: Application, screen: LiveScreen, look: Look) -> Bell:
     return bell
 
 
-def open_dialogs(app: Application, screen: LiveScreen, display: Display, bell: Bell) -> None:
-    """Let MCP servers and the model ask questions at the prompt of *screen*."""
-    turn = asyncio.Lock()
+def open_dialogs(
+    app: Application, screen: LiveScreen, display: Display, bell: Bell, turn: asyncio.Lock
+) -> None:
+    """Let MCP servers and the model ask questions at the prompt of *screen*, one at a *turn*."""
 
     def begin() -> None:
         display.leave_space()

@@ -1,6 +1,6 @@
 """Render events as rows: finished ones, and a tail that still changes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -38,11 +38,18 @@ class SessionView:
         clock: Callable[[], float],
         columns: Callable[[], int],
         activity: ActivityLine,
+        asks: Callable[[], bool] = bool,
         is_low: Callable[[], bool] = lambda: False,
         links: bool = False,
     ) -> None:
-        """Show nothing yet; a terminal that *is_low* has no room for blank rows in the tail."""
+        """Show nothing yet.
+
+        While a question is open (*asks*), rows of events wait: a question that scrolls away above
+        its answers would be taken for another one. A terminal that *is_low* has no room for blank
+        rows in the tail.
+        """
         self._tools = tools
+        self._asks = asks
         self._is_low = is_low
         self._links = links
         self._paint = paint
@@ -51,6 +58,7 @@ class SessionView:
         self._columns = columns
         self._activity = activity
         self._rows: list[str] = []
+        self._held: list[tuple[str, list[str]]] = []  # until the open question is answered
         self._kind = "gap"  # kind of the last printed row
         self._filter = Filter()
         self._answer: MarkdownStream | None = None
@@ -65,7 +73,10 @@ class SessionView:
 
     def show(self, item: Item) -> None:
         """Process the next event or rows."""
+        self._release()
         match item:
+            case Rows(rows=rows, kind="own") if self._asks():  # of the question
+                self._put("own", rows)
             case Rows(rows=rows, kind=kind):  # above a streaming answer, so as not to split it
                 if kind == "thought":
                     self._end_thought()
@@ -98,23 +109,26 @@ class SessionView:
                 self._add("own", rows)
 
     def finished(self) -> list[str]:
-        """Return the rows finished since the last call."""
+        """Return the rows finished since the last call, without those held for a question."""
+        self._release()
         rows, self._rows = self._rows, []
         return rows
 
     def tail(self) -> list[str]:
         """Return the live rows, with blank rows around them during a run.
 
-        While only a question waits there are none: they would stand between it and its answers.
+        They would stand between a question and its answers: while only a question waits there are
+        none, and beside other work no text that streams.
         """
+        asks = self._asks()
         if self._activity.only_waits:
             return []
         kind, rows = "tools", self._tools.tail(self._spinner())
         if self._retry:
             kind, rows = "own", [*self._retry, *rows]
-        if self._thought:
+        if self._thought and not asks:
             kind, rows = "thought", [*rows, self._paint.text(self._thought, "dim")]
-        if self._answer:
+        if self._answer and not asks:
             self._answer.resize(self._columns())
             kind, rows = "answer", rows + self._answer.tail(_TAIL_ROWS_MAX)
         busy = self._activity.text(self._columns() - _SPINNER_CELLS)
@@ -138,7 +152,19 @@ class SessionView:
             self._add("own", retry)
         if kind != "tools" and (held := self._tools.finished(releases=True)):
             self._add("tools", held)
-        if self._is_apart(kind) and (rows or kind == "gap") and rows[:1] != [""]:
+        if self._asks():
+            self._held.append((kind, rows))
+        else:
+            self._put(kind, rows)
+
+    def _release(self) -> None:
+        if self._held and not self._asks():
+            held, self._held = self._held, []
+            for kind, rows in held:
+                self._put(kind, rows)
+
+    def _put(self, kind: str, rows: Sequence[str]) -> None:
+        if self._is_apart(kind) and (rows or kind == "gap") and [*rows[:1]] != [""]:
             self._rows.append("")
         if rows or kind == "gap":
             self._kind = kind

@@ -75,10 +75,12 @@ class Shell:
         self._interrupts = interrupts
         self._stays = True
         self._dispatcher = LineDispatcher(app, lines=writer, questions=prompt, leave=self._leave)
+        self._turn = asyncio.Lock()
         self._runs = Runs(
             app,
             questions=prompt,
             lines=writer,
+            turn=self._turn,
             running=lambda: interrupts.stopping(app.agent.abort),
         )
         render = Renderer(
@@ -114,7 +116,7 @@ class Shell:
         self._open_dialogs()
 
     def _open_dialogs(self) -> None:
-        turn = asyncio.Lock()
+        turn = self._turn
 
         def begin() -> None:
             self._writer.aside("")

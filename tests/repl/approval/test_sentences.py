@@ -45,7 +45,7 @@ class Asked:
     def __init__(self, it: Live) -> None:
         self.it = it
         self.app = Application()
-        self.runs = Runs(self.app, questions=it.screen.asking, lines=Lines())
+        self.runs = Runs(self.app, questions=it.screen.asking, lines=Lines(), turn=asyncio.Lock())
 
     async def question(self, keys: Callable[[], None]) -> str:
         """Ask about a call, press *keys* once Enter answers; return the result for the model."""

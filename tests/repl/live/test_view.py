@@ -38,6 +38,7 @@ class Screen:
         color: bool = False,
     ) -> None:
         self.now_s = 0.0
+        self.asks = False
         self.rows: list[str] = []
         paint = Paint(color=color)
         self.activity = ActivityLine(lambda: self.now_s)
@@ -55,6 +56,7 @@ class Screen:
             clock=lambda: self.now_s,
             columns=lambda: COLUMNS,
             activity=self.activity,
+            asks=lambda: self.asks,
             is_low=lambda: is_low,
         )
         self.thinking = Thinking(
@@ -177,6 +179,23 @@ def test_call_that_is_tried_first_has_a_live_row_and_the_duration_of_the_attempt
     ]
     assert screen.tail[2:] == ["✓ read b.py · 2.5 s"]
     assert screen.rows == []
+
+
+def test_rows_of_events_wait_until_an_open_question_is_answered() -> None:
+    """Between a question and its answers they would push it off the screen."""
+    screen = Screen()
+    screen(announced("a.py"), start("1", "a.py"), Rows(("Run it?",)))
+    screen.asks = True
+    screen(Rows(("  part by part",)), end("1", ToolResult.of("text")), delta("All "), delta("done"))
+    asked, beside = list(screen.rows), screen.tail
+    screen(events.AgentEnd((), "end_turn"), SOMETHING_ELSE)
+    still = list(screen.rows)
+    screen.asks = False
+    screen(Rows(("Next?",)))
+
+    assert asked == still == ["Run it?", "  part by part"]
+    assert beside == []
+    assert screen.rows[2:] == ["", "✓ read a.py · 0.0 s", "", "All done", "", "Next?"]
 
 
 def test_call_that_was_tried_for_long_says_so_before_its_question() -> None:
