@@ -190,6 +190,7 @@ class ModelsPerson:
             raise ToolError(_NOBODY_DECIDES)
         decision = await self._decided(plan)
         if not isinstance(decision, PlanApproved):
+            self._permissions().mode = "plan"  # as the answers say, also if another was chosen
             raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
         self._permissions().mode = decision.mode
         edited = f" They edited it; this is what holds:\n{decision.plan}"

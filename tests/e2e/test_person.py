@@ -152,6 +152,29 @@ def test_declined_plan_goes_back_to_the_model_with_the_users_comment() -> None:
     assert "present it again. They say: tests first" in last_message(api)
 
 
+@pytest.mark.parametrize("keys", ["no, tests first\r", CTRL_C])
+def test_plan_that_is_not_approved_leaves_plan_mode_on_whatever_was_chosen_meanwhile(
+    keys: str,
+) -> None:
+    """The answers say that plan mode stays on, and so does what the model reads."""
+    with (
+        serve_in_thread(reply(PLAN), reply(WRITE), reply("Well.")) as api,
+        in_terminal(api, "--permission-mode", "plan") as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ 1 Yes, and edit files")
+        terminal.send("/mode yolo\r")
+        terminal.until("yolo ·")
+        terminal.until("❯ 1 Yes, and edit files")
+        terminal.send(keys)
+        terminal.until("Well.")
+        terminal.until_prompt()
+        assert " · plan · " in terminal.text.split("\n")[-1]
+
+    assert not Path("note.txt").exists()
+
+
 @pytest.mark.parametrize(
     ("call", "shown", "keys", "told"),
     [
