@@ -305,6 +305,26 @@ async def test_agent_reads_that_another_agent_of_the_session_changed_a_file(
     assert f"src/a1.py has changed since you read it ({who})" in refused
 
 
+async def test_change_by_hand_after_an_edit_is_called_nobodys(session: Session) -> None:
+    """Edits of the model itself and of other sessions are on record; a person's are not."""
+    session.run()
+    await session.tools.text("read", path="src/a1.py")
+    await session.write("src/a1.py", "one\n")
+    (session.root / "src/a1.py").write_text("by hand\n")
+    after_own = (await session.tools("write", path="src/a1.py", content="mine")).text
+    other = Session(session.root, session.state)
+    other.snapshots(SessionOpened("s-2", "path"))
+    other.run()
+    await other.tools.text("read", path="src/a1.py")
+    await other.write("src/a1.py", "uno\n")
+    (session.root / "src/a1.py").write_text("by hand again\n")
+    after_other = (await session.tools("write", path="src/a1.py", content="mine")).text
+
+    assert "src/a1.py has changed since you read it, so it was not replaced" in after_own
+    assert "src/a1.py has changed since you read it, so it was not replaced" in after_other
+    other.close()
+
+
 async def test_end_of_a_job_says_which_files_it_changed(session: Session) -> None:
     """The model, and `/jobs`."""
     session.run()

@@ -108,6 +108,9 @@ def changed_by(
 ) -> dict[str, str]:
     """Return who changed each of *paths* last: another session, and by which command.
 
+    An edit counts only if all changes after it are on record: what holds another content since was
+    changed by an unknown hand.
+
     Args:
         paths: Real paths; those that no session is known to have changed are left out.
         store: The folder with the records of all sessions.
@@ -117,28 +120,52 @@ def changed_by(
     Raises:
         OSError: A record cannot be read.
     """
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, list[_Recorded]] = {}
     # What was last written before a file changed knows nothing of that.
     since_s = min((at_s for path in paths if (at_s := _changed_s(path))), default=0.0)
 
-    def note(path: Path, at_ns: int, who: str) -> None:
-        if str(path) in paths and at_ns > found.get(str(path), (0, ""))[0]:
-            found[str(path)] = at_ns, who
+    def note(path: Path, recorded: _Recorded) -> None:
+        if str(path) in paths and recorded.at_ns:
+            found.setdefault(str(path), []).append(recorded)
 
     for record in store.glob(f"*/{CHANGES}"):
         id = record.parent.name
         who = "another agent or command of this session" if id == session else f"session {id[:8]}"
-        if id == session and not with_own:
-            continue
+        counts = with_own or id != session
         journal = Journal(record.parent)
         journal.read()
         for run in journal.runs:
             for change in run.changes:
-                note(change.path, change.at_ns, f"{who} edited it")
+                edited = f"{who} edited it" if counts else ""
+                note(change.path, _Recorded(change.at_ns, edited, change))
             for log in journal.logs_of(run, since_s=since_s):
                 for path in changed_files(log):
-                    note(path, log.ended_ns or log.began_ns, f"{who} ran `{log.command}`")
-    return {path: who for path, (_at, who) in found.items()}
+                    ran = f"{who} ran `{log.command}`" if counts else ""
+                    note(path, _Recorded(log.ended_ns or log.began_ns, ran))
+    named = {path: _last_author(path, changes) for path, changes in found.items()}
+    return {path: who for path, who in named.items() if who}
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A change of one file on record: by *who*, or "" for who asks; the `edit` of a tool."""
+
+    at_ns: int
+    who: str
+    edit: Change | None = None
+
+
+def _last_author(path: str, changes: Sequence[_Recorded]) -> str:
+    """Return who made the last of *changes* that counts; "" if *path* changed otherwise since."""
+    content, is_known = digest_of(Path(path)), True
+    for change in sorted(changes, key=lambda each: each.at_ns, reverse=True):
+        if change.edit and is_known and change.edit.after != content:
+            return ""
+        if change.who:
+            return change.who
+        # The log of a command holds no digest of what was there before it.
+        content, is_known = (change.edit.before, True) if change.edit else (None, False)
+    return ""
 
 
 def _changed_s(path: str) -> float:
