@@ -17,6 +17,7 @@ import pyte
 
 from agent_cli.terminal.first_prompt import PROMPT
 from tests.forked import start_in_terminal
+from tests.repl.emulator import Emulator
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 LIMIT_S = 60.0
@@ -42,7 +43,8 @@ class Terminal:
     fresh = False
 
     def __init__(self, *command: str, **environment: str) -> None:
-        self._screen = pyte.HistoryScreen(COLUMNS, ROWS, history=5_000, ratio=0.5)
+        self._screen = Emulator(COLUMNS, ROWS, history=5_000)
+        self._text: str | None = None  # of the screen as it is
         self._stream = pyte.ByteStream(self._screen)
         self.bytes = b""
         self.read_at_s: list[float] = []
@@ -66,9 +68,9 @@ class Terminal:
     @property
     def text(self) -> str:
         """Return all rows, scrolled ones included, without trailing blanks."""
-        columns = range(self._screen.columns)
-        top = ["".join(row[x].data for x in columns) for row in self._screen.history.top]
-        return "\n".join(row.rstrip() for row in [*top, *self._screen.display]).rstrip("\n")
+        if self._text is None:
+            self._text = "\n".join(self._screen.texts()).rstrip("\n")
+        return self._text
 
     @property
     def transcript(self) -> str:
@@ -80,7 +82,7 @@ class Terminal:
     @property
     def last_row(self) -> str:
         """Return the row of the cursor, without the emulator's padding."""
-        return str(self._screen.display[self._screen.cursor.y]).rstrip()
+        return self._screen.texts()[self._screen.cursor.y - self._screen.lines]
 
     def send(self, keys: str) -> None:
         """Type *keys*; Enter is a carriage return."""
@@ -89,6 +91,7 @@ class Terminal:
     def resize(self, columns: int) -> None:
         """Change the width; like xterm, the emulator cuts rows and wraps none anew."""
         self._screen.resize(ROWS, columns)
+        self._text = None
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
 
     def until(self, seen: "str | Callable[[], bool]") -> None:
@@ -149,6 +152,7 @@ class Terminal:
         self.bytes += data
         self.read_at_s.append(time.monotonic())
         self._stream.feed(data)
+        self._text = None
         return bool(data)
 
 

@@ -129,6 +129,7 @@ def test_ctrl_z_suspends_the_full_screen_program_and_agent_cli() -> None:
         terminal.until("on the whole screen")
         terminal.send(CTRL_Z)
         terminal.until("Stopped")
+        terminal.until(lambda: terminal.last_row == "shell>")
         terminal.send("fg\r")
         terminal.until("goes on")
         terminal.send("q\r")

@@ -18,6 +18,7 @@ from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.shared_terminal import FrameOutput
+from tests.repl.emulator import Emulator
 
 COLUMNS, ROWS = 40, 12
 CTRL_C, ESCAPE, UP, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b\r"
@@ -82,6 +83,9 @@ class Live:
         )
         bind_keys(self.screen)
         self._keyboard = keyboard
+        self._terminal = Emulator(COLUMNS, ROWS, history=1_000)
+        self._stream = pyte.Stream(self._terminal)
+        self._fed = 0
 
     def type(self, keys: str) -> None:
         self._keyboard.send_text(keys)
@@ -106,10 +110,10 @@ class Live:
     @property
     def rows(self) -> list[str]:
         """Return the rows on the screen and above it, without blank ones at the end."""
-        terminal = pyte.HistoryScreen(COLUMNS, ROWS, history=1_000)
-        pyte.Stream(terminal).feed(self.written.getvalue().replace("\n", "\n"))
-        top = ["".join(row[x].data for x in range(COLUMNS)) for row in terminal.history.top]
-        return "\n".join(row.rstrip() for row in [*top, *terminal.display]).rstrip().split("\n")
+        text = self.written.getvalue()
+        self._stream.feed(text[self._fed :])
+        self._fed = len(text)
+        return "\n".join(self._terminal.texts()).rstrip().split("\n")
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import pyte
 
+from tests.repl.emulator import Emulator
+
 
 class Terminal:
     """A VT emulator with scrollback; text is compared with its styles."""
 
     def __init__(self, width: int, height: int = 24) -> None:
-        self._screen = pyte.HistoryScreen(width, height, history=1_000_000)
+        self._screen = Emulator(width, height, history=1_000_000)
         self._stream = pyte.Stream(self._screen)
 
     def write(self, text: str) -> None:
@@ -20,7 +22,7 @@ class Terminal:
 
     def lines(self) -> list[str]:
         """Return the text of all rows, without blank ones at the end."""
-        texts = ["".join(cell.data for cell in row).rstrip() for row in self._rows()]
+        texts = self._screen.texts()
         while texts and not texts[-1]:
             texts.pop()
         return texts
@@ -28,18 +30,12 @@ class Terminal:
     def cells(self) -> list[list[tuple[object, ...]]]:
         """Return every non-blank cell with its style; without blank rows at the end."""
         rows: list[list[tuple[object, ...]]] = [
-            [tuple(cell) for cell in row if cell.data.strip()] for row in self._rows()
+            [tuple(row[at]) for at in sorted(row) if row[at].data.strip()]
+            for row in self._screen.rows()
         ]
         while rows and not rows[-1]:
             rows.pop()
         return rows
-
-    def _rows(self) -> list[list[pyte.screens.Char]]:
-        rows = [
-            *self._screen.history.top,
-            *(self._screen.buffer[number] for number in range(self._screen.lines)),
-        ]
-        return [[row[column] for column in range(self._screen.columns)] for row in rows]
 
 
 def printed(rows: Sequence[str], width: int, height: int = 24) -> Terminal:
