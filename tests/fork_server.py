@@ -36,7 +36,7 @@ from pydantic import BaseModel
 
 from agent_cli.app import preparations
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES
-from agent_cli.contracts.late_models import input_schema
+from agent_cli.contracts.late_models import building, input_schema
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
@@ -123,6 +123,8 @@ def import_everything() -> None:
             importlib.import_module(module.name)
     for name in (*ON_FIRST_USE, *REPLY_MODULES, *TOOL_MODULES):
         importlib.import_module(name)
+    for _built in building():
+        pass
     for model in _models():
         if model.__name__.endswith(("Parameters", "Input")):
             input_schema(model)
