@@ -6,7 +6,8 @@ Imported after the first prompt is shown.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol
 
@@ -89,9 +90,12 @@ class Shell:
             streaming=streaming,
             show_thinking=show_thinking,
             spoken=spoken,
+            clock=lambda: self._happened_s or time.monotonic(),
         )
         self._render = render
         self._hidden = HiddenPrompts(app.agent)
+        self._held: list[tuple[Event, float]] | None = None  # while a question is open
+        self._happened_s: float | None = None  # when the event did that is shown late
         app.agent.subscribe(self._show)
 
     def _show(self, event: Event) -> None:
@@ -99,7 +103,9 @@ class Shell:
         # but not for events without text, or a screen reader would say `you> ` again.
         if self._hidden.hides(event):
             return
-        if narrate(event):
+        if self._held is not None:
+            self._held.append((event, time.monotonic()))
+        elif narrate(event):
             self._prompt.above(partial(self._render, event))
         else:
             self._render(event)
@@ -126,19 +132,31 @@ class Shell:
             self._writer,
             publish=self._app.agent.publish,
             begin=begin,
-            asking=self._interrupts.asking,
+            asking=self._asking,
             turn=turn,
         )
-        asking = self._interrupts.asking
         model = ModelQuestions(
             self._prompt,
             self._writer,
             turn=turn,
             begin=begin,
-            asking=asking,
+            asking=self._asking,
             approvals=self._approvals,
         )
         self._app.answer(servers, model, model)
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Hold what the run prints, or it would stand between a question and its answer."""
+        with self._interrupts.asking():
+            self._held = []
+            try:
+                yield
+            finally:
+                held, self._held = self._held, None
+                for event, self._happened_s in held:
+                    self._show(event)
+                self._happened_s = None
 
     def _approvals(self, who: str) -> Approvals:
         return Approvals(

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cli.contracts.events import Notice, SessionOpened
+from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.repl.hosting import Interrupts, ProgramHost
 from agent_cli.repl.plain import session
 from agent_cli.repl.plain.session import PlainPrompt, PlainRepl
@@ -225,6 +226,31 @@ async def test_answer_to_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
     await app.agent.trigger()
 
     assert (hidden, out.getvalue()) == ("", "openly\n")
+
+
+async def test_what_the_run_prints_waits_for_the_answer_to_an_open_question() -> None:
+    """An agent in the background asks while the session answers: a reader would mix them up."""
+    out, err = StringIO(), StringIO()
+    app = Application()
+    app.agent, *_ = scripted_agent(says("openly"))
+
+    class Person(Nobody):
+        async def choose(self, message: str, keys: str) -> str:
+            await app.agent.prompt("go")
+            out.write("answered\n")
+            return "blue"
+
+    shell = Shell(
+        app,
+        prompt=Person(["blue"]),
+        writer=Writer(out, err, color=False),
+        interrupts=Interrupts(lambda _stop: None),
+    )
+    shell.greet()
+    assert app.model_dialogs
+    await app.model_dialogs.ask([Question(question="Which?", options=[Option(label="a"), Option(label="b")])])
+
+    assert out.getvalue() == "answered\nopenly\n"
 
 
 async def test_event_without_output_does_not_repeat_the_prompt() -> None:
