@@ -156,10 +156,10 @@ class Runs:
             editor=self._editor,
             draw=self._draw,
             elsewhere=self._app.remote_answers,
+            turn=self._turn,
         )
         try:
-            async with self._turn:  # or a question of an agent would have this one's rows above it
-                decisions = await approvals.decide(calls)
+            decisions = await approvals.decide(calls)
         except EOFError as end:
             raise LeftWaiting from end
         with self._running():

@@ -1,11 +1,13 @@
 """Ask a person to approve tool calls: all waiting calls in one list, or each by itself."""
 
+import asyncio
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from agent_cli.contracts.cancel import first_answer
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected, RemoteAnswersPort
@@ -36,6 +38,7 @@ from agent_cli.terminal.writer import Lines
 _COMMAND: Final = re.compile(r"!|/[^\s/]+(?:\s|\Z)")
 _CHANGES_FILES: Final = "changes files"
 
+T = TypeVar("T")
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
 
@@ -64,13 +67,15 @@ class Approvals:
         who: str = "",
         draw: Callable[[Sequence[Row]], None] | None = None,
         elsewhere: RemoteAnswersPort | None = None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
         """Ask nothing yet; without an *editor*, inputs cannot be edited.
 
         *before_asking* is called after rows were written that the user must see at once. *who*
         names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
         a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
-        while a question is open.
+        while a question is open. *turn* is held from the first row on, so that none of them stands
+        above the answers to another dialog's question; None if the caller holds it.
         """
         self._questions = questions
         self._writer = writer
@@ -83,6 +88,7 @@ class Approvals:
         self._draw = draw or partial(write_rows, writer=writer)
         self._has_written = False
         self._elsewhere = elsewhere
+        self._turn = turn or asyncio.Lock()
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
         """Return the decision about each of *calls*; "don't ask again" rules are stored first.
@@ -103,7 +109,8 @@ class Approvals:
         try:
             while waiting := self._waiting(numbered, decided):
                 try:
-                    decided |= await self._ask(waiting)
+                    async with self._holding_turn(waiting):
+                        decided |= await self._ask(waiting)
                 except _AnsweredElsewhere as answer:
                     decided |= self._of_elsewhere(waiting, answer)
         except KeyboardInterrupt:
@@ -116,23 +123,40 @@ class Approvals:
         self._writer.notice(f"{calls[number].name}: {verdict} from elsewhere", "dim")
         return {number: answer.decision}
 
-    async def _select(
-        self, calls: _Calls, message: str, choices: Sequence[Choice], *, text: str
-    ) -> Choice | str:
-        """Return the person's answer at this terminal.
+    @asynccontextmanager
+    async def _holding_turn(self, calls: _Calls) -> AsyncGenerator[None]:
+        """Wait for other dialogs, and keep them waiting while the body asks about *calls*.
+
+        Raises:
+            _AnsweredElsewhere: One of *calls* was answered from elsewhere meanwhile.
+        """
+        has_turn = False
+
+        async def take_turn() -> None:
+            nonlocal has_turn
+            has_turn = await self._turn.acquire()
+
+        try:
+            await self._unless_answered(calls, take_turn)
+            yield
+        finally:
+            if has_turn:
+                self._turn.release()
+
+    async def _unless_answered(self, calls: _Calls, dialog: Callable[[], Awaitable[T]]) -> T:
+        """Return what *dialog* does at this terminal.
 
         Raises:
             _AnsweredElsewhere: One of *calls* was answered from elsewhere first.
         """
         elsewhere = self._elsewhere
         if elsewhere is None:
-            return await self._questions.select(message, choices, text=text)
+            return await dialog()
 
         def take() -> _AnsweredElsewhere | None:
             found = elsewhere.take(list(calls.values()))
             return _AnsweredElsewhere(*found) if found else None
 
-        dialog = partial(self._questions.select, message, choices, text=text)
         answer = await first_answer(dialog, take)
         if isinstance(answer, _AnsweredElsewhere):
             raise answer
@@ -157,12 +181,13 @@ class Approvals:
         one = len(calls) == 1
         while True:
             self._before_asking()
-            answer = await self._select(
-                calls,
+            question = partial(
+                self._questions.select,
                 "allow? " if one else f"allow all {len(calls)}? ",
                 list(offered),
                 text=f"decline {'' if one else f'all {len(calls)} '}and tell the model why",
             )
+            answer = await self._unless_answered(calls, question)
             if isinstance(answer, str):
                 if _is_command(answer):
                     self._writer.notice(f"{reveal(answer)}: answer this question first", "warning")

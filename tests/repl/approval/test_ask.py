@@ -1,5 +1,6 @@
 """The approval dialogue: what each answer does to the waiting calls."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from agent_cli.core.declining import unwanted_because
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.terminal.writer import Style
+from tests.waiting import until
 
 TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
 MOVE = ToolCall("t2", "bash", {"command": "mv a b"}, "commands can change anything")
@@ -35,6 +37,7 @@ class Permissions:
     kept: list[str] = field(default_factory=list[str])
     session: list[str] = field(default_factory=list[str])
     full: bool = False
+    recalled: bool = field(default=False, compare=False)
 
     def rules(self) -> Iterable[tuple[str, Rule]]:
         return ()
@@ -50,7 +53,7 @@ class Permissions:
         return tuple(ExplainedPart(word, "does it", 0) for word in words)
 
     async def recall(self, call: ToolCall, tools: Iterable[Tool]) -> None:
-        """Every call was asked about in this session."""
+        self.recalled = True  # every call was asked about in this session
 
     def remember(self, call: ToolCall) -> None:
         self.session += RULES[call.id]
@@ -97,6 +100,15 @@ class Screen:
     notice = aside
 
 
+class Elsewhere:
+    """A person who approves the calls one after the other, in another place."""
+
+    is_awaited = True
+
+    def take(self, calls: Sequence[ToolCall]) -> tuple[str, Decision] | None:
+        return calls[0].id, Approved()
+
+
 class Dialogue:
     """A dialogue about some calls, with its output and questions."""
 
@@ -108,6 +120,8 @@ class Dialogue:
         self.screen = Screen()
         self.saved: str | None = None
         self.tools: Sequence[Tool] = ()
+        self.turn = asyncio.Lock()
+        self.elsewhere: Elsewhere | None = None
 
     async def decide(self, *calls: ToolCall) -> Sequence[Decision]:
         return await Approvals(
@@ -117,6 +131,8 @@ class Dialogue:
             tools=self.tools,
             workspace=Path("/ws"),
             editor=None if self.saved is None else self.edit,
+            elsewhere=self.elsewhere,
+            turn=self.turn,
         ).decide(calls)
 
     async def edit(self, text: str, ending: str) -> str:
@@ -146,6 +162,33 @@ async def test_approval_question_shows_call_directory_reason_and_answers() -> No
             ],
         )
     ]
+
+
+async def test_calls_are_shown_when_no_other_question_is_open() -> None:
+    """Between another question and its answers, their rows would be taken for that question."""
+    it = Dialogue("y")
+    await it.turn.acquire()
+
+    deciding = asyncio.create_task(it.decide(TOUCH))
+    await until(lambda: it.permissions.recalled)
+    shown = it.screen.text
+    it.turn.release()
+
+    assert await deciding == [Approved()]
+    assert shown == ""
+    assert not it.turn.locked()
+
+
+async def test_calls_that_wait_for_another_question_are_answered_from_elsewhere() -> None:
+    it = Dialogue()
+    it.elsewhere = Elsewhere()
+
+    async with it.turn:
+        decisions = await it.decide(TOUCH, MOVE)
+
+    assert decisions == [Approved(), Approved()]
+    assert it.screen.text == "bash: allowed from elsewhere\n" * 2
+    assert not it.turn.locked()
 
 
 @pytest.mark.parametrize(

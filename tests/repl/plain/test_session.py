@@ -248,7 +248,9 @@ async def test_what_the_run_prints_waits_for_the_answer_to_an_open_question() ->
     )
     shell.greet()
     assert app.model_dialogs
-    await app.model_dialogs.ask([Question(question="Which?", options=[Option(label="a"), Option(label="b")])])
+    await app.model_dialogs.ask(
+        [Question(question="Which?", options=[Option(label="a"), Option(label="b")])]
+    )
 
     assert out.getvalue() == "answered\nopenly\n"
 
