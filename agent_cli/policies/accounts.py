@@ -109,12 +109,18 @@ class Account:
         left = tightest.limit - tightest.spent - tightest.lost
         return tightest._reached(
             f"the next call may cost {dollars(cost)}, and {dollars(left)} of"
-            f" {dollars(tightest.limit)} is left (max_cost)"
+            f" {dollars(tightest.limit)} is left (max_cost)",
+            cost,
         )
 
-    def _reached(self, how_far: str) -> LimitReached:
+    def _reached(self, how_far: str, cost: int = 0) -> LimitReached:
         lost = f", {dollars(self.lost)} of it for replies that broke off" if self.lost else ""
-        advice = SEND_A_MESSAGE if self.root is self else "; this agent's share is used up"
+        if cost > self.limit:  # a further message would end in the same way
+            limit = "the limit, so raise it (--max-cost)"
+            share = "its share, so raise it (maxCost)"
+            advice = f"; no such call fits into {limit if self.root is self else share}"
+        else:
+            advice = SEND_A_MESSAGE if self.root is self else "; this agent's share is used up"
         return LimitReached(f"cost limit reached: {how_far}{lost}{advice}", limit="max_cost")
 
 

@@ -176,6 +176,18 @@ async def test_call_is_refused_if_the_remainder_pays_for_no_useful_reply() -> No
     assert book.figures() == (9_500, 0, 0)
 
 
+async def test_refusal_of_a_call_that_exceeds_the_whole_limit_says_to_raise_it() -> None:
+    """No message can go on: each has the same limit, and there is nothing of it to wait for."""
+    book = Book(priced(1), limit=1_000)
+    agents_share = Account(1_000, parent=Account(WORST_CASE))
+
+    with pytest.raises(LimitReached, match=r"is left \(max_cost\); no such call fits") as no:
+        await book.ask()
+
+    assert str(no.value).endswith("into the limit, so raise it (--max-cost)")
+    assert str(agents_share.too_little(2_000)).endswith("into its share, so raise it (maxCost)")
+
+
 @pytest.mark.parametrize(
     ("counted", "sent_max"),
     [(2_600, 10_000), (2_800, 9_860), (2_400, None), (1, None), (50_000, None), (None, None)],
