@@ -1,5 +1,6 @@
 """Questions to the user at the terminal, one at a time or several in a row."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -120,3 +121,31 @@ class Dialogue(Protocol):
         *at_once* asks like `choose_next`.
         """
         ...
+
+
+class TurnTaking:
+    """A dialogue that holds a *turn* while it asks: no other dialog shows rows meanwhile."""
+
+    def __init__(self, dialogue: Dialogue, turn: asyncio.Lock) -> None:
+        self._dialogue = dialogue
+        self._turn = turn
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer."""
+        return self._dialogue.can_ask
+
+    async def choose(self, message: str, keys: str) -> str:
+        """Return a line; see `Dialogue.choose`."""
+        async with self._turn:
+            return await self._dialogue.choose(message, keys)
+
+    async def choose_next(self, message: str, keys: str) -> str:
+        """Return a line; see `Dialogue.choose_next`."""
+        async with self._turn:
+            return await self._dialogue.choose_next(message, keys)
+
+    async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
+        """Return a key; see `Dialogue.choose_key`."""
+        async with self._turn:
+            return await self._dialogue.choose_key(message, keys, at_once=at_once)

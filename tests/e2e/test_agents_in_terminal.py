@@ -19,6 +19,10 @@ FRAMES_PER_S = 20
 FRAME = b"\x1b[?2026h"
 
 
+def recorded() -> str:
+    return "".join(file.read_text() for file in Path.home().rglob("*.jsonl"))
+
+
 def in_terminal(api: FakeMessagesApi) -> Terminal:
     return Terminal(AGENT_CLI, *YOLO, **environment(api, {}))
 
@@ -106,9 +110,6 @@ def test_rows_above_the_answers_are_those_of_the_question_that_is_open() -> None
             return reply("A long story.\n\n", other, gate=gate, hold_at=0)
         return reply("All done.")
 
-    def recorded() -> str:
-        return "".join(file.read_text() for file in Path.home().rglob("*.jsonl"))
-
     with (
         serve_in_thread(answer=answer) as api,
         Terminal(AGENT_CLI, **environment(api, {})) as terminal,
@@ -128,6 +129,48 @@ def test_rows_above_the_answers_are_those_of_the_question_that_is_open() -> None
     parts = ("Run touch made", "allow? Yes", "A long story.", "Run touch other")
     assert sorted(parts, key=shown.index) == list(parts), shown
     assert shown.count("allow?") == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "asks", "answer_key"),
+    [("/rewind", "to before which?", ESCAPE), ("look at @../note", "workspace? (y/n)", "n\r")],
+)
+def test_question_of_an_agent_waits_for_an_open_list_or_question_of_the_program(
+    command: str, asks: str, answer_key: str
+) -> None:
+    """Its rows would stand above the answers to that, and what follows between it and its own."""
+    gate = Gate()
+    Path("../note").write_text("x")
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "count" in str(messages[0]):
+            made = call("bash", {"command": "touch made"})
+            return reply("Counted.") if len(messages) > 1 else reply(made, gate=gate, hold_at=0)
+        if len(messages) == 1:
+            task = {"description": "count", "prompt": "count", "run_in_background": True}
+            return reply(call("agent", task))
+        return reply("It counts.")
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("It counts.")
+        terminal.until_prompt()
+        terminal.send(f"{command}\r")
+        terminal.until(asks)
+        gate.open()
+        terminal.until(lambda: "touch made" in recorded())
+        terminal.until_silent()
+        before = terminal.text
+        terminal.send(answer_key)
+        terminal.until("Run touch made")
+        terminal.until("❯ 1 Yes")
+
+    assert "touch made" not in before
 
 
 @pytest.mark.parametrize("columns", [80, 32])

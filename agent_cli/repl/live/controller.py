@@ -21,6 +21,7 @@ from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
 from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import find_command, run_command
+from agent_cli.repl.dialogue import TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
 from agent_cli.repl.live.input.completion import offer_completions
@@ -63,11 +64,12 @@ class LiveShell:
         offer_completions(screen.menu, app)
         self._activity = ActivityLine(time.monotonic, screen.asks)
         self.display, results = open_display(app, screen, look, self._activity)
-        self._controls = ScreenControls(screen, self.display, results)
+        self._turn = asyncio.Lock()
+        self._controls = ScreenControls(screen, self.display, results, self._turn)
         self._dispatcher = LineDispatcher(
             app,
             lines=self.display,
-            questions=screen.asking,
+            questions=TurnTaking(screen.asking, self._turn),
             leave=screen.leave,
             controls=self._controls,
         )
@@ -75,7 +77,6 @@ class LiveShell:
         self._hidden = HiddenPrompts(app.agent)
         self._outbox = Outbox(app.agent, self._dispatcher.attachments, screen.put_back)
         screen.asking.has_unsent = lambda: bool(self._outbox)
-        self._turn = asyncio.Lock()
         self._runs = Runs(
             app,
             questions=screen.asking,

@@ -140,7 +140,9 @@ class ScreenControls:
         screen: LiveScreen,
         display: Display,
         results: Results,
+        turn: asyncio.Lock,
     ) -> None:
+        self._turn = turn
         self._screen = screen
         self._display = display
         self._results = results
@@ -194,7 +196,7 @@ class ScreenControls:
         """Let the user choose one of *rows*; return its index, None if they cancel."""
         # Holds the turn: a question asked meanwhile would be hidden, and filter keys would answer
         # it.
-        async with self._screen.asking.turn:
+        async with self._turn, self._screen.asking.turn:
             return await self._screen.picker.pick(self._screen.app, question, rows)
 
     def put_back(self, text: str) -> None:

@@ -23,7 +23,7 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
 from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.approval.ask import Approvals
-from agent_cli.repl.dialogue import Dialogue, Questions
+from agent_cli.repl.dialogue import Dialogue, Questions, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
 from agent_cli.repl.markdown import SPOKEN, MarkdownStream
@@ -75,8 +75,10 @@ class Shell:
         self._writer = writer
         self._interrupts = interrupts
         self._stays = True
-        self._dispatcher = LineDispatcher(app, lines=writer, questions=prompt, leave=self._leave)
         self._turn = asyncio.Lock()
+        self._dispatcher = LineDispatcher(
+            app, lines=writer, questions=TurnTaking(prompt, self._turn), leave=self._leave
+        )
         self._runs = Runs(
             app,
             questions=prompt,
