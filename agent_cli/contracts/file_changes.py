@@ -7,6 +7,7 @@ from typing import Protocol
 from agent_cli.system.records import dataclass
 
 _OWN = "!"
+_PART = "~"
 
 
 def own_run(prompt_id: str, token: str) -> str:
@@ -19,9 +20,14 @@ def is_own_run(run_id: str) -> bool:
     return _OWN in run_id
 
 
+def part_of_run(run_id: str, number: int) -> str:
+    """Return the id of what a run changed after it was undone *number* times."""
+    return f"{run_id}{_PART}{number}" if number else run_id
+
+
 def prompt_of_run(run_id: str) -> str:
     """Return the prompt of a run, or before a command that the user typed; "" for none."""
-    return run_id.partition(_OWN)[0]
+    return run_id.partition(_OWN)[0].partition(_PART)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class TakenBack:
     """The result of undoing a run's changes.
 
     Attributes:
-        run_id: The id of the prompt that started the run, or of `own_run`.
+        run_id: The id of the prompt that started the run, or of `own_run` or `part_of_run`.
         restored: Files that have their earlier content again.
         deleted: Files that the run had created.
         commands: Commands run during the run or since; their changes are not recorded.

@@ -22,7 +22,7 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
-from agent_cli.contracts.file_changes import TakenBack
+from agent_cli.contracts.file_changes import TakenBack, is_own_run, prompt_of_run
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
@@ -201,6 +201,28 @@ async def test_undo_reverts_a_whole_run_and_then_the_run_before(session: Session
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
     assert list(session.root.iterdir()) == [script]
     with pytest.raises(AgentCliError, match="in this session is undone already"):
+        session.undo()
+
+
+async def test_changes_after_the_undo_of_a_run_whose_agent_still_works_are_undone_next(
+    session: Session,
+) -> None:
+    """An agent in the background goes on; "undone already" was said of what it did since."""
+    (session.root / "old.txt").write_text("old")
+    run = session.run()
+    await session.write("old.txt", "first")
+    await session.write("new.txt", "first")
+    session.undo()
+    (session.root / "old.txt").write_text("by hand")
+    await session.write("old.txt", "second")
+    await session.write("new.txt", "second")
+    session.again()
+
+    taken = session.undo()
+
+    assert session.files() == {"old.txt": "by hand"}
+    assert (prompt_of_run(taken.run_id), is_own_run(taken.run_id)) == (run, False)
+    with pytest.raises(AgentCliError, match="undone already"):
         session.undo()
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, UsageError
-from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack, is_own_run
+from agent_cli.contracts.file_changes import (
+    Difference,
+    PlannedUndo,
+    TakenBack,
+    is_own_run,
+    prompt_of_run,
+)
 from agent_cli.contracts.wording import byte_size, counted, one_line
 from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt
@@ -66,7 +72,8 @@ async def _carry_out(context: Context, *, but_own: bool) -> None:
 
 def _lines(context: Context, taken: TakenBack, author: str) -> Iterator[str]:
     prompts = context.app.agent.conversation.prompts
-    prompt_text = next((prompt_line(prompt) for prompt in prompts if prompt.id == taken.run_id), "")
+    begun_by = prompt_of_run(taken.run_id)
+    prompt_text = next((prompt_line(prompt) for prompt in prompts if prompt.id == begun_by), "")
     if author == _HOOKS:
         prompt_text = "what hooks changed" + (f" during: {prompt_text}" if prompt_text else "")
     elif author:

@@ -130,7 +130,7 @@ class Snapshots:
             for watch in self._watches:
                 if not watch.is_recorded:
                     self._catch_up(path, watch.seen.get(path, seen), seen)
-            run = self._open().run(self._run_id)
+            run = self._open().open_run(self._run_id)
             is_first = all(change.path != path for change in run.changes)
             if before is not None and (run.logs or is_first):
                 self._open().contents.keep(before)

@@ -15,13 +15,14 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 from weakref import finalize
 
 from pydantic import BaseModel
 
-from agent_cli.contracts.file_changes import own_run
+from agent_cli.contracts.file_changes import own_run, part_of_run
 from agent_cli.contracts.wording import one_line
 from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.paths import private_dir
@@ -166,12 +167,22 @@ class Journal:
         """Return the changes of a run so far."""
         return self._runs.get(id) or RunChanges(id)
 
+    def open_run(self, id: str) -> RunChanges:
+        """Return the changes of the run *id* that are not undone.
+
+        A run may go on after it was undone, by an agent in the background: what that changes is
+        recorded as a further run, or no undo would find it.
+        """
+        parts = (self.run(part_of_run(id, number)) for number in count())
+        return next(run for run in parts if not run.taken_back)
+
     def add(self, run_id: str, change: Change) -> None:
         """Record a change."""
-        self._record(_Line(run=run_id, change=change))
+        self._record(_Line(run=self.open_run(run_id).id, change=change))
 
     def add_command(self, run_id: str, command: str) -> None:
         """Record a command whose changes are unknown."""
+        run_id = self.open_run(run_id).id
         self._record(_Line(run=run_id, ran=one_line(command, _COMMAND_CHARS_MAX)))
 
     def new_log(self, run_id: str, command: str, *, by_hook: bool = False) -> Path:
@@ -179,6 +190,7 @@ class Journal:
         log = secrets.token_hex(8)
         folder = private_dir(self.log_folder(log))
         ran = one_line(command, _COMMAND_CHARS_MAX)
+        run_id = self.open_run(run_id).id
         self._record(_Line(run=run_id, log=log, ran=ran, by_hook=by_hook))
         return folder
 
