@@ -25,11 +25,13 @@ class Rows:
 
     Rows of one kind form a group, separated by a blank row from other kinds. The kind "gap" has no
     rows: it adds the blank row before the next kind is known. "folded" is the row of folded
-    thinking, which goes with the calls of tools.
+    thinking, which goes with the calls of tools. Those that `wait` are not shown while a question
+    is open.
     """
 
     rows: tuple[str, ...]
     kind: Literal["own", "said", "thought", "folded", "tools", "gap"] = "own"
+    wait: bool = False
 
 
 Item: TypeAlias = Event | Rows

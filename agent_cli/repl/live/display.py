@@ -125,8 +125,15 @@ class Display:
         self._put(Rows(tuple(rows)))
 
     def foreign(self, text: str, style: Style = "plain") -> None:
-        """Print lines of another program unwrapped."""
-        self.drawn(rows_of(text, self._paint.begin(style), tab_cells=_TERMINAL_TAB_CELLS))
+        """Print lines of another program that runs, unwrapped."""
+        self._put(Rows(self._unwrapped(text, style), wait=True))
+
+    def folded(self, text: str) -> None:
+        """Print output of another program that was folded, unwrapped, also at a question."""
+        self._put(Rows(self._unwrapped(text, "plain")))
+
+    def _unwrapped(self, text: str, style: Style) -> tuple[str, ...]:
+        return (*rows_of(text, self._paint.begin(style), tab_cells=_TERMINAL_TAB_CELLS),)
 
     def markdown(self, text: str) -> None:
         """Print the Markdown *text*."""

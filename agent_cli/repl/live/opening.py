@@ -168,7 +168,7 @@ class ScreenControls:
         if output is None:
             which = "yet" if number is None else f"under {number}"
             raise UsageError(f"no folded output {which}")
-        self._display.foreign(output)
+        self._display.folded(output)
 
     def show_earlier(self, conversation: Conversation) -> None:
         """Print the folded transcript of *conversation*; nothing if it is new."""

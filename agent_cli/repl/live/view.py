@@ -75,7 +75,7 @@ class SessionView:
         """Process the next event or rows."""
         self._release()
         match item:
-            case Rows(rows=rows, kind="own") if self._asks():  # of the question
+            case Rows(rows=rows, kind="own", wait=False) if self._asks():  # of the question
                 self._put("own", rows)
             case Rows(rows=rows, kind=kind):  # above a streaming answer, so as not to split it
                 if kind == "thought":

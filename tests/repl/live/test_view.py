@@ -188,14 +188,22 @@ def test_rows_of_events_wait_until_an_open_question_is_answered() -> None:
     screen.asks = True
     screen(Rows(("  part by part",)), end("1", ToolResult.of("text")), delta("All "), delta("done"))
     asked, beside = list(screen.rows), screen.tail
-    screen(events.AgentEnd((), "end_turn"), SOMETHING_ELSE)
+    screen(events.AgentEnd((), "end_turn"), SOMETHING_ELSE, Rows(("of a program",), wait=True))
     still = list(screen.rows)
     screen.asks = False
     screen(Rows(("Next?",)))
 
     assert asked == still == ["Run it?", "  part by part"]
     assert beside == []
-    assert screen.rows[2:] == ["", "✓ read a.py · 0.0 s", "", "All done", "", "Next?"]
+    assert screen.rows[2:] == [
+        "",
+        "✓ read a.py · 0.0 s",
+        "",
+        "All done",
+        "",
+        "of a program",
+        "Next?",
+    ]
 
 
 def test_call_that_was_tried_for_long_says_so_before_its_question() -> None:
