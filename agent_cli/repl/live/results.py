@@ -160,6 +160,8 @@ def outcome_of(details: Json) -> str:
             return " · ".join(filter(None, words))
         case {"kind": "command", "exit_code": None, "job": int(id)}:
             return f"job {id}, in the background"
+        case {"job": int(id), **more} if "kind" not in more:  # of an agent
+            return f"job {id}, in the background"
         case {"kind": "read", "lines": int(lines), "total": int(total)}:
             shown = "" if lines == total else f"{lines:,} of "
             return f"{shown}{counted(total, 'line')}"

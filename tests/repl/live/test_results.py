@@ -87,6 +87,7 @@ def test_content_of_a_file_read_by_the_model_is_not_printed() -> None:
         ({"kind": "command", "exit_code": 3}, "exit 3"),
         ({"kind": "command", "exit_code": 0}, ""),
         ({"kind": "command", "exit_code": None, "job": 7}, "job 7, in the background"),
+        ({"job": 7, "status": "Started as job 7."}, "job 7, in the background"),
         ({"kind": "read", "lines": 3, "total": 9}, "3 of 9 lines"),
         ({"kind": "search", "matches": 1}, "1 match"),
         ({"kind": "directory", "entries": 0}, "0 entries"),
