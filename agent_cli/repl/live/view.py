@@ -117,11 +117,11 @@ class SessionView:
     def tail(self) -> list[str]:
         """Return the live rows, with blank rows around them during a run.
 
-        They would stand between a question and its answers: while only a question waits there are
-        none, and beside other work no text that streams.
+        They would stand between a question and its answers: while only a question waits, or where
+        there is little room, there are none, and beside other work no text that streams.
         """
         asks = self._asks()
-        if self._activity.only_waits:
+        if self._activity.only_waits or (asks and self._is_low()):
             return []
         kind, rows = "tools", self._tools.tail(self._spinner())
         if self._retry:

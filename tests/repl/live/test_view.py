@@ -206,6 +206,17 @@ def test_rows_of_events_wait_until_an_open_question_is_answered() -> None:
     ]
 
 
+def test_low_terminal_has_no_live_rows_between_a_question_and_its_answers() -> None:
+    """They took the rows of the question, whose first ones were off the screen."""
+    beside = {is_low: Screen(is_low=is_low) for is_low in (False, True)}
+    for screen in beside.values():
+        screen(events.AgentStart(), announced("a.py"), start("1", "a.py"))
+        screen.asks = True
+
+    assert beside[False].tail[0].endswith("read a.py 0 s")
+    assert beside[True].tail == []
+
+
 def test_call_that_was_tried_for_long_says_so_before_its_question() -> None:
     """Its rows are gone, and the question is about a command that one has just seen run."""
     screen = Screen()
