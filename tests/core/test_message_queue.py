@@ -1,7 +1,9 @@
 """A queue of messages: in order, by its mode, from any thread, in any event loop."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from typing import Literal
 
 import pytest
@@ -115,6 +117,21 @@ def test_message_can_be_queued_after_an_abandoned_wait() -> None:
     queue.put(ONE)
 
     assert queue.take() == [ONE]
+
+
+def test_queue_keeps_nothing_of_a_wait_that_has_ended() -> None:
+    """A session waits once in each turn, and would remember every one of them."""
+    queue = MessageQueue("all")
+
+    async def give_up() -> weakref.ref[asyncio.AbstractEventLoop]:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(queue.wait(), 0.001)
+        return weakref.ref(asyncio.get_running_loop())
+
+    loop = asyncio.run(give_up())
+    gc.collect()
+
+    assert loop() is None
 
 
 def test_message_can_be_queued_while_a_wait_stands_in_a_closed_event_loop() -> None:
