@@ -123,6 +123,17 @@ def test_what_the_user_said_stays_word_for_word_when_messages_are_dropped() -> N
         assert ("recall" in note) == can_recall
 
 
+def test_words_kept_by_trimming_take_a_tenth_of_the_window_at_most() -> None:
+    conversation = Conversation()
+    for number in range(10):
+        said(conversation, f"{number}" * 200)
+
+    Trimming(max_messages=2)(turn_of(conversation, model=Model("m", context_window=2_000)))
+
+    note = llm(conversation.context())[1].text
+    assert [number for number in range(10) if f"{number}" * 200 in note] == [7, 8, 9]
+
+
 def test_notes_not_sent_to_the_model_do_not_count_for_trimming() -> None:
     """S1-32: only messages for the model count against the limit."""
     conversation = conversation_with(["user", "note", "note", 0])
