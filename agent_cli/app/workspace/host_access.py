@@ -100,8 +100,9 @@ class CommandHosts:
 
     def note(self, contact: Contact) -> None:
         """Remember that the command reached a host, or did not, if there are not too many."""
-        if len(self._access.contacts) < _CONTACTS_MAX:
-            self._access.contacts[shown(contact.host, contact.port)] = contact.refusal
+        host, contacts = shown(contact.host, contact.port), self._access.contacts
+        if host in contacts or len(contacts) < _CONTACTS_MAX:
+            contacts[host] = contact.refusal
 
     async def decide(self, host: str, port: int) -> str:
         """Return "" if the command may reach *host* at *port*, or why not."""

@@ -170,6 +170,8 @@ async def test_permissions_lists_at_most_a_thousand_hosts() -> None:
 
     assert [len(it.access.contacts), len(it.access.refused)] == [1_000, 1_000]
     assert "a999.example.com" in it.access.contacts
+    one.note(Contact("a999.example.com", 443, "refused since"))
+    assert it.access.contacts["a999.example.com"] == "refused since"
 
 
 async def test_command_that_tries_many_names_does_not_ask_for_ever() -> None:
