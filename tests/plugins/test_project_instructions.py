@@ -501,6 +501,8 @@ async def test_each_file_is_reported_once_and_again_when_it_changed_or_came_back
     (root / "src").mkdir(exist_ok=True)
     (root / "AGENTS.md").write_text("use tabs")
     (root / "src" / "AGENTS.md").write_text("in src")
+    (root / ".claude" / "rules").mkdir(parents=True)
+    (root / ".claude" / "rules" / "py.md").write_text("---\npaths: '**/*.py'\n---\nno print")
     loaded: list[tuple[str, str]] = []
     plugin = project_instructions(
         root,
@@ -531,11 +533,12 @@ async def test_each_file_is_reported_once_and_again_when_it_changed_or_came_back
     (root / "AGENTS.md").write_text("use four blanks")
     await run.prompt()
 
-    assert first == [("project", "session_start"), ("src", "nested_traversal")]
+    touched = [("rules", "path_glob_match"), ("src", "nested_traversal")]
+    assert first == [("project", "session_start"), *touched]
     assert second == []
-    assert third == [("src", "compact")]
+    assert third == [("rules", "compact"), ("src", "compact")]
     assert loaded[-1] == ("project", "session_start")
-    assert len(loaded) == 4
+    assert len(loaded) == 6
 
 
 async def touched(
