@@ -15,7 +15,7 @@ from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import runs_unknown, what_it_does
 from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.readings import Reading, readings
-from agent_cli.policies.shell.starters import STARTERS, base_name
+from agent_cli.policies.shell.starters import RUN_WORDS, STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
     descendants,
     is_descriptor,
@@ -70,7 +70,6 @@ _REDIRECTS: Final[Mapping[str, str]] = MappingProxyType(
         "<>": "reads and writes {}",
     }
 )
-_EXECUTES: Final = frozenset({"-exec", "-execdir", "-ok", "-x", "-X", "--exec"})
 _SCRIPT_OPTIONS: Final = frozenset({"-c", "-lc", "-ec", "eval"})
 _NULL: Final = "/dev/null"
 
@@ -179,8 +178,9 @@ class _Explanation:
         if head is None or base_name(head) not in STARTERS or depth > _DEPTH_MAX:
             return
         first = 1
-        if base_name(head) in ("find", "fd"):
-            first = next((at for at, word in enumerate(words, 1) if word in _EXECUTES), len(words))
+        if runs := RUN_WORDS.get(base_name(head)):
+            behind = (at for at, word in enumerate(words, 1) if word and runs.fullmatch(word))
+            first = next(behind, len(words))
         for at in range(first, len(words)):
             word = words[at]
             if word and re.search(r"\s", word) and words[at - 1] in _SCRIPT_OPTIONS:

@@ -55,6 +55,15 @@ def told(script: str) -> list[str]:
             ],
         ),
         (
+            "find . -okdir cat {} +; fd -gx wc",
+            [
+                "  find . -okdir cat {} + = searches for files",
+                "    cat ? + = shows files: +",
+                "  fd -gx wc = searches for files",
+                "    wc = counts lines, words or characters",
+            ],
+        ),
+        (
             "echo x 2> /etc/passwd a",
             [
                 "  echo x = prints text",
