@@ -653,7 +653,7 @@ async def test_api_key_invalid_in_a_header_is_refused_without_showing_the_key(ke
 )
 async def test_invalid_base_url_is_an_error_without_retries(base_url: str, fault: str) -> None:
     async with asker(base_url=base_url, api_key="k") as it:
-        asked = await it.ask()
+        asked = await it.ask(request(session_id="s1"))  # could be held by the API
 
     assert str(asked.error) == f"the base URL {base_url!r} {fault}; check ANTHROPIC_BASE_URL"
     assert it.waits_s == []

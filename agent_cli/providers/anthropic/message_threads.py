@@ -127,7 +127,10 @@ class MessageThreads:
 
     def _is_threaded(self, sent: Mapping[str, Json], address: str) -> bool:
         # Not the connection's address: a profile of credentials may name a gateway.
-        is_own = urlsplit(address).hostname == _HOST
+        try:
+            is_own = urlsplit(address).hostname == _HOST
+        except ValueError:  # no address: sending the request says so
+            return False
         return (
             (is_own or self._connection.threads_elsewhere)
             and self._lost < _LOST_MAX
