@@ -134,6 +134,12 @@ class Layers:
         if rule.item and "name" in rules_of(rule.item):
             before = self._values.get(key, ())
             assert is_sequence(before)
+            names = [record[0] for record in records]
+            for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+                self.notices.append(
+                    f"{entry.origin}: {key} has several entries named {name!r}, and only the last"
+                    " counts; give each a name of its own"
+                )
             by_name = {record[0]: record for record in (*before, *records)}
             self._values[key] = tuple(by_name.values())
             self.origins |= {f"{key}.{record[0]}": entry.origin for record in records}

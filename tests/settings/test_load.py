@@ -452,6 +452,20 @@ def test_settings_file_that_is_not_utf8_is_an_error() -> None:
         load(extra_file=Path("latin.toml"))
 
 
+def test_servers_of_one_name_in_a_file_cost_a_notice() -> None:
+    """Across files the later one replaces the earlier; within a file it is a mistake."""
+    entry = '[[mcp.servers]]\nname = "a"\ncommand = "{}"\n'
+    path = write_user(entry.format(1) + entry.format(2))
+
+    loaded = load()
+
+    assert loaded.settings.mcp.servers == (McpServer("a", command="2"),)
+    assert loaded.notices == (
+        f"{path}:1: mcp.servers has several entries named 'a', and only the last counts;"
+        " give each a name of its own",
+    )
+
+
 def test_mcp_servers_of_all_layers_are_merged_by_name() -> None:
     """The project's server replaces only the user's server of the same name."""
     write_user('[mcp.servers.a]\ncommand = "1"\n[mcp.servers.b]\ncommand = "1"\n')
