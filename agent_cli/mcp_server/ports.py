@@ -39,6 +39,11 @@ class Application(ApprovingApplication, Protocol):
         """The agent's changes to files."""
         ...
 
+    @property
+    def held_microdollars(self) -> int:
+        """The possible cost of this prompt's calls that broke off."""
+        ...
+
     def answer_model(self, model: ModelDialogs) -> None:
         """Let these dialogs answer the model."""
         ...

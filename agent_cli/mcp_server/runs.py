@@ -28,8 +28,8 @@ from agent_cli.contracts.dialogs import (
 )
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
-from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.wording import in_usd
+from agent_cli.contracts.timeline import Json, Usage
+from agent_cli.contracts.wording import dollars, in_usd
 from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
 from agent_cli.core.run import RunResult
 from agent_cli.mcp_server.ports import Application
@@ -107,6 +107,7 @@ class ServedRun:
         self._progress = progress
         self._begun: asyncio.Queue[str] = asyncio.Queue()
         self._refusals = 0
+        self._before = Usage()
 
     async def answer(self, prompt: str | None) -> Outcome:
         """Run *prompt* and return the outcome; None continues a run that waits.
@@ -116,30 +117,38 @@ class ServedRun:
             AnswersNeeded: The run waits for answers that `allow` could not get.
         """
         agent = self._app.agent
-        spent_before = agent.conversation.usage.cost_microdollars
+        self._before = agent.conversation.usage
         agent.subscribe(self._note)
         if self._allow and self._allow.dialogs:
             self._app.answer_model(self._allow.dialogs)
         result = await self._run_result(prompt)
         if result.stop_reason in ("error", "context_window"):
-            raise AgentCliError(result.error or "the run ended in an error")
+            raise self._failure(result.error or "the run ended in an error")
         if result.stop_reason in _LIMITS:
             text = result.final_message.text if result.final_message else ""
             so_far = f"; its last words: {text}" if text else ""
-            raise AgentCliError(
-                f"{result.error or result.stop_reason}; session {agent.conversation.id} can be"
-                f" continued with reply{so_far}"
-            )
-        spent = agent.conversation.usage.cost_microdollars
+            raise self._failure(result.error or result.stop_reason, so_far)
         changed = await in_background(lambda: self._app.file_changes.differences(last_run=True))
-        known = spent is not None and spent_before is not None
+        cost = _cost(self._before, agent.conversation.usage)
         return Outcome(
             session=agent.conversation.id,
             text=result.final_message.text if result.final_message else "",
             stop_reason=result.stop_reason or "cancelled",
-            cost_usd=in_usd((spent or 0) - (spent_before or 0)) if known else None,
+            cost_usd=None if cost is None else in_usd(cost),
             files_changed=[str(each.path) for each in changed],
             refused_commands=[*self._app.refused_commands],
+        )
+
+    def _failure(self, sentence: str, so_far: str = "") -> AgentCliError:
+        """Return the error with the cost and the session, which an error has no fields for."""
+        conversation = self._app.agent.conversation
+        cost = _cost(self._before, conversation.usage)
+        paid = "its cost is not known" if cost is None else f"this call cost {dollars(cost)}"
+        held = self._app.held_microdollars
+        besides = f", and replies that broke off at most {dollars(held)} besides" if held else ""
+        return AgentCliError(
+            f"{sentence}; {paid}{besides}; session {conversation.id} can be continued with reply"
+            f"{so_far}"
         )
 
     async def _run_result(self, prompt: str | None) -> RunResult:
@@ -184,7 +193,7 @@ class ServedRun:
         if self._allow is None or call.is_question:
             self._refusals += 1
             if self._refusals > REFUSALS_MAX:
-                raise AgentCliError(f"stopped after {REFUSALS_MAX} calls that no user could allow")
+                raise self._failure(f"stopped after {REFUSALS_MAX} calls that no user could allow")
             return Rejected(NOBODY_ALLOWS)
         if not await self._allow(call.id, self._question(call)):
             return Rejected(UNWANTED)
@@ -219,6 +228,12 @@ class ServedRun:
             shown = await self._begun.get()
             number += 1
             await self._progress(number, shown)
+
+
+def _cost(before: Usage, after: Usage) -> int | None:
+    """Return the cost of what came between, in micro-dollars; None if no price is known."""
+    earlier, later = before.cost_microdollars, after.cost_microdollars
+    return None if earlier is None or later is None else later - earlier
 
 
 def _shown(given: Json) -> list[str]:

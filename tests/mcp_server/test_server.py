@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import threading
 from collections.abc import AsyncGenerator, Sequence
@@ -25,7 +26,7 @@ from agent_cli.system.paths import sessions_dir
 from agent_cli.undo.stopped_calls import why_missing
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
-from tests.messages_api import FakeMessagesApi, error, reply, serve_in_thread, tool_use
+from tests.messages_api import FakeMessagesApi, broken, error, reply, serve_in_thread, tool_use
 from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
@@ -284,6 +285,27 @@ async def test_failed_run_returns_the_error_text() -> None:
         assert "no such thing" in await failed(client, "ask", prompt="go")
 
 
+async def test_failed_run_says_its_cost_and_its_session() -> None:
+    """Tokens of earlier turns, and of replies that broke off, are paid for all the same."""
+    write = reply(tool_use("bash", {"command": "true"}))
+    failures = (
+        error(400, "invalid_request_error", "no such thing"),
+        broken(reply("Half of it"), "invalid"),
+    )
+    for failure in failures:
+        async with (
+            FakeMessagesApi(write, failure, reply("Went on.")) as api,
+            serving(api, "--permission-mode", "yolo") as client,
+        ):
+            said = await failed(client, "ask", prompt="go")
+
+            found = re.search(r"this call cost \$0\.00\d+.*; session (\w+) can be continued", said)
+            assert found, said
+            assert ("broke off at most" in said) == (failure is failures[1])
+            again = await called(client, "reply", session=found[1], prompt="go on")
+            assert again["text"] == "Went on."
+
+
 async def test_run_that_ends_at_a_limit_is_an_error_that_names_the_session() -> None:
     """Its text is half an answer: the client's model must not take it for the whole."""
     write = tool_use("bash", {"command": "true"})
@@ -294,6 +316,7 @@ async def test_run_that_ends_at_a_limit_is_an_error_that_names_the_session() -> 
         said = await failed(client, "ask", prompt="go")
 
         assert "the limit max_rounds" in said
+        assert "this call cost $0.0" in said
         assert "can be continued with reply" in said
         assert "Looking." in said
 
