@@ -137,6 +137,7 @@ class Asking:
         choices = self.question.choices if self.question else None
         if choices:
             choices.typed(self._buffer.text)
+            choices.has_unsent = self.has_unsent()
         return choices
 
     def answer_of(self, text: str) -> Choice | str | None:

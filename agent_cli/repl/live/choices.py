@@ -47,10 +47,12 @@ class Choices:
     """The answer of Enter: the marked choice, or, once text is typed, the whole text.
 
     The marked row is always visible, so that no unseen choice is taken. The mark appears once
-    `is_marked` is set: from then on Enter answers.
+    `is_marked` is set: from then on Enter answers. `has_unsent` says that a message waits for the
+    answer.
     """
 
     is_marked = False
+    has_unsent = True
 
     def __init__(
         self,
@@ -147,7 +149,9 @@ class Choices:
             what = "your text: " if is_sentence else "type anything else to "
             what = f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}"
             if self._selected is None:
-                what = f"your message goes out after this answer: choose with ↓, or {what}"
+                what = f"choose with ↓, or {what}"
+                if self.has_unsent:
+                    what = f"your message goes out after this answer: {what}"
                 rows += self._answer(Choice(what, ()), columns, is_marked=False)
             else:
                 rows += self._faint(what, columns)

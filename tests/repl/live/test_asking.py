@@ -46,6 +46,26 @@ async def test_follow_up_question_opens_at_once_but_ignores_keys_typed_ahead(
         await it.until(lambda: it.rows == ["name? Anna", "sure? n", "you> draft"])
 
 
+async def test_list_says_that_a_message_waits_only_as_long_as_it_does(tmp_path: Path) -> None:
+    """That of an agent in the background stays open while the session goes on with the message."""
+    async with live(tmp_path) as it:
+        unsent = ["later"]
+        it.screen.asking.has_unsent = lambda: bool(unsent)
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await it.until(lambda: "your message goes out" in "".join(it.rows))
+        unsent.clear()
+        it.screen.refresh()
+        await it.until(lambda: "your message goes out" not in "".join(it.rows))
+        it.now_s += SILENCE_S + 0.01
+        it.type("\r")
+        it.screen.refresh()
+        assert it.rows[-2] == "  choose with ↓, or type anything else"
+        it.type("y\r")
+
+        assert await answered == Choice("Yes", ("y",))
+
+
 async def test_key_pressed_too_early_shows_a_note_until_the_next_key(tmp_path: Path) -> None:
     """The key used to look dead; keys typed before the question was visible do not count."""
     async with live(tmp_path) as it:
