@@ -294,7 +294,10 @@ class AgentJobs:
         return [each.text for each in news]
 
     def _lost(self, turn: Turn) -> list[str]:
-        """Return what the model is told about the jobs of an earlier program."""
+        """Return what the model is told about the jobs of an earlier program; tell the user, too.
+
+        They may wait for an agent whose question was open when that program was killed.
+        """
         known = {job.tool_call_id for job in self._jobs.all}
         lost = [each for each in _remembered(turn) if each.get("call") not in known]
         if not lost:
@@ -302,7 +305,9 @@ class AgentJobs:
         for each in lost:
             self._jobs.use_ids_above(int(str(each.get("id") or 0)))
         listed = "; ".join(f"{each.get('id')} `{each.get('command')}`" for each in lost)
-        return [f"[agent-cli: these jobs ended with the program that ran them: {listed}]"]
+        text = f"these jobs ended with the program that ran them: {listed}"
+        self._announce(Notice("info", reveal(text)))
+        return [f"[agent-cli: {text}]"]
 
     def _remember(self, turn: Turn) -> None:
         """Record the running jobs in the conversation."""

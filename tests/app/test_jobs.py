@@ -288,8 +288,12 @@ async def test_job_approved_after_a_restart_runs_in_the_new_program(
     script = (reply("Up."), reply("Seen."))
     async with here(monkeypatch, *script, words=("--continue", *words)) as after:
         assert after.app.jobs.all() == []
+        heard: list[Event] = []
+        after.app.agent.subscribe(heard.append)
         await after.app.agent.approve(call.tool_call_id)
 
+        lost = "these jobs ended with the program that ran them: 1 `until"
+        assert any(isinstance(each, Notice) and each.text.startswith(lost) for each in heard)
         assert [job.is_own for job in after.app.jobs.all()] == [True]
         assert "these jobs ended with the program that ran them: 1 `until" in after.told()
         after.go()
