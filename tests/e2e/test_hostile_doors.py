@@ -70,6 +70,7 @@ def _repl(api: FakeMessagesApi) -> str:
         terminal.until("you>")
         terminal.send("hi\r")
         terminal.until("Hello.")
+        terminal.until_prompt()
         return terminal.transcript
 
 

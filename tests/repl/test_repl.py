@@ -411,6 +411,7 @@ def test_message_typed_during_a_run_is_sent_with_the_next_request() -> None:
         Path("gate-1").touch()
         terminal.until("You said 'next'")
         terminal.until(lambda: "step: next" not in terminal.text)
+        terminal.until_prompt()
 
         assert before == ["gated 2"]
         assert "piece 0\npiece 1\n\nyou> next\n\nYou said 'next'" in terminal.transcript
@@ -506,6 +507,7 @@ def test_paused_display_shows_nothing_until_resumed_while_the_run_continues() ->
         held = terminal.text
         terminal.send("\x11")
         terminal.until("You said 'next'")
+        terminal.until_prompt()
 
         assert "piece 1" not in held
         assert "piece 0\npiece 1\n\nyou> next\n\nYou said" in terminal.transcript
