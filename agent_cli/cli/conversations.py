@@ -205,6 +205,6 @@ def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
     if name is None or name == "-":
         return nullcontext(None if name is None else sys.stdin)
     try:
-        return Path(name).open(encoding="utf-8", errors="replace")
+        return Path(name).open(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise UsageError(f"--prompts-from: {name} cannot be read: {error.strerror}") from error

@@ -36,7 +36,7 @@ class OutputSchema:
             UsageError: The file cannot be read or holds no schema that can be checked.
         """
         try:
-            schema: Json = json.loads(path.read_text(encoding="utf-8"))
+            schema: Json = json.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:

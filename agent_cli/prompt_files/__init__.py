@@ -130,7 +130,7 @@ def read_text(path: Path) -> str:
         UsageError: It cannot be read, or is not text; the message begins with the path.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -56,6 +56,13 @@ def test_paths_in_tasks_are_relative_to_the_task_file(
     assert first.fingerprint != second.fingerprint
 
 
+def test_byte_order_mark_is_no_part_of_the_first_task(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(json.dumps(GOOD), encoding="utf-8-sig")
+
+    assert [task.id for task in read_tasks(file)] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [

@@ -45,6 +45,21 @@ def test_prompts_from_runs_each_line_as_a_prompt_or_command() -> None:
     assert "--prompts-from: none.txt cannot be read: No such file or directory" in missing.stderr
 
 
+def test_byte_order_mark_of_a_file_is_no_part_of_it() -> None:
+    """Editors write one: with it a first /command would be a prompt, and paid for."""
+    for name, text in (("script", "/usage\n"), ("task.md", "go"), ("schema.json", "{}")):
+        Path(name).write_text(text, encoding="utf-8-sig")
+    with serve_in_thread(reply("1")) as api:
+        script = agent_cli("--prompts-from", "script", api=api)
+        task = agent_cli("--prompt-file", "task.md", "--json-schema", "schema.json", api=api)
+
+        sent = [request.body["messages"][-1]["content"][-1]["text"] for request in api.requests]
+
+    assert (script.code, task.code) == (0, 0)
+    assert len(sent) == 1
+    assert sent[0].startswith("go")
+
+
 def test_a_prompt_on_the_command_line_opens_a_session() -> None:
     """The session stays open afterwards, and -c continues it."""
     with serve_in_thread(reply("Hello to you."), reply("Again.")) as api:
