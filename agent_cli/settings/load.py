@@ -1,9 +1,11 @@
 """Read all layers of settings into one frozen `Settings`; every value has an origin."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.settings import (
     CLAUDE_FILES,
@@ -83,7 +85,7 @@ def load_settings(
 
 def _user_rules(workspace: Path) -> tuple[WrittenRule, ...]:
     path = paths.permissions_file()
-    if not path.is_file():
+    if not _has_own(path):
         return ()
     from agent_cli.settings.files import read_rules  # as in `_file`
 
@@ -129,9 +131,24 @@ def _of_claude(
 
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:
+    is_there = paths.is_file if from_project else _has_own
     for name in SETTINGS_FILES:
-        if paths.is_file(folder / name):
+        if is_there(folder / name):
             yield from _file(folder / name, from_project=from_project)
+
+
+def _has_own(path: Path) -> bool:
+    """Return whether the user has the file *path*.
+
+    Raises:
+        SettingsError: A folder, a link to nothing or the like stands there. It is not passed over:
+            rules that deny would not hold, and nobody would know.
+    """
+    if paths.is_file(path):
+        return True
+    if os.path.lexists(path):
+        raise SettingsError(f"{path} is not a file; replace or remove it")
+    return False
 
 
 def _file(path: Path, *, from_project: bool) -> Iterator[Entry]:

@@ -269,6 +269,23 @@ def test_setting_of_the_wrong_type_is_an_error(text: str, complaint: str) -> Non
     assert str(raised.value) == f"{path}{complaint}"
 
 
+@pytest.mark.parametrize("name", ["appsettings.toml", "permissions.toml"])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_own_file_that_is_none_is_an_error(name: str, *, is_link: bool) -> None:
+    """Its rules were passed over in silence, those that deny as well."""
+    path = paths.config_dir() / name
+    path.parent.mkdir(parents=True)
+    if is_link:
+        path.symlink_to("gone")
+    else:
+        path.mkdir()
+
+    with pytest.raises(SettingsError) as raised:
+        load()
+
+    assert str(raised.value) == f"{path} is not a file; replace or remove it"
+
+
 def test_zero_disables_the_tool_result_limit() -> None:
     """S1-34: tool results are then not truncated."""
     assert load(
