@@ -106,7 +106,7 @@ def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClien
         WRITE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=connection.read_timeout_s
     )
     try:
-        return httpx2.AsyncClient(timeout=timeout, transport=_transport(connection, address))
+        client = httpx2.AsyncClient(timeout=timeout, transport=_transport(connection, address))
     except (httpx2.InvalidURL, ValueError) as error:
         raise ModelError(
             f"the proxy settings cannot be used: {error}; check HTTPS_PROXY and HTTP_PROXY"
@@ -120,6 +120,14 @@ def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClien
             f"the certificates cannot be read ({error.strerror}); check SSL_CERT_FILE and"
             " SSL_CERT_DIR"
         ) from error
+
+    async def check_open(response: httpx2.Response) -> None:
+        # The pool forgets a connection that is being opened as it closes: it would stay open.
+        if client.is_closed:
+            raise httpx2.ReadError("the client was closed", request=response.request)
+
+    client.event_hooks["response"].append(check_open)
+    return client
 
 
 def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTransport | None:

@@ -243,6 +243,11 @@ class FakeMessagesApi:
         given = dict(answer.usage)
         return {"_output_tokens": given.get("output_tokens", 1), **given} if given else {}
 
+    @property
+    def connections_open(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
     def connected(self, connection: "_Connection") -> None:
         """Remember *connection*, to close it at the end."""
         self._connections.add(connection)

@@ -21,6 +21,7 @@ from agent_cli.providers.anthropic.sdk_client import SdkClient
 from agent_cli.providers.anthropic.wire import counted, parameters
 from agent_cli.providers.anthropic.wire_client import WireClient
 from agent_cli.providers.failures import CallFailed
+from tests.fakes import LIMIT_S
 from tests.messages_api import FakeMessagesApi, raw, reply
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.script import RawAnswer
@@ -87,6 +88,27 @@ async def test_both_clients_send_the_same_request(
     assert ours.raw == theirs.raw
     assert (ours.method, ours.path) == (theirs.method, theirs.path)
     assert that_matter(ours.headers) == that_matter(theirs.headers)
+
+
+async def test_connection_that_is_being_opened_as_the_client_closes_is_closed_too() -> None:
+    """The pool forgets it there; it stayed open until the garbage collector found it."""
+    sent = parameters(request(), compat=False)
+
+    async def ask(client: Client) -> None:
+        async with client.post(sent, api_key=None) as opened:
+            await opened.finish()
+
+    async with FakeMessagesApi(answer=lambda _request: reply("yes")) as api:
+        for ticks in range(30):
+            client = WireClient(Connection(base_url=api.base_url, api_key="own"), "own")
+            asking = asyncio.ensure_future(ask(client))
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            await client.aclose()
+            await asyncio.gather(asking, return_exceptions=True)
+        async with asyncio.timeout(LIMIT_S):
+            while api.connections_open:  # noqa: ASYNC110 - the server has no event for it
+                await asyncio.sleep(0)
 
 
 async def test_both_clients_count_tokens_alike() -> None:
