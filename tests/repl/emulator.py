@@ -1,5 +1,7 @@
 """A terminal emulator whose screen and scrollback can be read."""
 
+from typing import TYPE_CHECKING
+
 import pyte
 from pyte.screens import Char
 
@@ -10,7 +12,8 @@ class Emulator(pyte.HistoryScreen):
     pyte looks for a turned page before and after each step, which takes half of its time.
     """
 
-    __getattribute__ = object.__getattribute__
+    if not TYPE_CHECKING:  # as pyte's says that everything is a function
+        __getattribute__ = object.__getattribute__
 
     def rows(self) -> list[dict[int, Char]]:
         """Return the cells of each row by column, scrolled rows first."""
