@@ -36,6 +36,10 @@ class CallState(MutableMapping[str, Json]):
         self._seen[name] = deepcopy(value)
         return value
 
+    def __contains__(self, name: object) -> bool:
+        """Look for *name*; a value that was read before stays the one that a write is held to."""
+        return name in self._shared if name in self._seen else super().__contains__(name)
+
     def __setitem__(self, name: str, value: Json) -> None:
         """Write *value*; raises `ToolError` if another call changed it since this one read it."""
         now: _Value = self._shared.get(name) if name in self._shared else _ABSENT

@@ -80,8 +80,8 @@ class Codec:
         """Return the entry for *data*; the inverse of `output_to_json`.
 
         Raises:
-            KeyError, TypeError, ValueError: It is no entry, or an entry of the conversation in
-                another form than that of this version.
+            KeyError, TypeError, ValueError, OverflowError: It is no entry, or an entry of the
+                conversation in another form than that of this version.
         """
         known = self._kinds.get(data["kind"])
         if known is not None:
@@ -89,7 +89,7 @@ class Codec:
             try:
                 read = {name: reader(data[name]) for name, reader in readers if name in data}
                 return _with_author(cls(**read), data)
-            except (KeyError, TypeError, ValueError):
+            except (KeyError, TypeError, ValueError, OverflowError):
                 if cls in _CONVERSATION:
                     raise
                 # Another version's form of this kind: kept below, not decoded.

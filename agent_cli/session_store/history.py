@@ -67,7 +67,7 @@ class History:
         for number, record in enumerate(unpacked(log.records, path), start=1):
             try:
                 history._apply(record)
-            except (LookupError, TypeError, ValueError, AttributeError):
+            except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
                 # Its checksum is right, so another program wrote it in this form.
                 what = f"is not valid: {record.get('kind')} at {record.get('at')}"
                 history.damage = LogLine(number, 0, record, problem=what)
@@ -221,7 +221,7 @@ def read_header(path: Path) -> Header | None:
             first = next(scan(file.readline()), None)
         known = first is not None and first.record.get("kind") == "session"
         return Header.of_record(first.record) if first and known else None
-    except (OSError, SessionError, LookupError, TypeError, ValueError):
+    except (OSError, SessionError, LookupError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -160,6 +160,19 @@ def test_deleting_what_another_call_changed_is_an_error() -> None:
     assert shared == {}
 
 
+def test_looking_for_a_key_takes_in_no_write_of_another_call() -> None:
+    """`if "n" in state: state["n"] = n + 1` lost the count of the other call."""
+    shared: dict[str, Json] = {"n": 1}
+    one, other = CallState(shared), CallState(shared)
+    assert one["n"] == 1
+    other["n"] = 2
+
+    assert "n" in one
+    assert "other" not in one
+    with pytest.raises(ToolError):
+        one["n"] = 5
+
+
 def test_clearing_what_another_call_changed_is_an_error() -> None:
     shared: dict[str, Json] = {"k": 1}
     first, second = CallState(shared), CallState(shared)

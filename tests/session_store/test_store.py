@@ -1,6 +1,7 @@
 """The folder of sessions: find, list, continue, fork."""
 
 import json
+import math
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -180,6 +181,8 @@ WRONG_SHAPES: Final = (
     {"kind": "state", "prompt": "nobody", "state": "completed"},
     {"kind": "state", "state": "asleep"},
     {"kind": "output", "prompt": "p", "index": 0},
+    {"kind": "output", "index": 0, "output": {"kind": "later", "id": "x", "at_ms": math.inf}},
+    {"kind": "output", "index": 0, "output": {"kind": "trim", "id": "x", "at_ms": math.inf}},
     {"kind": "output", "index": 0, "output": ["no", "object"]},
     {"kind": "output", "index": 7, "output": {"kind": "trim", "id": "x", "at_ms": 1}},
     {
