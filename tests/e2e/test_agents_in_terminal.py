@@ -17,10 +17,22 @@ ARROW_DOWN, CTRL_O, ESCAPE = "\x1b[B", "\x0f", "\x1b"
 AGENTS, TURNS = 8, 10
 FRAMES_PER_S = 20
 FRAME = b"\x1b[?2026h"
+MAKES = call("bash", {"command": "touch made"})
 
 
 def recorded() -> str:
     return "".join(file.read_text() for file in Path.home().rglob("*.jsonl"))
+
+
+def counting_in_background(request: ReceivedRequest, first: Reply) -> Reply | None:
+    """Begin an agent whose first reply is *first*; None for the session's further replies."""
+    messages = request.body["messages"]
+    if "count" in str(messages[0]):
+        return reply("Counted.") if len(messages) > 1 else first
+    if len(messages) == 1:
+        task = {"description": "count", "prompt": "count", "run_in_background": True}
+        return reply(call("agent", task))
+    return None
 
 
 def in_terminal(api: FakeMessagesApi) -> Terminal:
@@ -98,14 +110,9 @@ def test_rows_above_the_answers_are_those_of_the_question_that_is_open() -> None
     gate = Gate()
 
     def answer(request: ReceivedRequest) -> Reply:
-        messages = request.body["messages"]
-        if "count" in str(messages[0]):
-            made = call("bash", {"command": "touch made"})
-            return reply("Counted.") if len(messages) > 1 else reply(made)
-        if len(messages) == 1:
-            task = {"description": "count", "prompt": "count", "run_in_background": True}
-            return reply(call("agent", task))
-        if "other" not in str(messages):
+        if begun := counting_in_background(request, reply(MAKES)):
+            return begun
+        if "other" not in str(request.body["messages"]):
             other = call("bash", {"command": "touch other"})
             return reply("A long story.\n\n", other, gate=gate, hold_at=0)
         return reply("All done.")
@@ -143,14 +150,8 @@ def test_question_of_an_agent_waits_for_an_open_list_or_question_of_the_program(
     Path("../note").write_text("x")
 
     def answer(request: ReceivedRequest) -> Reply:
-        messages = request.body["messages"]
-        if "count" in str(messages[0]):
-            made = call("bash", {"command": "touch made"})
-            return reply("Counted.") if len(messages) > 1 else reply(made, gate=gate, hold_at=0)
-        if len(messages) == 1:
-            task = {"description": "count", "prompt": "count", "run_in_background": True}
-            return reply(call("agent", task))
-        return reply("It counts.")
+        begun = counting_in_background(request, reply(MAKES, gate=gate, hold_at=0))
+        return begun or reply("It counts.")
 
     with (
         serve_in_thread(answer=answer) as api,
