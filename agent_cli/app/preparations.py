@@ -28,6 +28,7 @@ from agent_cli.terminal.sanitize import reveal
 # A model takes ten times as long until its first token. A run that has its answer sooner, from a
 # server of canned ones, calls no tool that would be worth the imports.
 _REPLY_IS_LATE_S: Final = 0.05
+_REMOVAL_LIMIT_S: Final = 1.0
 REPLY_MODULES: Final = (
     "agent_cli.providers.anthropic.reply_builder",
     "agent_cli.providers.events",
@@ -80,6 +81,7 @@ class Preparations:
         self._one_shot = one_shot
         self._imports = EarlyImports()
         self._while_waiting: asyncio.TimerHandle | None = None
+        self._removal: asyncio.Future[None] | None = None
         if not one_shot:  # behind the prompt, in the thread that makes the program
             deque(building(), maxlen=0)
 
@@ -98,12 +100,17 @@ class Preparations:
                 self._load_logs()
             self._while_waiting = loop.call_later(_REPLY_IS_LATE_S, self._use_the_wait)
 
-    def close(self) -> None:
-        """Begin nothing more, and log the records that were held back."""
+    async def aclose(self) -> None:
+        """Begin nothing more, and log the records that were held back.
+
+        Folders of killed programs are gone then, if that takes a second at most: a program that
+        has its answer at once would leave them to the next one, which may be as quick.
+        """
         if self._while_waiting:
             self._while_waiting.cancel()
         self._imports.stop()
         self.log.release()
+        await asyncio.wait({self._remove_left_folders()}, timeout=_REMOVAL_LIMIT_S)
 
     def _use_the_wait(self) -> None:
         if self._one_shot:
@@ -115,7 +122,13 @@ class Preparations:
         # Ahead of the first command, which would have to wait for it.
         in_background(self._launcher.start)
         self._tell_left()
-        in_background(_remove_left_folders)
+        self._remove_left_folders()
+
+    def _remove_left_folders(self) -> "asyncio.Future[None]":
+        """Begin, once, to remove what killed programs left; no command may come that does."""
+        if self._removal is None:
+            self._removal = in_background(_remove_left_folders)
+        return self._removal
 
     def _load_logs(self) -> None:
         loading = in_background(partial(logs.load, spare_rich=self._one_shot))
@@ -123,7 +136,7 @@ class Preparations:
 
 
 def _remove_left_folders() -> None:
-    """Remove what killed programs left in the temporary folder; no command may come that does."""
+    """Remove what killed programs left in the temporary folder, as well as possible."""
     with suppress(OSError):
         remove_left_folders()
 

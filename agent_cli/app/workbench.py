@@ -299,7 +299,7 @@ class Workbench:
 
     async def __aenter__(self) -> "Workbench":
         async with AsyncExitStack() as stack:
-            stack.callback(self._preparations.close)
+            stack.push_async_callback(self._preparations.aclose)
             await stack.enter_async_context(self.telemetry)
             await self.sessions.begin()
             stack.callback(self.sessions.close)

@@ -92,6 +92,10 @@ def test_killed_run_leaves_no_process_and_no_file_in_the_workspace(
         )
         assert bool(list(temporary.iterdir())) == (number == signal.SIGKILL)
 
+        # A run with an answer at once is over before its own sandbox is.
+        agent_cli("-p", "go", api=api, TMPDIR=str(temporary))
+        assert list(temporary.iterdir()) == []
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_terminated_session_leaves_no_process(number: signal.Signals, server: str) -> None:
