@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, MutableMapping
 from copy import deepcopy
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.frozen import same_json
@@ -61,6 +61,24 @@ class CallState(MutableMapping[str, Json]):
             raise _changed(name)
         del self._shared[name]
         self._seen[name] = _ABSENT
+
+    def pop(self, name: str, default: Any = _ABSENT) -> Any:
+        """Delete a value as `del` does, and return it, or *default* if there is none.
+
+        The mixin's way reads the value just before, and so deletes what another call wrote.
+        """
+        if name not in self._shared:
+            return self[name] if default is _ABSENT else self.get(name, default)
+        value = self._shared[name]
+        del self[name]
+        return value
+
+    def popitem(self) -> tuple[str, Json]:
+        """Delete a value as `del` does, and return its key and it; `KeyError` if there is none."""
+        if not self._shared:
+            raise KeyError("the state is empty")
+        name = next(iter(self))
+        return name, self.pop(name)
 
     def clear(self) -> None:
         """Delete every value as `del` does; the mixin's way reads each one just before."""

@@ -143,7 +143,20 @@ def test_a_write_of_another_type_is_a_change(before: Json, after: Json) -> None:
     assert repr(shared) == repr({"s": {"n": after}})
 
 
-def test_deleting_what_another_call_changed_is_an_error() -> None:
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda state: state.__delitem__("s"),
+        lambda state: state.pop("s"),
+        lambda state: state.pop("s", None),
+        lambda state: state.popitem(),
+        lambda state: state.clear(),
+    ],
+    ids=["del", "pop", "pop with a default", "popitem", "clear"],
+)
+def test_deleting_what_another_call_changed_is_an_error(
+    delete: Callable[[CallState], object],
+) -> None:
     """The other call's write was undone; read again, the value is this call's to delete."""
     shared: dict[str, Json] = {"s": 1, "unread": 1}
     one, two = CallState(shared), CallState(shared)
@@ -152,11 +165,12 @@ def test_deleting_what_another_call_changed_is_an_error() -> None:
     one["unread"] = 2
 
     with pytest.raises(ToolError, match=r"^The state 's' was changed by another call"):
-        del two["s"]
+        delete(two)
 
     assert shared == {"s": 2, "unread": 2}
     del two["unread"]
-    assert two.pop("s") == 2
+    assert two["s"] == 2
+    delete(two)  # read again, it is this call's to delete
     assert shared == {}
 
 
@@ -171,18 +185,6 @@ def test_looking_for_a_key_takes_in_no_write_of_another_call() -> None:
     assert "other" not in one
     with pytest.raises(ToolError):
         one["n"] = 5
-
-
-def test_clearing_what_another_call_changed_is_an_error() -> None:
-    shared: dict[str, Json] = {"k": 1}
-    first, second = CallState(shared), CallState(shared)
-    assert (first["k"], second["k"]) == (1, 1)
-    first["k"] = 2
-
-    with pytest.raises(ToolError, match="'k' was changed by another call"):
-        second.clear()
-
-    assert shared == {"k": 2}
 
 
 def test_writing_back_what_another_call_deleted_is_an_error() -> None:
@@ -205,8 +207,15 @@ def test_call_state_reads_lists_and_deletes_like_a_mapping() -> None:
     assert (list(view), len(view), view.get("a"), "b" in view) == (["b"], 1, None, True)
     with pytest.raises(KeyError):
         del view["a"]
+    with pytest.raises(KeyError):
+        view.pop("a")
+    assert view.pop("a", None) is None
     view["a"] = 3
     assert shared == {"a": 3, "b": 2}
+    assert view.pop("a", None) == 3
+    assert view.popitem() == ("b", 2)
+    with pytest.raises(KeyError):
+        view.popitem()
 
 
 @pytest.mark.parametrize("steps", [0, 3])
