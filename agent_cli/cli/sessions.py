@@ -54,6 +54,9 @@ def list_sessions(arguments: Arguments) -> int:
     columns = [Column(title, right=title in _NUMBERS, whole=title == "id") for title in COLUMNS]
     table = Table(columns, [row(info) for info in infos], empty="no sessions yet")
     show_view(table, sys.stdout)
+    for info in infos:
+        if info.remedy:
+            _tell(f"session {info.id} is damaged: {info.problem}; {info.remedy}")
     return 0
 
 
@@ -214,7 +217,8 @@ def verify_sessions(arguments: Arguments) -> int:
         return 1 if damaged else 0
     for path, findings in checked.items():
         for finding in findings:
-            print(f"{path.name}: {finding}", file=sys.stderr)
+            what_to_do = f"; {finding.remedy}" if finding.remedy else ""
+            print(f"{path.name}: {finding}{what_to_do}", file=sys.stderr)
     print(f"{counted(len(found), 'session')} checked, {damaged} damaged")
     return 1 if damaged else 0
 

@@ -71,9 +71,10 @@ class SessionInfo:
 
     `title` is the first prompt, on one line. `waiting` is True if a call waits for a decision.
     `agent` is the name of a subagent, started by the call `parent_call`. `problem` says why the
-    session cannot be resumed; other fields may then be incomplete. Nothing was said in one that
-    `is_unused`; it is not listed. `program` is the agent that wrote it, "" for this one: such a
-    session is only read, its prompts are not counted, and going on with it makes a copy.
+    session cannot be resumed; other fields may then be incomplete, and if it is damaged, `remedy`
+    says how to go on with what is before the damage. Nothing was said in one that `is_unused`; it
+    is not listed. `program` is the agent that wrote it, "" for this one: such a session is only
+    read, its prompts are not counted, and going on with it makes a copy.
     """
 
     id: str
@@ -86,6 +87,7 @@ class SessionInfo:
     usage: Usage = NO_USAGE
     waiting: bool = False
     problem: str = ""
+    remedy: str = ""
     agent: str = ""
     parent_call: str = ""
     is_unused: bool = False

@@ -62,6 +62,10 @@ _KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id",
 """Texts that a block of a type must have."""
 
 
+UNREADABLE: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading a record may raise that another program wrote, in whatever form."""
+
+
 @dataclass(frozen=True, slots=True)
 class UnknownOutput(Output):
     """An entry of a kind that is not registered; `data` holds the whole entry. Never projected."""
@@ -80,8 +84,8 @@ class Codec:
         """Return the entry for *data*; the inverse of `output_to_json`.
 
         Raises:
-            KeyError, TypeError, ValueError, OverflowError: It is no entry, or an entry of the
-                conversation in another form than that of this version.
+            Exception: One of `UNREADABLE`: it is no entry, or an entry of the conversation in
+                another form than that of this version.
         """
         known = self._kinds.get(data["kind"])
         if known is not None:
@@ -89,7 +93,7 @@ class Codec:
             try:
                 read = {name: reader(data[name]) for name, reader in readers if name in data}
                 return _with_author(cls(**read), data)
-            except (KeyError, TypeError, ValueError, OverflowError):
+            except UNREADABLE:
                 if cls in _CONVERSATION:
                     raise
                 # Another version's form of this kind: kept below, not decoded.

@@ -25,19 +25,21 @@ from agent_cli.contracts.timeline import (
     UserOutput,
     text_block,
 )
-from agent_cli.contracts.wording import UNANSWERED_QUESTION
+from agent_cli.contracts.wording import UNANSWERED_QUESTION, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.blobs import Blobs
-from agent_cli.session_store.codec import Codec, JsonObject, usage_from_json
+from agent_cli.session_store.codec import UNREADABLE, Codec, JsonObject, usage_from_json
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header, dropped, record_of
 from agent_cli.system.loading import collections_paused
+from agent_cli.terminal.sanitize import clean
 
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import SessionInfo
 
 BLOBS_DIR: Final = "blobs"
 _STATES = get_args(PromptState)
+_KIND_CHARS_MAX: Final = 40
 
 
 class History:
@@ -67,10 +69,9 @@ class History:
         for number, record in enumerate(unpacked(log.records, path), start=1):
             try:
                 history._apply(record)
-            except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+            except UNREADABLE:
                 # Its checksum is right, so another program wrote it in this form.
-                what = f"is not valid: {record.get('kind')} at {record.get('at')}"
-                history.damage = LogLine(number, 0, record, problem=what)
+                history.damage = LogLine(number, 0, record, problem=_misfit(record))
                 break
         return history
 
@@ -171,6 +172,14 @@ class History:
         raise LookupError(prompt_id)
 
 
+def _misfit(record: JsonObject) -> str:
+    """Return what is wrong with a whole *record* that cannot be applied."""
+    if not isinstance(kind := record.get("kind"), str):
+        return "is a record without a kind"
+    shown = one_line(clean(kind), _KIND_CHARS_MAX)
+    return f"is a record of the kind {shown!r} in a form that this version cannot read"
+
+
 def _require_kept(outputs: Iterable[Output], prompts: Sequence[Prompt]) -> None:
     """Raise `LookupError` if a cut among *outputs* begins at an entry that *prompts* do not hold.
 
@@ -221,7 +230,7 @@ def read_header(path: Path) -> Header | None:
             first = next(scan(file.readline()), None)
         known = first is not None and first.record.get("kind") == "session"
         return Header.of_record(first.record) if first and known else None
-    except (OSError, SessionError, LookupError, TypeError, ValueError, OverflowError):
+    except (OSError, SessionError, *UNREADABLE):
         return None
 
 

@@ -10,7 +10,8 @@ from agent_cli.contracts.timeline import Json, Prompt, UserOutput
 from agent_cli.contracts.wording import dollars, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import Codec
-from agent_cli.session_store.history import History, is_unused, read_mended
+from agent_cli.session_store.history import is_unused, read_mended
+from agent_cli.session_store.log_file import remedy
 from agent_cli.session_store.records import Header
 from agent_cli.terminal.sanitize import clean
 
@@ -36,7 +37,8 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         len(shown),
         usage_of(history.prompts, history.taken_back),
         waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
-        problem=_problem(history),
+        problem=history.damage.fault if history.damage else "",
+        remedy=remedy(path.stem) if history.damage else "",
         agent=header.agent or "",
         parent_call=header.parent_at or "",
         is_unused=is_unused(path),
@@ -59,7 +61,7 @@ def row(info: SessionInfo) -> tuple[str, ...]:
         "unknown" if cost is None else dollars(cost, decimals=2),
         info.workspace,
         info.title,
-        f"damaged: {info.problem}" if info.problem else state,
+        f"{'damaged' if info.remedy else 'unreadable'}: {info.problem}" if info.problem else state,
     )
 
 
@@ -81,6 +83,7 @@ def as_json(info: SessionInfo) -> dict[str, Json]:
         "cost_microdollars": info.usage.cost_microdollars,
         "waiting": info.waiting,
         "problem": info.problem,
+        "remedy": info.remedy,
         **({"program": info.program} if info.program else {}),
     }
 
@@ -89,8 +92,3 @@ def _title(prompts: list[Prompt]) -> str:
     typed = (out for out in entries(prompts) if isinstance(out, UserOutput) and out.is_typed)
     texts = (typed_in(out.content) for out in typed)
     return one_line(clean(next((text for text in texts if text.strip()), "")), _TITLE_CHARS_MAX)
-
-
-def _problem(history: History) -> str:
-    damage = history.damage
-    return f"line {damage.number} {damage.problem}" if damage else ""

@@ -37,10 +37,17 @@ class LogLine:
 
     def message(self, session_id: str) -> str:
         """Return the sentence about this damaged line of a session: where it is, and the remedy."""
-        return (
-            f"session {session_id} is damaged: line {self.number} {self.problem};"
-            f" --fork {session_id} goes on from what is before it"
-        )
+        return f"session {session_id} is damaged: {self.fault}; {remedy(session_id)}"
+
+    @property
+    def fault(self) -> str:
+        """Where the fault is and what it is."""
+        return f"line {self.number} {self.problem}"
+
+
+def remedy(session_id: str) -> str:
+    """Return what to do about a damaged line of a session."""
+    return f"--fork {session_id} goes on from what is before it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,14 +155,23 @@ class SessionStore:
         Raises:
             SessionError: There is no such session, or it cannot be read.
         """
-        path = self.find(id)
+        return self.history(self.find(id))
+
+    def history(self, path: Path) -> History:
+        """Return the history of the session in the file *path* of this store, as `read` does.
+
+        Raises:
+            SessionError: It cannot be read.
+        """
         history = read_mended(path, self._codec)
         if history.damage:
             self._tell(history.damage.message(path.stem))
         return history
 
     def read_file(self, path: Path) -> History:
-        """Return the history of the session in any file *path*, as `read` does.
+        """Return the history of the session in any file *path*, up to damage, which is told.
+
+        It may lie outside of this store, where its id names nothing.
 
         Raises:
             SessionError: It cannot be read, or is not a session.
@@ -170,6 +179,8 @@ class SessionStore:
         history = read_mended(path, self._codec)
         if history.header is None:
             raise SessionError(f"{path} is not a session of agent-cli")
+        if history.damage:
+            self._tell(f"{path} is damaged: {history.damage.fault}; it is read up to there")
         return history
 
     def find(self, id: str) -> Path:

@@ -176,6 +176,8 @@ def search(
 ) -> Iterator[SessionMatch]:
     """Yield each session that has an entry with all *words*, the most recently used first.
 
+    A damaged one is searched up to the damage, of which the user is told.
+
     Args:
         store: The sessions.
         words: Matched in any case, also as parts of words.
@@ -191,9 +193,9 @@ def search(
             if candidates is not None and path not in candidates:
                 continue
             try:
-                history, info = store.read_file(path), store.describe(path)
+                history, info = store.history(path), store.describe(path)
             except (SessionError, FileNotFoundError):
-                continue  # `sessions verify` reports the damage; another program deletes sessions
+                continue  # `sessions list` says why; another program deletes sessions
             if match := match_in(history.prompts, info, patterns, redact):
                 yield match
 

@@ -8,9 +8,10 @@ import fcntl
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs, names_in
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import BLOBS_DIR, blobs_folder, is_unused, read_mended
-from agent_cli.session_store.log_file import LogLine, held, scan
+from agent_cli.session_store.log_file import LogLine, held, remedy, scan
 from agent_cli.session_store.store import SessionStore
 from agent_cli.system import paths
 from agent_cli.system.paths import stamp
@@ -155,11 +156,15 @@ def _is_old(file: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault in a line. A torn last line is not damage: resuming removes it."""
+    """A fault in a line. A torn last line is not damage: resuming removes it.
+
+    `remedy` says how to go on with what is before the line, if reading stops there.
+    """
 
     line: int
     problem: str
     damage: bool = True
+    remedy: str = ""
 
     def __str__(self) -> str:
         return f"line {self.line} {self.problem}"
@@ -178,22 +183,25 @@ def verify(path: Path) -> list[Finding]:
     blobs = Blobs(blobs_folder(path))
     lines = list(scan(data))
     found = [finding for line in lines for finding in _check(line, blobs)]
-    found = sorted([*found, *_unreadable(path, {each.line for each in found})], key=_line)
+    found = sorted(_with_damage(found, path), key=_line)
     if data and not data.endswith(b"\n"):
         torn = "is torn: the program ended while it wrote it; going on takes it away"
         found.append(Finding(len(lines) + 1, torn, damage=False))
     return found
 
 
-def _unreadable(path: Path, known: set[int]) -> list[Finding]:
-    """Return the line at which every other command stops reading, unless it is *known*."""
+def _with_damage(found: Sequence[Finding], path: Path) -> Sequence[Finding]:
+    """Return *found* with the line at which every other command stops reading, and its remedy."""
     try:
         damage = read_mended(path, Codec()).damage
     except SessionError as error:
-        return [Finding(1, f"cannot be read: {error}", damage=False)]
-    if damage is None or damage.number in known:
-        return []
-    return [Finding(damage.number, damage.problem)]
+        return [*found, Finding(1, f"cannot be read: {error}", damage=False)]
+    if damage is None:
+        return found
+    there = [each for each in found if each.line == damage.number]
+    others = [each for each in found if each.line != damage.number]
+    first, *more = there or [Finding(damage.number, damage.problem)]
+    return [*others, replace(first, remedy=remedy(path.stem)), *more]
 
 
 def _line(finding: Finding) -> int:

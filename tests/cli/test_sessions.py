@@ -15,6 +15,8 @@ from tests.e2e.program import KEY, agent_cli
 from tests.fakes import calls, says, tool_use
 from tests.messages_api import reply, serve_in_thread
 
+ID = "the session's id"
+
 
 @pytest.fixture
 def session() -> Session:
@@ -98,6 +100,45 @@ def test_sessions_verify_names_and_counts_damage(session: Session) -> None:
     assert f"{session.path.name}: line {verify(session.path)[0].line} does not match" in (
         damaged.stderr
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sessions", "list"),
+        ("sessions", "search", "environment"),
+        ("sessions", "verify"),
+        ("sessions", "show", ID),
+        ("sessions", "export", ID),
+        ("--resume", ID, "-p", "go on"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_about_sessions_says_where_one_is_damaged_and_what_to_do(
+    session: Session, command: tuple[str, ...]
+) -> None:
+    session.path.write_bytes(session.path.read_bytes().replace(b"Done.", b"Gone."))
+    [finding] = verify(session.path)[:1]
+
+    ran = agent_cli(*(session.id if word == ID else word for word in command))
+
+    assert f"line {finding.line} does not match its checksum" in ran.stderr
+    assert f"--fork {session.id} goes on from what is before it" in ran.stderr
+
+
+def test_replay_of_a_damaged_file_says_so(session: Session) -> None:
+    """The file may lie anywhere, where its id names no session to fork."""
+    elsewhere = Path("elsewhere.jsonl")
+    elsewhere.write_bytes(session.path.read_bytes().replace(b"Done.", b"Gone."))
+
+    replayed = agent_cli("replay", str(elsewhere))
+
+    assert replayed.code == 0
+    assert "I print it." in replayed.stdout
+    assert "Done." not in replayed.stdout
+    line = verify(elsewhere)[0].line
+    assert f"elsewhere.jsonl is damaged: line {line} does not match" in replayed.stderr
+    assert "it is read up to there" in replayed.stderr
 
 
 def test_sessions_list_and_verify_print_json(session: Session) -> None:

@@ -168,12 +168,13 @@ def test_session_row_shows_use_cost_workspace_title_and_state(store: SessionStor
     used_in_this_order(session)
     [info] = store.list()
 
-    broken = replace(info, usage=Usage(cost_microdollars=None), waiting=True, problem="line 2 is")
+    newer = replace(info, usage=Usage(cost_microdollars=None), waiting=True, problem="a newer one")
 
     whole = (session.id, used, "1", "$0.00", "/somewhere/project", "fix the bug", "")
     assert row(info) == whole
     assert row(replace(info, waiting=True))[-1] == "waits for a decision"
-    assert row(broken) == (*whole[:3], "unknown", *whole[4:6], "damaged: line 2 is")
+    assert row(newer) == (*whole[:3], "unknown", *whole[4:6], "unreadable: a newer one")
+    assert row(replace(info, problem="line 2 is", remedy="fork"))[-1] == "damaged: line 2 is"
     assert as_json(info)["updated_at_ms"] == info.updated_at_ms
 
 
@@ -257,13 +258,13 @@ async def test_record_of_a_wrong_shape_is_damage_to_all_that_read_it(
     log.close()
     line = len(before.records) + 1
 
-    with pytest.raises(SessionError, match=f"line {line} is not valid.*--fork {session.id}"):
+    with pytest.raises(SessionError, match=f"line {line} is a record.*--fork {session.id}"):
         store.resume(session.id)
     copy, forked = store.fork(session.id)
     copy.close()
 
     listed = {info.id: info for info in store.list()}
-    assert listed[session.id].problem.startswith(f"line {line} is not valid")
+    assert listed[session.id].problem.startswith(f"line {line} is a record ")
     assert (listed[session.id].title, listed[other.id].problem) == ("fix the bug", "")
     assert [(each.line, each.damage) for each in verify(session.path)] == [(line, True)]
     assert [each.input for each in forked.prompts] == [prompt.input]
@@ -275,7 +276,7 @@ async def test_record_of_a_wrong_shape_is_damage_to_all_that_read_it(
             f"session {session.id} is damaged: {listed[session.id].problem};"
             f" --fork {session.id} goes on from what is before it"
         ]
-        * 2
+        * 3  # for the fork, the search and the export
     )
 
 
@@ -338,7 +339,7 @@ def test_record_that_removes_what_a_cut_keeps_is_damage(
     assert read.damage is not None
     assert (read.damage.number, [each.line for each in verify(session.path)]) == (line, [line])
     assert faults(forked) == []
-    with pytest.raises(SessionError, match=f"line {line} is not valid"):
+    with pytest.raises(SessionError, match=f"line {line} is a record of the kind"):
         store.resume(session.id)
 
 
@@ -400,7 +401,7 @@ async def test_edited_records_are_read_alike_by_all_and_the_history_stays_valid(
             session, conversation = store.resume(source.id)
             session.close()
         else:
-            with pytest.raises(SessionError, match=f"line {damage.number} is not valid"):
+            with pytest.raises(SessionError, match=f"line {damage.number} is a record of"):
                 store.resume(source.id)
 
         assert faults(conversation) == []

@@ -372,7 +372,9 @@ async def test_verify_finds_a_removed_line(talk: Path) -> None:
     lines = talk.read_bytes().splitlines(keepends=True)
     talk.write_bytes(b"".join(lines[:3] + lines[4:]))
 
-    assert verify(talk) == [Finding(4, "does not follow the line before it")]
+    [finding] = verify(talk)
+    assert (finding.line, finding.problem) == (4, "does not follow the line before it")
+    assert finding.remedy == f"--fork {talk.stem} goes on from what is before it"
 
 
 async def test_verify_finds_an_inserted_line(talk: Path) -> None:
