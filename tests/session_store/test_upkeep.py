@@ -392,7 +392,7 @@ def test_verify_finds_a_missing_session_header(tmp_path: Path) -> None:
 
     [finding] = verify(tmp_path / "headless.jsonl")
 
-    assert finding == Finding(1, "does not say which session this is")
+    assert (finding.line, finding.problem) == (1, "does not say which session this is")
 
 
 async def test_verify_reports_an_incomplete_last_line_but_not_as_damage(talk: Path) -> None:
