@@ -1,6 +1,7 @@
 """The session of the current conversation: begin, resume, fork and rewind it."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -223,17 +224,21 @@ class Sessions:
         self._agent.adopt(session.rewind(prompt_id))
         self._opened(session, resumed=True)
 
-    def export(self, to: "Format") -> Path:
-        """Write this session, without secrets, into the workspace and return the file.
+    def export(self, to: "Format", name: str = "") -> Path:
+        """Write this session, without secrets, to *name* or a file of its id; return the file.
+
+        A relative *name* lies in the workspace.
 
         Raises:
-            SessionError: Nothing is stored yet, or the file cannot be written.
+            SessionError: Nothing is stored yet, *name* exists, or the file cannot be written.
         """
         from agent_cli.session_store.export import export, write_new  # rare
 
         id = self._kept().id
         redact = Redactor.of(self._startup.environment).text
-        path = self._startup.workspace / f"session-{id}.{to}"
+        path = self._startup.workspace / Path(name or f"session-{id}.{to}").expanduser()
+        if name and os.path.lexists(path):
+            raise SessionError(f"{path} exists already; name another file")
         write_new(path, export(self._store.read(id), to, redact=redact))
         return path
 

@@ -60,8 +60,8 @@ class SessionsPort(Protocol):
         """Rewind to before a prompt."""
         ...
 
-    def export(self, to: ExportFormat) -> Path:
-        """Write this session, without secrets, into the workspace and return the file."""
+    def export(self, to: ExportFormat, name: str = "") -> Path:
+        """Write this session, without secrets, to *name* or a file of its id; return the file."""
         ...
 
 

@@ -28,6 +28,17 @@ def test_export_command_writes_the_session_without_secrets() -> None:
     assert (written.is_symlink(), Path("elsewhere").read_text()) == (False, "")
 
 
+def test_export_command_writes_to_a_named_file_that_is_not_there_yet() -> None:
+    Path("notes.md").write_text("mine")
+    with serve_in_thread(reply(text("Hi."))) as api:
+        ran = agent_cli(script="hello\n/export talk.md\n/export notes.md\n", api=api)
+
+    assert f"exported without secrets: {Path.cwd() / 'talk.md'}" in ran.stderr
+    assert "hello" in Path("talk.md").read_text()
+    assert f"{Path.cwd() / 'notes.md'} exists already; name another file" in ran.stderr
+    assert Path("notes.md").read_text() == "mine"
+
+
 def test_custom_command_is_sent_as_a_prompt_from_scripts_too() -> None:
     """A command from an untrusted repository is refused with the reason, typed or with `-p`."""
     mine, theirs = paths.config_dir() / "commands/hi.md", Path(".claude/commands/evil.md")

@@ -184,8 +184,8 @@ class Sessions:
         at = [prompt.id for prompt in prompts].index(prompt_id)
         self._agent.adopt(Conversation(prompts[:at]))
 
-    def export(self, to: str) -> Path:
-        path = Path(f"{self.id}.{to}")
+    def export(self, to: str, name: str = "") -> Path:
+        path = Path(name or f"{self.id}.{to}")
         path.write_text("exported")
         return path
 

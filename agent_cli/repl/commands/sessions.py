@@ -221,9 +221,11 @@ def _uncompact(context: Context, _argument: str) -> None:
 
 
 async def _export(context: Context, to: str) -> None:
-    match to or "md":
-        case "md" | "html" | "json" as format_name:
-            path = await asyncio.to_thread(context.app.sessions.export, format_name)
+    stem, _dot, format_name = (to or "md").rpartition(".")
+    match format_name:
+        case "md" | "html" | "json":
+            name = to if stem else ""
+            path = await asyncio.to_thread(context.app.sessions.export, format_name, name)
             context.writer.aside(f"exported without secrets: {path}")
         case _:
             raise UsageError(f"/export writes md, html or json, not {one_line(to)}")
@@ -312,9 +314,9 @@ SESSION_COMMANDS: Final = (
         "export",
         "write the session to a file in the workspace",
         _export,
-        "[md|html|json]",
+        "[md|html|json or FILE]",
         during_a_run=False,
         choices=lambda _app: dict.fromkeys(("md", "html", "json"), ""),
-        more="Markdown by default. Secrets are left out.",
+        more="Markdown by default; a file's name tells its format. Secrets are left out.",
     ),
 )

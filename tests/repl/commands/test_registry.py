@@ -48,9 +48,9 @@ def test_help_says_which_commands_cannot_be_used_and_why() -> None:
 def test_help_with_a_name_describes_that_command_in_full() -> None:
     """With the slash or without; an unknown name is answered as at the prompt."""
     assert said("/help export") == [
-        "/export [md|html|json]",
+        "/export [md|html|json or FILE]",
         "  write the session to a file in the workspace",
-        "  Markdown by default. Secrets are left out.",
+        "  Markdown by default; a file's name tells its format. Secrets are left out.",
         "  one of: md, html, json",
         "  waits for the end of a run",
     ]
@@ -132,7 +132,9 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
             " `agent-cli sessions show ID --entries` lists them",
         ),
         ("/export html", "exported without secrets: s-1.html"),
+        ("/export talk.html", "exported without secrets: talk.html"),
         ("/export pdf", "/export writes md, html or json, not pdf"),
+        ("/export talk.pdf", "/export writes md, html or json, not talk.pdf"),
         ("/uncompact", "nothing is left out"),
         ("/rewind", "no prompt to go back to"),
         ("/resume zz", "there is no session zz"),
