@@ -142,8 +142,9 @@ class Asking:
 
     def answer_of(self, text: str) -> Choice | str | None:
         """Return the answer that Enter gives with *text* in the input; None if it is not one."""
-        question = self.question
-        if question is None:
+        question, answer = self.question, self._answer
+        # One that was just ended has no answer: a list's text is then the prompt's.
+        if question is None or answer is None or answer.done():
             return None
         if choices := self.choices:
             taken = choices.taken()

@@ -15,7 +15,7 @@ async def opened(it: Live, row: str) -> None:
     it.now_s += SILENCE_S + 0.01
 
 
-async def answer(asking: Coroutine[None, None, str]) -> str:
+async def answer(asking: Coroutine[None, None, Choice | str]) -> Choice | str:
     """Return the answer; an interrupt that left its task would end the event loop."""
     try:
         return await asking
@@ -177,6 +177,19 @@ async def test_half_typed_answer_to_a_cancelled_question_is_not_left_in_the_prom
         it.type("y\r")
 
         assert await second == "y"
+
+
+async def test_line_typed_right_after_a_list_was_ended_stays_in_the_input(tmp_path: Path) -> None:
+    """Ctrl-C, the next message and Enter came at once: it was taken as an answer, and lost."""
+    async with live(tmp_path) as it:
+        choices = [Choice("Yes", ("y",)), Choice("No", ("n",))]
+        asking = it.screen.asking.select("allow? ", choices, text="declines")
+        ended = asyncio.ensure_future(answer(asking))
+        await it.until(lambda: "allow?" in it.rows)
+        it.type("\x03use tabs\r")
+
+        assert await ended == "interrupted"
+        await it.until(lambda: it.rows == ["you> use tabs"])
 
 
 async def test_half_typed_answer_is_not_kept_in_the_history_when_the_session_ends(
