@@ -1,6 +1,7 @@
 """Run the program's event loop, which ends in bounded time, and blocking work in threads."""
 
 import asyncio
+import inspect
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -47,12 +48,16 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
     threads that block. They are held, and `ending.end` ends the process without them.
     """
     runner = asyncio.Runner()
-    loop = runner.get_loop()
     threads = ThreadPoolExecutor(thread_name_prefix=_THREADS)
-    loop.set_default_executor(threads)
     try:
+        with stop_signals.held_back():
+            loop = runner.get_loop()
+        loop.set_default_executor(threads)
         return runner.run(main)
     finally:
+        if inspect.getcoroutinestate(main) == inspect.CORO_CREATED:
+            main.close()  # a signal came first, and Python would warn
+        loop = runner.get_loop()
         if left := [*loop.run_until_complete(_end_tasks()), *_end_threads(threads)]:
             stop_signals.hold((runner, *left))
         else:

@@ -51,6 +51,16 @@ def raise_stopped() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
+@contextmanager
+def held_back() -> Generator[None]:
+    """Let a signal wait while the body makes something that cannot be thrown away half made."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def raised() -> int | None:
     """Return the exit code of the first signal that was raised and ended nothing yet, if any."""
     return exit_code_of(_raised[0]) if _raised else None

@@ -68,6 +68,42 @@ def test_process_ends_with_its_exit_code_despite_leftover_tasks_and_threads(left
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, f"printed{registered}", "")
 
 
+STOPPED = """
+import asyncio, os, signal
+from asyncio import base_events
+from agent_cli.system import stop_signals
+from agent_cli.system.event_loop import run_loop
+
+def after_signal(function):
+    def called(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return function(*arguments)
+    return called
+
+async def main():
+    print("run")
+
+{where} = after_signal({where})
+stop_signals.raise_stopped()
+run_loop(main())
+"""
+
+
+@pytest.mark.parametrize("where", ["base_events.BaseEventLoop.__init__", "asyncio.Runner.run"])
+def test_signal_before_the_loop_runs_prints_nothing(where: str) -> None:
+    """Half a loop, thrown away, and a coroutine that never ran were named on the screen."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STOPPED.format(where=where)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
+
+
 def test_remaining_tasks_are_cancelled_and_may_clean_up() -> None:
     """This is as in `asyncio.run`; no thread and no task remains if all of them end."""
     cleaned: list[str] = []
