@@ -30,6 +30,8 @@ AS_FORK = str(Path(__file__).with_name("as_fork.py"))
 LIMIT_S = 60.0
 # Prefix of the variables the interpreter reads at start; a fork reads PYTHONPATH too.
 READ_AT_START = ("PYTHON", "LC_", "LANG")
+# Tests may start programs in several threads, and the server answers orders one by one.
+_ordering = threading.Lock()
 
 
 class Program:
@@ -125,11 +127,14 @@ def start(
     environment: Mapping[str, str],
     fresh: bool = False,
     limit_s: float = LIMIT_S,
+    folder: Path | None = None,
 ) -> PipedProgram:
-    """Run a Python script with pipes as its streams."""
+    """Run a Python script with pipes as its streams, in *folder*, by default ours."""
     pipes = [os.pipe() for _ in range(3)]
     (stdin, our_stdin), (our_stdout, stdout), (our_stderr, stderr) = pipes
-    pid, status = _order([script, *arguments], environment, [stdin, stdout, stderr], fresh=fresh)
+    streams = [stdin, stdout, stderr]
+    command = [script, *arguments]
+    pid, status = _order(command, environment, streams, fresh=fresh, folder=folder)
     return PipedProgram(
         pid,
         status,
@@ -148,7 +153,11 @@ def start_unheard(script: str, *arguments: str) -> Program:
 
 
 def start_in_terminal(
-    *command: str, terminal: int, environment: Mapping[str, str], fresh: bool = False
+    *command: str,
+    terminal: int,
+    environment: Mapping[str, str],
+    fresh: bool = False,
+    folder: Path | None = None,
 ) -> Program:
     """Run a command that begins with a Python script (any, if fresh) in a terminal.
 
@@ -157,9 +166,12 @@ def start_in_terminal(
         terminal: The descriptor of a pty's far side; it is taken over.
         environment: All its variables.
         fresh: In a process that is not a fork.
+        folder: Where it runs, by default our working directory.
     """
     streams = [terminal] * 3
-    return Program(*_order(command, environment, streams, fresh=fresh, in_terminal=True))
+    return Program(
+        *_order(command, environment, streams, fresh=fresh, folder=folder, in_terminal=True)
+    )
 
 
 def arguments_of(script: str, *arguments: str) -> list[str]:
@@ -188,13 +200,14 @@ def _order(
     streams: Sequence[int],
     *,
     fresh: bool,
+    folder: Path | None = None,
     in_terminal: bool = False,
 ) -> tuple[int, int]:
     """Return the program's process id, and a descriptor that will yield its exit code."""
     fresh = fresh or _needs_an_interpreter(environment)
     if fresh and command[0].endswith(".py"):
         command = [sys.executable, *command]
-    order = Order([*command], {**environment}, str(Path.cwd()), in_terminal, fresh)
+    order = Order([*command], {**environment}, str(folder or Path.cwd()), in_terminal, fresh)
     message = json.dumps(order).encode()
     status, writing = os.pipe()
     try:
@@ -206,17 +219,18 @@ def _order(
 
 
 def _ask_server(message: bytes, descriptors: Sequence[int]) -> int:
-    process, server, _ = _server()
-    try:
-        socket.send_fds(server, [HEADER.pack(len(message))], descriptors)
-        server.sendall(message)
-        (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
-    except (OSError, struct.error) as error:
-        # The next order gets a new one.
-        _server.cache_clear()
-        server.close()
-        process.wait()
-        raise RuntimeError("the fork server ended; stderr tells why") from error
+    with _ordering:
+        process, server, _ = _server()
+        try:
+            socket.send_fds(server, [HEADER.pack(len(message))], descriptors)
+            server.sendall(message)
+            (pid,) = HEADER.unpack(server.recv(HEADER.size, socket.MSG_WAITALL))
+        except (OSError, struct.error) as error:
+            # The next order gets a new one.
+            _server.cache_clear()
+            server.close()
+            process.wait()
+            raise RuntimeError("the fork server ended; stderr tells why") from error
     return int(pid)
 
 

@@ -1,117 +1,228 @@
 """SIGINT, SIGTERM and SIGHUP end every entry point with the documented code, at any moment."""
 
-import os
-import pty
+import json
 import random
+import shutil
 import signal
-import subprocess
+import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from agent_cli.session_store import SessionStore
+from agent_cli.session_store.upkeep import verify
+from tests.e2e.doors import (
+    ANSWER,
+    ARGUMENTS,
+    LAST_WORD,
+    NUMBERS,
+    Life,
+    Moment,
+    is_a_key,
+    is_begun,
+)
+from tests.e2e.kin import children_of
 from tests.e2e.program import AGENT_CLI, environment
 from tests.fakes import LIMIT_S
 from tests.forked import start
-from tests.messages_api import ReceivedRequest, reply, serve_in_thread
+from tests.launcher_server import launcher_server
+from tests.mcp_client import raw_server
+from tests.messages_api import (
+    FakeMessagesApi,
+    Pace,
+    ReceivedRequest,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
 from tests.messages_api.script import Answer
 from tests.waiting import wait_until
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ENTRIES = {
-    "-p": ("-p", "hi"),
-    "batch": ("batch", "tasks.jsonl"),
-    "mcp serve": ("mcp", "serve"),
-    "acp": ("acp",),
-    "repl": (),
+MOMENTS: Final = 200
+LATE_MAX: Final = 100
+WORKERS: Final = 2
+PACE_S: Final = 0.02
+TASKS: Final = 2
+COMMAND: Final = "touch begun; sleep 600 & sleep 600"
+"""A command that runs for as long as nobody ends it, with a child of its own."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a life in a scene, from one mark to another; *times* that long, a moment may be."""
+
+    scene: str
+    since: str
+    until: str
+    times: float
+    weight: int
+    doors: tuple[str, ...] = tuple(ARGUMENTS)
+
+
+PHASES: Final = (
+    Phase("reply", "begun", "asked", 1.0, 6),
+    Phase("reply", "asked", "answered", 1.0, 5),
+    Phase("reply", "answered", "ended", 1.1, 5),
+    Phase("command", "asked", "reached", 2.0, 4),
+    Phase("question", "asked", "reached", 2.0, 3, ("repl",)),
+    # A server that never answers: the program waits for it, with a limit.
+    Phase("slow server", "begun", "asked", 2.0, 3),
+)
+OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "reply": (),
+    "command": ("--permission-mode", "yolo"),
+    "question": ("--permission-mode", "ask"),
+    "slow server": ("--mcp-config", "slow.json"),
 }
-MOMENTS = 200
-LIFE_S = 4.0
-"""Random moments lie in the first seconds; the servers and the REPL would live on."""
 
 
-@dataclass
-class Fate:
-    """The outcome of one program: exit code, both streams, and whether it was killed by us."""
+class Stage:
+    """A machine of its own for lives that follow each other: home, temporary folder and API."""
 
-    code: int
-    output: str
+    def __init__(self, door: str, folder: Path, api: FakeMessagesApi, dice: random.Random) -> None:
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self._door = door
+        self._folder = folder
+        self._api = api
+        self._dice = dice
+        self._lives = 0
+        self._scene = ""
+        self._home = folder / "home"
+        self._temporary = folder / "tmp"
+        for each in (self._home, self._temporary):
+            each.mkdir(parents=True)
+        homes = {
+            name: str(self._home / place)
+            for name, place in (("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"))
+        }
+        own = {
+            **homes,
+            "HOME": str(self._home),
+            "TMPDIR": str(self._temporary),
+        }
+        self._environment = {**environment(api, {}), **own}
+        self._lasts: dict[tuple[str, str, bool], float] = {}
 
+    def play(self, moments: int) -> None:
+        """Measure the lives of this door, then end as many with a signal each."""
+        for fresh in (True, False):
+            self._measure("reply", None, fresh=fresh)
+        for scene in ("command", "question"):
+            if scene == "command" or self._door == "repl":
+                self._measure(scene, "reached", fresh=False)
+        phases = [each for each in PHASES if self._door in each.doors]
+        while sum(self.counts.values()) - self.counts["late"] < moments:
+            [phase] = self._dice.choices(phases, [each.weight for each in phases])
+            self._hit(phase)
+            assert self.counts["late"] <= LATE_MAX, "too many moments come after the end"
 
-def expected(entry: str, number: int) -> set[int]:
-    """Return the documented codes: 128 + the signal, or 0 once the result is written."""
-    # At the REPL's prompt Ctrl-C is a key: it is pressed until the program leaves.
-    ends = entry in ("-p", "batch") or (entry, number) == ("repl", signal.SIGINT)
-    return {128 + number, 0} if ends else {128 + number}
+    def answer(self, request: ReceivedRequest) -> Answer:
+        """Answer as the scene wants it."""
+        if self._scene in ("command", "question"):
+            return reply(tool_use("bash", {"command": COMMAND}))
+        return reply(ANSWER, gate=Pace(PACE_S), chunk_chars=5)
 
+    def _measure(self, scene: str, until: str | None, *, fresh: bool) -> None:
+        life = self._life(scene, fresh=fresh)
+        moment = Moment(signal.SIGTERM, until, 0.0) if until else None
+        self._live(life, moment, f"{scene}, measured")
+        if until is None and life.code != 0:
+            self.faults.append(f"{scene}, measured: {life.code}, {life.output[-2_000:]!r}")
+        for phase in PHASES:
+            if {phase.since, phase.until} <= life.marks.keys():
+                lasts = life.marks[phase.until] - life.marks[phase.since]
+                self._lasts.setdefault((phase.scene, phase.until, fresh), lasts)
 
-def is_begun(pid: int) -> bool:
-    """Return whether *pid* has run its first instruction: it blocks or catches SIGTERM.
-
-    A fork of newer C libraries blocks all signals for a moment before anything of ours runs.
-    """
-    ours, another = (1 << (number - 1) for number in (signal.SIGTERM, signal.SIGUSR2))
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(("SigBlk:", "SigCgt:")):
-            mask = int(line.split()[1], 16)
-            if mask & ours and not mask & another:
-                return True
-    return False
-
-
-@contextmanager
-def new_program(entry: str, variables: dict[str, str]) -> Generator["subprocess.Popen[bytes]"]:
-    """Start a new interpreter whose client keeps its side of the pipes or the terminal open."""
-    command = [AGENT_CLI, *ENTRIES[entry]]
-    if entry != "repl":
-        stdin = (
-            subprocess.DEVNULL if expected(entry, signal.SIGTERM) == {0, 143} else subprocess.PIPE
+    def _hit(self, phase: Phase) -> None:
+        # What only a new interpreter does is at its start.
+        fresh = phase.since == "begun" or self._dice.random() < 0.2
+        scene = phase.scene
+        lasts_s = (
+            self._lasts.get((scene, phase.until, fresh)) or self._lasts[scene, phase.until, False]
         )
-        with subprocess.Popen(
-            command, env=variables, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        ) as process:
-            yield process
-        return
-    ours, theirs = pty.openpty()
-    reader = subprocess.Popen(["cat"], stdin=ours, stdout=subprocess.PIPE)
-    with subprocess.Popen(
-        command, env=variables, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        process.stdout = reader.stdout
-        yield process
-    os.close(ours)
-    reader.kill()
-    reader.wait()
+        after_s = self._dice.random() * phase.times * lasts_s
+        moment = Moment(self._dice.choice(NUMBERS), phase.since, after_s)
+        life = self._life(scene, fresh=fresh)
+        kind = "new" if fresh else "fork"
+        name = f"{scene}, {moment.number.name} {after_s:.3f} s after {phase.since} ({kind})"
+        self._live(life, moment, name)
+        self.counts[f"{scene}: {phase.since}" if life.was_hit else "late"] += 1
+        allowed = {128 + moment.number}
+        ends = life.hung_up and self._is_answered(life)
+        if not life.was_hit or ends or is_a_key(self._door, moment):
+            allowed.add(0)
+        if life.code not in allowed:
+            self.faults.append(f"{name}: exit code {life.code}, {life.output[-2_000:]!r}")
+
+    def _is_answered(self, life: Life) -> bool:
+        """Return whether nothing was left to do: the client of a server goes after its answer."""
+        if self._door == "-p":
+            return LAST_WORD in life.output
+        return self._door != "batch" or self._reached(life)["answered"]
+
+    def _life(self, scene: str, *, fresh: bool) -> Life:
+        self._lives += 1
+        self._scene = scene
+        self._api.requests.clear()
+        folder = self._folder / str(self._lives)
+        folder.mkdir()
+        if self._door == "batch":
+            lines = [f'{{"id": "{task}", "prompt": "hi"}}\n' for task in range(TASKS)]
+            (folder / "tasks.jsonl").write_text("".join(lines))
+        if scene == "slow server":
+            (folder / "slow.json").write_text(_slow_server())
+        return Life(
+            door=self._door,
+            options=OPTIONS[scene],
+            folder=folder,
+            environment=self._environment,
+            fresh=fresh,
+            reached=self._reached,
+        )
+
+    def _reached(self, life: Life) -> Mapping[str, bool]:
+        requests = self._api.requests
+        expected = TASKS if self._door == "batch" else 1
+        is_shown = b"allow?" in life.output
+        return {
+            "asked": bool(requests),
+            "answered": sum(each.answered.at_s > 0 for each in requests) >= expected,
+            "reached": is_shown if self._scene == "question" else (life.folder / "begun").exists(),
+        }
+
+    def _live(self, life: Life, moment: Moment | None, name: str) -> None:
+        since_s = time.time()
+        left = life.live(moment)
+        output = life.output.decode(errors="replace")
+        for noise in ("Traceback", "Exception ignored"):
+            if noise in output:
+                self.faults.append(f"{name}: {output[-4_000:]}")
+        if life.code is None:
+            self.faults.append(f"{name}: hung; {output[-2_000:]!r}")
+        if left:
+            self.faults.append(f"{name}: left running: {left}")
+        if names := [each.name for each in self._temporary.iterdir()]:
+            self.faults.append(f"{name}: left in the temporary folder: {names}")
+            shutil.rmtree(self._temporary)
+            self._temporary.mkdir()
+        for path in SessionStore(self._home / "state/agent-cli/sessions").files():
+            if path.stat().st_mtime >= since_s - 1:
+                damage = [str(each) for each in verify(path) if each.damage]
+                self.faults += [f"{name}: {path.name}: {each}" for each in damage]
+        shutil.rmtree(life.folder)
 
 
-def end_of(process: "subprocess.Popen[bytes]", number: int, *, again: bool) -> Fate:
-    """Send the signal, *again* each second, and wait for the end."""
-    until_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < until_s:
-        process.send_signal(number)
-        try:
-            code = process.wait(1.5 if again else LIMIT_S)
-        except subprocess.TimeoutExpired:
-            continue
-        output = b"" if process.stdout is None or again else process.stdout.read()
-        return Fate(code, output.decode(errors="replace"))
-    process.kill()
-    return Fate(process.wait(), "hung")
-
-
-def folder_with_tasks(folder: Path) -> Path:
-    folder.mkdir()
-    tasks = '{"id": "a", "prompt": "hi"}\n{"id": "b", "prompt": "ho"}\n'
-    (folder / "tasks.jsonl").write_text(tasks)
-    return folder
-
-
-def answering(_request: ReceivedRequest) -> Answer:
-    return reply("Hello there")
+def _slow_server() -> str:
+    """Return the settings of an MCP server that answers nothing and has a child."""
+    arguments = ["-I", "-S", raw_server.__file__, json.dumps({"hang": True, "pids": "pids"})]
+    return json.dumps({"mcpServers": {"slow": {"command": sys.executable, "args": arguments}}})
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -119,7 +230,7 @@ def answering(_request: ReceivedRequest) -> Answer:
 def test_server_ends_on_a_signal_while_its_client_stays(entry: str, number: signal.Signals) -> None:
     """The client keeps its side of the pipes open, and has sent nothing."""
     moment_s = random.Random(f"{entry} {number}").random() / 2
-    with start(AGENT_CLI, *ENTRIES[entry], environment=environment(None, {})) as program:
+    with start(AGENT_CLI, *ARGUMENTS[entry], environment=environment(None, {})) as program:
         wait_until(lambda: program.poll() is not None or is_begun(program.pid))
         time.sleep(moment_s)  # a moment of its life, not a wait for something
         program.send_signal(number)
@@ -128,25 +239,28 @@ def test_server_ends_on_a_signal_while_its_client_stays(entry: str, number: sign
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("door", ARGUMENTS)
 def test_signal_at_a_random_moment_ends_the_program_with_its_code(
-    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    door: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """From the first instruction of the program to its last, in new interpreters."""
-    dice = random.Random(entry)
-    faults: list[str] = []
-    with serve_in_thread(answer=answering) as api:
-        for turn in range(MOMENTS // len(ENTRIES)):
-            monkeypatch.chdir(folder_with_tasks(tmp_path / str(turn)))
-            number, moment_s = dice.choice(NUMBERS), dice.random() ** 2 * LIFE_S
-            with new_program(entry, environment(api, {})) as process:
-                while process.poll() is None and not is_begun(process.pid):
-                    time.sleep(0.0005)
-                time.sleep(moment_s)
-                again = (entry, number) == ("repl", signal.SIGINT)
-                fate = end_of(process, number, again=again)
-            is_noisy = "Traceback" in fate.output or "Exception ignored" in fate.output
-            if fate.code not in expected(entry, number) or is_noisy:
-                faults.append(f"{number.name} after {moment_s:.3f} s: {fate}")
+    """200 moments between its first instruction and its last; nothing is left or damaged."""
+    seed = int(request.config.getoption("--hypothesis-seed") or 1)
 
-    assert not faults
+    def played(worker: int) -> Stage:
+        dice = random.Random(f"{door} {seed} {worker}")
+        stage: list[Stage] = []
+        with serve_in_thread(answer=lambda request: stage[0].answer(request)) as api:
+            stage.append(Stage(door, tmp_path / str(worker), api, dice))
+            stage[0].play(MOMENTS // WORKERS)
+        return stage[0]
+
+    with ThreadPoolExecutor(WORKERS) as workers:
+        stages = list(workers.map(played, range(WORKERS)))
+    launchers, _ = launcher_server()
+    wait_until(lambda: not children_of(launchers), "the end of all launchers")
+
+    counts = sum((stage.counts for stage in stages), Counter[str]())
+    print(f"{door}, seed {seed}: {dict(sorted(counts.items()))}")
+    faults = [fault for stage in stages for fault in stage.faults]
+    print(*faults, sep="\n")
+    assert faults == []

@@ -27,15 +27,16 @@ and `FakeMessagesApi(answer=function)` asks the function for every one. Answers 
     raw(200, b"<html>", content_type="text/html")         any body at all
 
 `gate=Gate()` holds the stream before every delta until `gate.open()`, or `gate.open(2)` for two;
-`hold_at=n` holds it only before event n; at 0 not even the status is sent. `gate.reached` is a
-threading.Event set when the server waits there. An exhausted script answers 500.
+`gate=Pace(0.02)` pauses there. `hold_at=n` holds it only before event n; at 0 not even the status
+is sent. `gate.reached` is a threading.Event set when the server waits there. An exhausted script
+answers 500.
 
 Requests are kept in `api.requests` (headers, body, raw, at_s, answered, disconnected), refusals in
 `api.refusals`, thinking that no longer matched in `api.dropped_thinking`. Usage figures simulate
 the prompt cache (bytes / 4) unless the reply specifies them.
 """
 
-from tests.messages_api.gate import Gate
+from tests.messages_api.gate import Gate, Pace
 from tests.messages_api.hosted_rules import cited, fetched, search
 from tests.messages_api.received import ReceivedRequest
 from tests.messages_api.script import (
@@ -59,6 +60,7 @@ __all__ = [
     "Answer",
     "FakeMessagesApi",
     "Gate",
+    "Pace",
     "ReceivedRequest",
     "Reply",
     "broken",

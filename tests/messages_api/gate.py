@@ -38,3 +38,16 @@ class Gate:
                 self._waiting.append((asyncio.get_running_loop(), event))
             self.reached.set()
             await event.wait()
+
+
+class Pace(Gate):
+    """A gate that opens after a pause each time: the reply comes piece by piece."""
+
+    def __init__(self, pause_s: float) -> None:
+        super().__init__()
+        self._pause_s = pause_s
+
+    async def wait(self) -> None:
+        """Let one piece pass."""
+        self.reached.set()
+        await asyncio.sleep(self._pause_s)
