@@ -41,6 +41,7 @@ VARIABLES = {
     "UV_HTTP_RETRIES": "0",
     "npm_config_registry": f"https://{INDEX}/",
     "npm_config_fetch_retries": "0",
+    "npm_config_allow_remote": "all",  # from another host than the registry's, with npm 12
     "npm_config_audit": "false",
     "npm_config_fund": "false",
     "npm_config_update_notifier": "false",
