@@ -36,7 +36,7 @@ cc -shared -fPIC -O2 -o "$etc/clock.so" "$here/tests/machines/clock.c" -ldl
 echo 0 > "$etc/clock-shift"
 cp -L /etc/resolv.conf /etc/hosts "$etc/"
 inner=/srv/$(basename "$work")
-[ "$root" = / ] || mount --bind "$root" "$root"
+[ "$root" = / ] || mount --rbind "$root" "$root"
 mount --bind "$etc" "${root%/}/etc"
 
 if [ "$root" != / ]; then
