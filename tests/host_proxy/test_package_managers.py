@@ -40,6 +40,7 @@ VARIABLES = {
     "UV_INDEX_URL": f"https://{INDEX}/simple",
     "UV_HTTP_RETRIES": "0",
     "npm_config_registry": f"https://{INDEX}/",
+    "NODE_NO_WARNINGS": "1",  # the newest Node warns of "errors" in npm's own code
     "npm_config_fetch_retries": "0",
     "npm_config_allow_remote": "all",  # from another host than the registry's, with npm 12
     "npm_config_audit": "false",
