@@ -6,9 +6,10 @@ that would change them in place raise. A deep copy is plain and may be changed.
 
 import operator
 from copy import deepcopy
+from math import isfinite
 from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
-from agent_cli.system.shapes import is_array, is_object
+from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -79,6 +80,24 @@ class Frozen:
                 kept = tuple(map(frozen, before))
                 if any(map(operator.is_not, kept, before)):  # unchanged, keep the same tuple
                     object.__setattr__(self, name, kept)
+
+
+def is_json(value: object) -> bool:
+    """Return whether *value* is JSON, its numbers finite; a tuple counts as an array."""
+    try:
+        return _is_json(value)
+    except RecursionError:  # it holds itself, or is beyond all limits
+        return False
+
+
+def _is_json(value: object) -> bool:
+    if is_object(value):
+        return all(isinstance(key, str) and _is_json(part) for key, part in value.items())
+    if is_sequence(value):
+        return all(map(_is_json, value))
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, str | int)
 
 
 def same_json(one: object, other: object) -> bool:

@@ -29,6 +29,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.arguments import all_of, require
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import joined, reopen
 from agent_cli.core.history_repair import append, close, conversation_of
@@ -98,7 +99,8 @@ class Agent(AgentQueues):
     """A conversation with a model that can be prompted, steered, stopped and continued.
 
     One run at a time; settings that change meanwhile count from the next model call on. Events go
-    to the listeners in the order they subscribed; a listener that raises is logged and skipped.
+    to the listeners in the order they subscribed; a listener that raises is logged and skipped. An
+    argument of a wrong type raises `AgentCliError` and changes nothing.
     """
 
     def __init__(
@@ -123,6 +125,9 @@ class Agent(AgentQueues):
         Raises:
             AgentCliError: An option is set in two places, to different values.
         """
+        require(config, LoopConfig, type(None), what="config")
+        require(initial_state, AgentState, type(None), what="initial_state")
+        require(conversation, Conversation, type(None), what="conversation")
         super().__init__(steering_mode=steering_mode, follow_up_mode=follow_up_mode)
         state = initial_state or AgentState()
         if conversation and state.messages:
@@ -133,7 +138,7 @@ class Agent(AgentQueues):
             system_prompt=state.system_prompt,
             model=state.model,
             thinking_level=state.thinking_level,
-            tools=tuple(state.tools),
+            tools=all_of(state.tools, Tool, what="tools"),
         )
         user_id = self._config.user_id
         self.conversation = conversation or conversation_of(state.messages, user_id=user_id)
@@ -198,7 +203,7 @@ class Agent(AgentQueues):
             NoStreamFunction, ProviderNotFound: No model can be asked.
         """
         if isinstance(message, str):
-            message = UserMessage.of(message, images)
+            message = UserMessage.of(message, all_of(images, dict, what="images"))
         prompt = checked_incoming(message)
         with self._slot.claimed() as cancel:
             self.conversation.require_ready_for(prompt)
@@ -259,6 +264,7 @@ class Agent(AgentQueues):
             NoStreamFunction, ProviderNotFound: It cannot be asked: the caller's mistake, which
                 changes nothing.
         """
+        require(model, Model, type(None), what="model")
         stream_fn_of(replace(self._config, model=model or self._config.model))
         self._prompt_model = model
 
@@ -285,6 +291,7 @@ class Agent(AgentQueues):
 
     def set_model(self, model: Model) -> None:
         """Set the model, for the current prompt too; this starts a new cache prefix."""
+        require(model, Model, what="model")  # reset(all=True) is the way to have none
         self._config = replace(self._config, model=model)
         self._prompt_model = None
 
@@ -294,10 +301,12 @@ class Agent(AgentQueues):
 
     def set_tools(self, tools: Sequence[Tool]) -> None:
         """Set the tools; this starts a new cache prefix."""
-        self._config = replace(self._config, tools=tuple(tools))
+        self._config = replace(self._config, tools=tools)
 
     def adopt(self, conversation: Conversation, *, model: Model | None = None) -> None:
         """Continue *conversation*, its last prompt with *model*; raises `AgentBusy` in a run."""
+        require(conversation, Conversation, what="conversation")
+        require(model, Model, type(None), what="model")
         with self._slot.claimed():
             self._adopt(conversation, model)
 

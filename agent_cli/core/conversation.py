@@ -48,6 +48,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import projection
+from agent_cli.core.arguments import require, require_input
 from agent_cli.core.incoming import check_content, checked_incoming
 from agent_cli.core.recorded_calls import Record
 from agent_cli.system.logger import logger
@@ -263,7 +264,13 @@ class Conversation(Record):
 
         *edited* is the input to run with instead of the one shown; None, or the one shown, keeps
         that.
+
+        Raises:
+            ConversationError: There is no such call.
+            AgentCliError: *edited* is no JSON object, or *reason* no text.
         """
+        require(reason, str, what="the reason of a decision")
+        require_input(edited, what="the edited input of a call")
         call = self.call(tool_call_id)
         waits = isinstance(call.result, Pending) and call.result.why == "approval"
         if waits:

@@ -24,6 +24,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.tooling import Allow, Deny, Tool
+from agent_cli.core.arguments import all_of, checked_verdict, require
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.incoming import checked_incoming
@@ -48,7 +49,8 @@ class AgentContext:
     tools: Sequence[Tool] = ()
 
     def __post_init__(self) -> None:
-        self.messages, self.tools = tuple(self.messages), tuple(self.tools)
+        self.messages = all_of(self.messages, what="messages")
+        self.tools = all_of(self.tools, Tool, what="tools")
 
     def append(self, *messages: Message) -> None:
         """Add *messages* at the end."""
@@ -131,8 +133,11 @@ def agent_loop(
     Raises:
         ConversationError: A prompt or a message of *context* cannot be sent.
         NoStreamFunction, ProviderNotFound: No model can be asked.
-        AgentCliError: *context* and *config* set different prompts or tools.
+        AgentCliError: *context* and *config* set different prompts or tools, or an argument is of
+            another type.
     """
+    _require_types(context, config)
+    prompts = all_of(prompts, what="prompts")
     if not prompts:
         return agent_loop_continue(context, config)
     checked = tuple(map(checked_incoming, prompts))
@@ -158,7 +163,10 @@ def agent_loop_continue(
     Raises:
         NothingToContinue: The context is empty or ends with an answer.
         ConversationError: A decision is about a call that does not wait.
+        AgentCliError: An argument is of another type, or an input no JSON object.
     """
+    _require_types(context, config)
+    require(decisions, Mapping, what="decisions")
     conversation = conversation_of(context.messages, keep_open=bool(decisions))
     if decisions:
         _decide(conversation, decisions)
@@ -167,12 +175,20 @@ def agent_loop_continue(
     return EventStream(conversation, _with(context, config), ())
 
 
+def _require_types(context: object, config: object) -> None:
+    require(context, AgentContext, what="context")
+    require(config, LoopConfig, what="config")
+
+
 def _decide(conversation: Conversation, decisions: Mapping[str, Allow | Deny]) -> None:
     waiting = [call.tool_call_id for call in conversation.open_calls()]
-    if strange := sorted(decisions.keys() - set(waiting)):
+    if strange := sorted(map(str, decisions.keys() - set(waiting))):
         raise ConversationError(
             f"no call {', '.join(strange)} waits for a decision; waiting: {waiting}"
         )
+    for verdict in decisions.values():
+        require(verdict, Allow, Deny, what="each of decisions")
+        checked_verdict(verdict)
     conversation.pause(dict.fromkeys(decisions, ""))
     for id, verdict in decisions.items():
         if isinstance(verdict, Deny):

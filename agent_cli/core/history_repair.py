@@ -14,6 +14,7 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Error, Success
+from agent_cli.core.arguments import all_of
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_imported
 
@@ -28,9 +29,10 @@ def conversation_of(
     Raises:
         ConversationError: A message cannot be sent, or a tool result answers no call of the reply
             before it.
+        AgentCliError: *messages* is no sequence.
     """
     conversation = Conversation(user_id=user_id)
-    for message in messages:
+    for message in all_of(messages, what="a history"):
         _append(conversation, checked_imported(message))
     if conversation.prompts and conversation.prompts[-1].output:
         if keep_open and conversation.open_calls():

@@ -1,9 +1,12 @@
 """Check messages at the door: every way into a conversation accepts and refuses the same ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Final
 
 from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.found_tools import change_in, definition_in
+from agent_cli.contracts.frozen import is_json
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -12,7 +15,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.timeline import Block, Usage
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 _OF_REPLIES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
@@ -21,6 +24,20 @@ _HELD_IN = {"base64": "data", "text": "data", "url": "url", "file": "file_id", "
 """The field of each kind of source that must hold something; one of another kind has a type."""
 _OF_USERS = frozenset({"text", "image", "document", "search_result", "container_upload"})
 _NOT_IN = {"assistant": frozenset({"tool_result"}), "toolResult": _OF_REPLIES}
+_FIELDS: Final[Mapping[type, Mapping[str, type | UnionType]]] = {
+    UserMessage: {"timestamp": int, "author": str, "effort": str | None},
+    AssistantMessage: {
+        "stop_reason": str,
+        "usage": Usage,
+        "model": str,
+        "error": str | None,
+        "timestamp": int,
+        "beside": tuple,
+    },
+    ToolResultMessage: {"tool_call_id": str, "tool_name": str, "is_error": bool, "timestamp": int},
+    CustomMessage: {"role": str, "timestamp": int},
+}
+"""The types of the fields beside the content."""
 _BLANK_LETTERS = " \u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 _UNKNOWN_OR_PRIVATE = frozenset({"Cn", "Co"})
 """Categories that are not printable to Python, but may be to a terminal: the newest emoji."""
@@ -28,7 +45,10 @@ _UNKNOWN_OR_PRIVATE = frozenset({"Cn", "Co"})
 
 def checked_incoming(message: object) -> Incoming:
     """Return *message* as `checked_user_message` does; a message of a custom kind unchanged."""
-    return message if isinstance(message, CustomMessage) else checked_user_message(message)
+    if isinstance(message, CustomMessage):
+        _check_fields(message)
+        return message
+    return checked_user_message(message)
 
 
 def checked_user_message(message: object) -> UserMessage:
@@ -60,17 +80,22 @@ def checked_imported(message: object) -> Message:
         ConversationError: It is no message, or its content cannot be sent.
     """
     if isinstance(message, AssistantMessage | ToolResultMessage):
+        _check_fields(message)
         _check_blocks(message.content)
         if kinds := sorted(_kinds(message.content) & _NOT_IN[message.role]):
             sentence = f"a message of kind {message.role} cannot hold {', '.join(kinds)} blocks"
             raise ConversationError(sentence)
+        if not all(_is_call(block) for block in message.content if block["type"] == "tool_use"):
+            raise ConversationError("a call needs an object as its input, and text as its id")
     elif not isinstance(message, UserMessage | CustomMessage):
         raise ConversationError(f"a history holds messages, not {type(message).__name__}")
+    _check_fields(message)
     return message
 
 
 def check_content(message: UserMessage) -> None:
     """Raise `ConversationError` if the content of *message* cannot be sent."""
+    _check_fields(message)
     _check_blocks(message.content)
     undefined = [
         block for block in message.content if not (definition_in(block) or change_in(block))
@@ -101,11 +126,30 @@ def _check_blocks(content: object) -> None:
         )
 
 
+def _check_fields(message: Message) -> None:
+    """Raise `ConversationError` for a field that the record could not keep, or a request send."""
+    for name, kinds in _FIELDS[type(message)].items():
+        value = getattr(message, name)
+        if not isinstance(value, kinds):
+            raise ConversationError(
+                f"the {name} of a {type(message).__name__} cannot be {type(value).__name__}"
+            )
+    data = message.data if isinstance(message, CustomMessage) else None
+    details = message.details if isinstance(message, ToolResultMessage) else None
+    if not is_json(data) or not is_json(details):
+        raise ConversationError(f"what a {type(message).__name__} holds must be JSON")
+
+
 def _is_block(block: object) -> bool:
-    if not is_object(block) or not isinstance(block.get("type"), str):
+    if not is_object(block) or not isinstance(block.get("type"), str) or not is_json(block):
         return False
     if block["type"] in _WITH_SOURCE:
         source = block.get("source")
         return is_object(source) and bool(source.get(_HELD_IN.get(str(source.get("type")), "type")))
     needed = {"text": "text", "tool_use": "name"}.get(block["type"])
     return needed is None or isinstance(block.get(needed), str)
+
+
+def _is_call(block: Block) -> bool:
+    """Return whether the id and the input of *block* are a call's; one without an id gets one."""
+    return isinstance(block.get("id"), str | None) and is_object(block.get("input"))

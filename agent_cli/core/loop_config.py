@@ -14,7 +14,8 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, ToolResult, Verdict, require_unique_names
+from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
+from agent_cli.core.arguments import all_of, check_options
 from agent_cli.core.returned_values import Maybe, TakeMessages
 from agent_cli.core.waits import InOrder
 from agent_cli.system.records import dataclass, field
@@ -59,6 +60,9 @@ class LoopConfig:
             `steering="cancel_running"`.
         get_api_key: provider name -> key, before every model call; wins over `api_key` unless it
             returns None. Never stored.
+
+    Raises:
+        AgentCliError: An option is of another type, or two tools have one name.
     """
 
     model: Model | None = None
@@ -100,7 +104,7 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         # A copy: the caller's list may change during the run.
-        object.__setattr__(self, "tools", tuple(self.tools))
-        require_unique_names(self.tools)
+        object.__setattr__(self, "tools", all_of(self.tools, Tool, what="tools"))
+        check_options(self)
         object.__setattr__(self, "prepare", tuple(self.prepare))
         object.__setattr__(self, "thinking_budgets", dict(self.thinking_budgets))

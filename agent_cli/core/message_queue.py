@@ -4,9 +4,10 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.core.arguments import require_one_of
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.returned_values import TakeMessages, queued
@@ -87,8 +88,8 @@ class AgentQueues:
     """Two queues, each combined with the message source that the caller's options may set."""
 
     def __init__(self, *, steering_mode: QueueMode, follow_up_mode: QueueMode) -> None:
-        self._steering = MessageQueue(steering_mode)
-        self._follow_ups = MessageQueue(follow_up_mode)
+        self._steering = MessageQueue(_checked(steering_mode))
+        self._follow_ups = MessageQueue(_checked(follow_up_mode))
 
     def steer(self, message: str | UserMessage) -> None:
         """Queue *message* for the current run: after the current tools, before the next request.
@@ -122,11 +123,11 @@ class AgentQueues:
 
     def set_steering_mode(self, mode: QueueMode) -> None:
         """Set how queued steering messages are delivered."""
-        self._steering.mode = mode
+        self._steering.mode = _checked(mode)
 
     def set_follow_up_mode(self, mode: QueueMode) -> None:
         """Set how queued follow-ups are delivered."""
-        self._follow_ups.mode = mode
+        self._follow_ups.mode = _checked(mode)
 
     set_queue_mode = set_steering_mode
 
@@ -148,6 +149,11 @@ class AgentQueues:
     def _steering_arrives(self, config: LoopConfig) -> Callable[[], Awaitable[None]]:
         own = config.wait_for_steering
         return (lambda: first_of(self._steering.wait(), own())) if own else self._steering.wait
+
+
+def _checked(mode: QueueMode) -> QueueMode:
+    require_one_of(mode, get_args(QueueMode), what="the mode of a queue")
+    return mode
 
 
 def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:

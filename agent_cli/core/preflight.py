@@ -10,6 +10,7 @@ from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Json, Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.contracts.wording import MOVED
+from agent_cli.core.arguments import checked_verdict
 from agent_cli.core.foresight import Foresight
 from agent_cli.core.returned_values import bounded, declared_paths, settled, with_fixed_paths
 from agent_cli.core.turn import Turn
@@ -165,7 +166,8 @@ async def _policy(turn: Turn, call: ToolOutput, tool: Tool, params: object) -> V
     if turn.config.authorize_tool is None:
         return Allow()
     try:
-        return await settled(turn.config.authorize_tool(ToolCall.of(call), tool, params))
+        verdict = await settled(turn.config.authorize_tool(ToolCall.of(call), tool, params))
+        return checked_verdict(verdict)
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
 
