@@ -140,8 +140,9 @@ class Conversation(Record):
         return projection.last_reply(self._prompts[-1].output)[0]
 
     def results_of_last_reply(self) -> list[ToolResultMessage]:
-        """Return the results of the last complete reply's calls, in call order."""
-        return projection.last_reply(self._prompts[-1].output)[1]
+        """Return the results so far of the last complete reply's calls, in call order."""
+        last = self._prompts[-1:]
+        return projection.last_reply(last[0].output)[1] if projection.has_reply(last) else []
 
     def begin(
         self,

@@ -157,8 +157,9 @@ def agent_loop_continue(
         config: The options.
         decisions: A person's decisions about waiting calls, by call id. Approved calls run with the
             decision's `input`, or else the one that was shown; for the others the model reads the
-            reason. The calls that waited behind them follow. Without decisions, calls without a
-            result get an error result.
+            reason. The calls that waited behind them follow. With `approval="batch"` nothing runs
+            before all are decided: give them together. Without decisions, calls without a result
+            get an error result.
 
     Raises:
         NothingToContinue: The context is empty or ends with an answer.

@@ -35,7 +35,7 @@ class Run:
     ) -> None:
         self._conversation = conversation
         self._config = config
-        self._tally = Tally(emit)
+        self._tally = Tally(emit, conversation)
         self._cancel = cancel
         self._phase = ChatStateMachine(lambda old, new: emit(events.StateChanged(old, new)))
         self._too_many = 0  # messages of the last request, if it was too long
@@ -138,6 +138,5 @@ class Run:
     def _end(self, stop_reason: str, error: str | None = None) -> RunResult:
         self._phase.end(failed=stop_reason in ("error", "aborted"))
         self._conversation.complete()
-        tally = self._tally
-        tally(events.AgentEnd(tuple(tally.messages), stop_reason, error, tally.trouble))
-        return tally.result(stop_reason, error)
+        self._tally(events.AgentEnd(self._tally.added(), stop_reason, error, self._tally.trouble))
+        return self._tally.result(stop_reason, error)

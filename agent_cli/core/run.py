@@ -15,8 +15,9 @@ from agent_cli.contracts.errors import (
     Trouble,
     trouble_of,
 )
-from agent_cli.contracts.events import Event, EventSink, MessageEnd, TurnStart
-from agent_cli.contracts.messages import AssistantMessage, Message
+from agent_cli.contracts.events import AgentStart, Event, EventSink, MessageEnd, TurnStart
+from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
+from agent_cli.core.conversation import Conversation
 from agent_cli.system.batches import unwind
 from agent_cli.system.records import dataclass, field
 
@@ -126,20 +127,25 @@ class RunResult:
 class Tally:
     """Passes events on to `sink` and collects the result of the run.
 
-    `message` is the reply of the current turn; `messages` are those the run added so far;
-    `has_turn` says whether a turn began.
+    `message` is the reply of the current turn; `messages` are those published so far;
+    `has_turn` says whether a turn began; the calls `answered` had their results before the run.
     """
 
     sink: EventSink
+    conversation: Conversation
     messages: list[Message] = field(default_factory=list[Message])
     message: AssistantMessage | None = None
     iterations: int = 0
     has_turn: bool = False
     trouble: Trouble | None = None
+    answered: frozenset[str] = frozenset()
 
     def __call__(self, event: Event) -> None:
         """Update from *event* and pass it on."""
         match event:
+            case AgentStart():
+                results = self.conversation.results_of_last_reply()
+                self.answered = frozenset(result.tool_call_id for result in results)
             case TurnStart():
                 self.message = None
                 self.has_turn = True
@@ -151,6 +157,23 @@ class Tally:
                 pass
         self.sink(event)
 
+    def added(self) -> tuple[Message, ...]:
+        """Return the messages that the run added, with the results of a batch that waits.
+
+        The results of a reply are published once all are there, maybe by a later run. Whoever went
+        on with the messages of the run that waited would run their calls again.
+        """
+        waits = self.conversation.waiting
+        held = self.conversation.results_of_last_reply() if waits else ()
+        known, found = {*self.answered}, list[Message]()
+        for message in (*self.messages, *held):
+            id = message.tool_call_id if isinstance(message, ToolResultMessage) else None
+            if id is None or id not in known:
+                found.append(message)
+            if id is not None:
+                known.add(id)
+        return tuple(found)
+
     def ended_by(self, error: AgentCliError) -> tuple[str, str | None]:
         """Note that *error* ends the run; return the stop reason and the sentence."""
         self.trouble = trouble_of(error)
@@ -158,11 +181,10 @@ class Tally:
 
     def result(self, stop_reason: str, error: str | None) -> RunResult:
         """Return the result of a run that ended for *stop_reason*."""
-        replies = [message for message in self.messages if isinstance(message, AssistantMessage)]
+        added = self.added()
+        replies = [message for message in added if isinstance(message, AssistantMessage)]
         final = replies[-1] if replies else None
-        return RunResult(
-            tuple(self.messages), final, self.iterations, stop_reason, error, self.trouble
-        )
+        return RunResult(added, final, self.iterations, stop_reason, error, self.trouble)
 
 
 class RunSlot:

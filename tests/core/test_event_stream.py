@@ -1,6 +1,7 @@
 """The stateless level: a run as an iterator of its events, with a result afterwards."""
 
 import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -387,6 +388,32 @@ async def test_a_decision_may_replace_the_input_of_its_call() -> None:
         [text_block(note), text_block("done")],
         [text_block("done")],
     ]
+
+
+async def test_a_call_that_ran_before_a_question_does_not_run_again_after_it() -> None:
+    """The messages of a run that waited held no result: going on with them ran it again."""
+    tools, ran = asking_tools()
+    asks = [tool_use("safe", {}, "t1"), tool_use("danger", {}, "t2"), tool_use("danger", {}, "t3")]
+    model = ScriptedModel(calls(*asks), says("ok"))
+    options = replace(config(model, tools=tools), approval="defer")
+    stream = agent_loop(["go"], AgentContext(), options)
+    ends = [await events_of(stream)]
+    messages = [*stream.result().messages]
+
+    for id in ("t2", "t3"):
+        context = AgentContext(messages=messages)
+        stream = agent_loop_continue(context, options, decisions={id: Allow()})
+        ends.append(await events_of(stream))
+        messages += stream.result().messages
+
+    assert ran == ["t1", "t2", "t3"]
+    assert stream.result().stop_reason == "end_turn"
+    assert texts(messages) == {"t1": "done", "t2": "done", "t3": "done"}
+    assert [message.role for message in messages] == [
+        *("user", "assistant", "toolResult", "toolResult", "toolResult", "assistant")
+    ]
+    added = [events[-1].messages for events in ends if isinstance(events[-1], AgentEnd)]
+    assert [*itertools.chain(*added)] == messages
 
 
 async def test_a_decision_about_no_open_call_is_an_error() -> None:

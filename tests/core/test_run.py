@@ -12,6 +12,7 @@ from agent_cli.contracts.errors import AgentBusy, AgentCliError, ConversationErr
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import text_block
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.run import ChatStateMachine, Phase, RunResult, RunSlot, Tally
 from tests.fakes import LIMIT_S
 
@@ -134,7 +135,7 @@ NOTE = CustomMessage("limit", {"text": "enough"})
 def test_tally_passes_events_on_in_order_and_keeps_ended_messages() -> None:
     """S0-07, S0-09: a message without an end is not kept."""
     passed: list[Event] = []
-    tally = Tally(passed.append)
+    tally = Tally(passed.append, Conversation())
     told: list[Event] = [
         events.AgentStart(),
         events.MessageStart(USER),
@@ -152,7 +153,7 @@ def test_tally_passes_events_on_in_order_and_keeps_ended_messages() -> None:
 
 def test_next_turn_clears_the_reply_of_the_last_one() -> None:
     """S0-10: a turn without a reply has none, even after one with a reply."""
-    tally = Tally(lambda _event: None)
+    tally = Tally(lambda _event: None, Conversation())
     tally(events.TurnStart())
     tally(events.MessageEnd(FIRST))
     tally(events.MessageEnd(USER))
@@ -167,7 +168,7 @@ def test_next_turn_clears_the_reply_of_the_last_one() -> None:
 
 def test_the_final_message_is_the_last_reply() -> None:
     """S0-07: a later note does not count; without a reply it is None."""
-    tally = Tally(lambda _event: None)
+    tally = Tally(lambda _event: None, Conversation())
     assert tally.result("aborted", None) == RunResult((), None, 0, "aborted", None)
     for message in (USER, FIRST, SECOND, NOTE):
         tally(events.MessageEnd(message))
@@ -180,7 +181,7 @@ def test_the_final_message_is_the_last_reply() -> None:
 
 def test_what_ended_a_run_is_in_its_result_by_kind_and_in_words() -> None:
     """S1-15: a program that calls us decides by the kind; a person reads the sentence."""
-    tally = Tally(lambda _event: None)
+    tally = Tally(lambda _event: None, Conversation())
     full = AgentCliError("the session cannot be written")
     full.__cause__ = OSError(errno.ENOSPC, "No space left on device")
 
