@@ -110,7 +110,7 @@ STARTERS_OF_BARE_TASKS = {
 # All other waits of tests are for a condition, with a limit: see tests/waiting.py.
 SLEEPERS = {
     "cli/test_session_decisions/": "an answer that comes before a person can read is refused",
-    "e2e/public_api/": "a tool that takes a moment",
+    "e2e/public_api/world/": "a tool that takes a moment",
     "e2e/test_signals/": "the signal comes at a random moment of the program's life",
     "messages_api/gate/": "the pieces of a reply come one by one",
     "mcp_client/test_features/": "a person thinks for longer than the time limit of a call",
