@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
-from urllib.request import getproxies
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
@@ -23,11 +24,11 @@ CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
 # The body normally ends with the last event; do not wait for a server that delays its end.
 FINISH_LIMIT_S = 0.5
-# Notice a dead connection within six minutes, not at the next prompt.
 # Errors of a request that could not be made, beyond those of the HTTP library.
 NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
 # Faults of TLS that a broken connection shows, not the kind of server.
 _BROKE_OFF = late_pattern("eof|closed|reset|bad record mac|decrypt")
+# Notice a dead connection within six minutes, not at the next prompt.
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
 
 
@@ -170,7 +171,8 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
         return CallFailed(ModelError(sentence, trouble="network"), retryable=False)
     is_sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
     if isinstance(error, httpx2.TimeoutException):
-        return broken_off(f"no answer from {base_url} in time", is_sent=is_sent)
+        sentence = f"no answer from {base_url}{_through(base_url)} in time"
+        return broken_off(sentence, is_sent=is_sent)
     why = _reason(error)
     if isinstance(why, ssl.SSLCertVerificationError):
         sentence = (
@@ -188,7 +190,22 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
         error = ModelError(f"{what}{advice}", trouble="network")
         return CallFailed(error, retryable=False)
     reason = _of_system(why) or str(why) or type(why).__name__
-    return broken_off(f"cannot reach {base_url} ({reason})", is_sent=is_sent)
+    return broken_off(f"cannot reach {base_url}{_through(base_url)} ({reason})", is_sent=is_sent)
+
+
+def _through(base_url: str) -> str:
+    """Return the words for the proxy, without its password, that leads to *base_url*, or ""."""
+    try:
+        to = urlsplit(base_url)
+        proxies = getproxies()
+        proxy = proxies.get(to.scheme) or proxies.get("all")
+        if not proxy or not to.hostname or proxy_bypass(to.netloc):
+            return ""
+        way = urlsplit(proxy if "://" in proxy else f"//{proxy}")
+        port = "" if way.port is None else f":{way.port}"
+    except ValueError:  # no address at all, and reported as such
+        return ""
+    return f" through the proxy {way.hostname}{port}"
 
 
 def _fault_of_address(error: BaseException | None) -> str:

@@ -115,6 +115,30 @@ def test_connection_failure_names_its_cause_and_is_retryable(
     assert failed.error.may_have_cost is may_have_cost
 
 
+@pytest.mark.parametrize(
+    ("variables", "way"),
+    [
+        ({"HTTPS_PROXY": "http://me:secret@proxy.corp:3128"}, " through the proxy proxy.corp:3128"),
+        ({"all_proxy": "proxy.corp"}, " through the proxy proxy.corp"),
+        ({"HTTPS_PROXY": "http://proxy.corp:3128", "NO_PROXY": "x"}, ""),
+        ({"HTTP_PROXY": "http://proxy.corp:3128"}, ""),
+        ({"HTTPS_PROXY": "http://proxy.corp:port"}, ""),
+    ],
+)
+def test_connection_failure_names_the_proxy_without_its_password(
+    variables: dict[str, str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is right then, and the user would look for the fault there."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    refused = connection_failure(httpx2.ConnectError("gone"), "https://x", VARIABLE)
+    late = connection_failure(httpx2.ConnectTimeout(""), "https://x", VARIABLE)
+
+    assert refused.reason == f"cannot reach https://x{way} (gone)"
+    assert late.reason == f"no answer from https://x{way} in time"
+
+
 def test_circular_exception_causes_are_handled() -> None:
     """Libraries may raise an error from one that it caused."""
     one, other = httpx2.ConnectError(""), ValueError("twisted")
