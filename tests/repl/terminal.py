@@ -41,6 +41,8 @@ class Terminal:
     """
 
     fresh = False
+    folder: Path | None = None
+    """Where the command runs, by default our working directory."""
 
     def __init__(self, *command: str, **environment: str) -> None:
         self._screen = Emulator(COLUMNS, ROWS, history=5_000)
@@ -55,6 +57,7 @@ class Terminal:
             terminal=theirs,
             environment={**os.environ, **environment},
             fresh=self.fresh,
+            folder=self.folder,
         )
 
     def __enter__(self) -> "Terminal":
@@ -111,6 +114,12 @@ class Terminal:
             self._read(0.05)
             if self.text != text:
                 text, since_s = self.text, time.monotonic()
+
+    def read_for(self, seconds: float) -> None:
+        """Read what is written within so much time, or until the program ends."""
+        until_s = time.monotonic() + seconds
+        while (left_s := until_s - time.monotonic()) > 0 and self._read(left_s):
+            pass
 
     def until_prompt(self) -> None:
         """Read until an empty prompt is at the bottom, drawn by the program that reads the keys."""
