@@ -60,6 +60,7 @@ _CONVERSATION: Final = KINDS[:6]
 _EARLIER_MARK: Final = "[Not from the user:] Instructions"
 _KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
 """Texts that a block of a type must have."""
+_CALL: Final = "tool_use"
 
 
 UNREADABLE: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError)
@@ -147,6 +148,7 @@ def usage_from_json(data: JsonObject) -> Usage:
     for name, value in data.items():
         if not (isinstance(value, int) or (value is None and name == "cost_microdollars")):
             raise ValueError(name)
+        float(value or 0)  # beyond its range, no dollars can be said
     return usage
 
 
@@ -185,9 +187,9 @@ def _to_json(value: object) -> object:
 
 def _readers(cls: type[Output]) -> list[tuple[str, _Reader]]:
     """Return for each field of *cls* the function that decodes its JSON."""
-    is_call = issubclass(cls, ToolOutput)
+    block = _call if issubclass(cls, ToolOutput) else _no_call
     return [
-        (field.name, _call if is_call and field.name == "block" else _reader(field.type))
+        (field.name, block if field.name == "block" else _reader(field.type))
         for field in fields(cls)
     ]
 
@@ -258,8 +260,16 @@ def _model_usages(value: Any) -> tuple[ModelUsage, ...]:
 
 
 def _call(value: Any) -> Block:
+    if value["type"] != _CALL:  # its result would answer no call
+        raise ValueError(value["type"])
     text_in(value["id"])
     text_in(value["name"])
+    return _block(value)
+
+
+def _no_call(value: Any) -> Block:
+    if value["type"] == _CALL:  # it would have no result
+        raise ValueError(value["type"])
     return _block(value)
 
 

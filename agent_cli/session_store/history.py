@@ -268,9 +268,12 @@ def cost_since(info: "SessionInfo", at_ms: int) -> int:
 def _cost_before(info: "SessionInfo", at_ms: int) -> int:
     totals: dict[str, Usage] = {}
     for record in read_log(info.path).records:
-        if "usage" in record and int(record.get("at", 0)) < at_ms:
-            prompt = str(record.get("prompt") or record.get("id"))
-            totals[prompt] = usage_from_json(record["usage"])
+        try:
+            if "usage" in record and int(record.get("at", 0)) < at_ms:
+                prompt = str(record.get("prompt") or record.get("id"))
+                totals[prompt] = usage_from_json(record["usage"])
+        except UNREADABLE:
+            break  # what the session cost is known up to there
     return sum(usage.cost_microdollars or 0 for usage in totals.values())
 
 

@@ -23,6 +23,7 @@ _SUM_CHARS = 32
 _FIRST = "0" * _SUM_CHARS
 _HEAD = b'{"sum":"'
 _BODY_AT = len(_HEAD) + _SUM_CHARS + 2
+_NO_RECORD = "is not a record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class LogLine:
     def message(self, session_id: str) -> str:
         """Return the sentence about this damaged line of a session: where it is, and the remedy."""
         return f"session {session_id} is damaged: {self.fault}; {remedy(session_id)}"
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it has not even the form of a record."""
+        return self.problem == _NO_RECORD
 
     @property
     def fault(self) -> str:
@@ -184,7 +190,7 @@ def _parse(text: bytes, number: int, end: int) -> LogLine:
     digest = text[len(_HEAD) : len(_HEAD) + _SUM_CHARS]
     body = text[_BODY_AT:]
     if text[:_BODY_AT] != _HEAD + digest + b'",':
-        return LogLine(number, end, {}, problem="is not a record")
+        return LogLine(number, end, {}, problem=_NO_RECORD)
     if _sum(body).encode() != digest:
         return LogLine(number, end, {}, problem="does not match its checksum")
     try:

@@ -177,10 +177,13 @@ class SessionStore:
             SessionError: It cannot be read, or is not a session.
         """
         history = read_mended(path, self._codec)
+        damage = history.damage
+        if history.header is None and damage and not damage.is_foreign:
+            raise SessionError(f"{path} is damaged: {damage.fault}; nothing is before it")
         if history.header is None:
             raise SessionError(f"{path} is not a session of agent-cli")
-        if history.damage:
-            self._tell(f"{path} is damaged: {history.damage.fault}; it is read up to there")
+        if damage:
+            self._tell(f"{path} is damaged: {damage.fault}; it is read up to there")
         return history
 
     def find(self, id: str) -> Path:

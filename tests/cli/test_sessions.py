@@ -72,6 +72,19 @@ def test_replay_refuses_a_file_that_is_not_a_session(content: bytes | None) -> N
     assert reason in replayed.stderr
 
 
+def test_replay_of_a_session_whose_first_line_is_damaged_says_so(session: Session) -> None:
+    """It is one, as `sessions verify` says: nothing of it can be read."""
+    damaged = session.path.read_bytes().replace(b'"kind":"session"', b'"kind":"sessiom"')
+    Path("elsewhere.jsonl").write_bytes(damaged)
+
+    replayed = agent_cli("replay", "elsewhere.jsonl")
+
+    assert (replayed.code, replayed.stdout) == (1, "")
+    assert (
+        "elsewhere.jsonl is damaged: line 1 does not match its checksum; nothing is before it"
+    ) in replayed.stderr
+
+
 @pytest.mark.parametrize("to", ["md", "html", "json", "atif"])
 def test_session_export_masks_secrets(session: Session, to: str) -> None:
     """The record must replay exactly; an export for others need not."""

@@ -40,7 +40,7 @@ from agent_cli.core.projection import entries
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.export import export
-from agent_cli.session_store.history import NEVER_STARTED
+from agent_cli.session_store.history import NEVER_STARTED, cost_since
 from agent_cli.session_store.listing import as_json, row
 from agent_cli.session_store.log_file import LogFile, read_log
 from agent_cli.session_store.transcripts import search
@@ -215,8 +215,31 @@ WRONG_SHAPES: Final = (
             "result": {"state": "success", "content": [None], "details": None},
         },
     },
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {
+            "kind": "tool",
+            "id": "x",
+            "at_ms": 1,
+            "reply_id": "r",
+            "block": {"type": "x", "id": "t", "name": "n", "input": {}},
+        },
+    },
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {
+            "kind": "text",
+            "id": "x",
+            "at_ms": 1,
+            "reply_id": "r",
+            "block": {"type": "tool_use", "id": "t", "name": "n", "input": {}},
+        },
+    },
     {"kind": "prompt", "id": 5, "user_id": "u", "model": "m", "at_ms": 1, "visible": True},
     {"kind": "held", "usage": {"input_tokens": "many"}},
+    {"kind": "held", "usage": {"cost_microdollars": 10**400}},
     {
         "kind": "output",
         "index": 2,
@@ -341,6 +364,35 @@ def test_record_that_removes_what_a_cut_keeps_is_damage(
     assert faults(forked) == []
     with pytest.raises(SessionError, match=f"line {line} is a record of the kind"):
         store.resume(session.id)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "held", "usage": {"input_tokens": "many"}},
+        {"kind": "held", "at": "noon", "usage": {"cost_microdollars": 7}},
+        {"kind": "held", "at": [], "usage": None},
+    ],
+)
+def test_cost_of_a_session_is_counted_up_to_a_record_of_a_wrong_shape(
+    store: SessionStore, record: JsonObject
+) -> None:
+    """It is an agent's, and the limit of the session that started it counts it at each request."""
+    session = short_session(store, "fix the bug")
+    log, _ = LogFile.open(session.path)
+    spent = {"kind": "held", "prompt": store.read(session.id).prompts[0].id}
+    log.append(
+        [
+            {**spent, "at": 10, "usage": {"cost_microdollars": 30}},
+            {**spent, "at": 20, "usage": {"cost_microdollars": 50}},
+            {**spent, **record},
+        ],
+        sync=False,
+    )
+    log.close()
+    info = replace(store.describe(session.path), usage=Usage(cost_microdollars=50), created_at_ms=1)
+
+    assert [cost_since(info, at_ms) for at_ms in (1, 15, 25)] == [50, 20, 0]
 
 
 def test_rewinding_what_a_cut_keeps_is_damage(store: SessionStore) -> None:
