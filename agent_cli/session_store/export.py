@@ -281,8 +281,12 @@ def _reply(blocks: Sequence[BlockOutput], end: ReplyOutput, started: Mapping[str
 
 
 def _step(at_ms: int, source: str, message: str) -> _Object:
-    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return {"timestamp": at, "source": source, "message": message}
+    step: _Object = {"source": source, "message": message}
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError):  # an imported history may have any number
+        return step
+    return {"timestamp": at.isoformat(timespec="milliseconds"), **step}
 
 
 def _trajectory_call(call: ToolOutput) -> _Object:

@@ -1,5 +1,6 @@
 """Export of sessions as ATIF trajectories."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Success, Usage, text_block
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.history_repair import conversation_of
 from agent_cli.session_store import SessionStore
 from agent_cli.session_store.export import trajectory
 from tests.fakes import calls, says, tool_use
@@ -53,6 +55,18 @@ def test_reply_becomes_a_trajectory_step_with_calls_results_and_tokens(tmp_path:
     assert last["metrics"] == {
         "prompt_tokens": 10, "completion_tokens": 5, "cached_tokens": 7, "cost_usd": 2.0,
     }  # fmt: skip
+
+
+def test_step_whose_time_is_no_date_has_none(tmp_path: Path) -> None:
+    """A history may be imported with its times in nanoseconds; the format does not demand them."""
+    store, in_ns = SessionStore(tmp_path), 1_795_813_143_506_000_000
+    said = replace(UserMessage.of("go"), timestamp=in_ns)
+    recorded(store, conversation_of([said])).close()
+
+    shown: dict[str, Any] = dict(trajectory(store.read(store.files()[0].stem)))
+
+    assert shown["steps"] == [{"step_id": 1, "source": "user", "message": "go"}]
+    assert trajectory_faults(shown) == []
 
 
 @pytest.mark.parametrize(

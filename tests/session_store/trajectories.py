@@ -58,7 +58,7 @@ def _step_faults(step: dict[str, Any]) -> Iterator[str]:
         yield f"source {step['source']}"
     if not isinstance(step["message"], str):
         yield "message"
-    if datetime.fromisoformat(step["timestamp"]).tzinfo is None:
+    if "timestamp" in step and datetime.fromisoformat(step["timestamp"]).tzinfo is None:
         yield "timestamp without a zone"
     if step.get("llm_call_count") == 0 and ("metrics" in step or "reasoning_content" in step):
         yield "metrics without a model call"
