@@ -12,7 +12,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.mcp_client.content import content_blocks
 from agent_cli.mcp_client.forms import form_fault, with_defaults
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
-from agent_cli.mcp_client.limits import SilenceLimits
+from agent_cli.mcp_client.limits import NobodyWaits, SilenceLimits
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 
@@ -41,7 +41,8 @@ class Callbacks:
     ) -> mcp_types.ElicitResult:
         """Let the user fill in a form or visit a page; an invalid answer declines."""
         if isinstance(params, mcp_types.ElicitRequestURLParams):
-            answer = await self.visit(params.message, params.url)
+            page = Elicitation(server=self._server, message=_shown(params.message), url=params.url)
+            answer = await self._ask(page)
             return mcp_types.ElicitResult(action=answer.action)
         message = _shown(params.message)
         schema = dict(params.requested_schema)
@@ -56,8 +57,13 @@ class Callbacks:
         return mcp_types.ElicitResult.model_validate({"action": "accept", "content": content})
 
     async def visit(self, message: str, url: str) -> ElicitationAnswer:
-        """Ask the user to visit a page; "accept" says only that they went there."""
-        return await self._ask(Elicitation(server=self._server, message=_shown(message), url=url))
+        """Ask the user to visit a page that a call was refused for.
+
+        "accept" says only that they went there.
+        """
+        page = Elicitation(server=self._server, message=_shown(message), url=url)
+        with self._silence_limits.asking():
+            return await self._answered(page)
 
     async def sample(
         self,
@@ -77,9 +83,8 @@ class Callbacks:
             temperature=params.temperature,
         )
         try:
-            with self._silence_limits.asking():
-                reply: Sampled = await self._host.sample(request)
-        except AgentCliError as error:
+            reply: Sampled = await self._silence_limits.ask(self._host.sample(request))
+        except (AgentCliError, NobodyWaits) as error:
             return mcp_types.ErrorData(code=_REFUSED, message=str(error))
         return mcp_types.CreateMessageResult(
             role="assistant",
@@ -109,8 +114,13 @@ class Callbacks:
 
     async def _ask(self, question: Elicitation) -> ElicitationAnswer:
         try:
-            with self._silence_limits.asking():
-                return await self._host.elicit(question)
+            return await self._silence_limits.ask(self._answered(question))
+        except NobodyWaits:
+            return ElicitationAnswer("cancel")
+
+    async def _answered(self, question: Elicitation) -> ElicitationAnswer:
+        try:
+            return await self._host.elicit(question)
         except AgentCliError as error:
             log.info("mcp question refused", server=self._server, reason=str(error))
             return ElicitationAnswer("decline")

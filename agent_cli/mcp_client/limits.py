@@ -2,14 +2,21 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
 from agent_cli.system.records import dataclass
+
+Answer = TypeVar("Answer")
 
 
 class TotalTimeReached(TimeoutError):
     """The whole time of an operation is over, although the server was not silent."""
+
+
+class NobodyWaits(Exception):
+    """All operations that a server may have asked its question for have ended."""
 
 
 @dataclass(slots=True)
@@ -25,6 +32,7 @@ class SilenceLimits:
     def __init__(self) -> None:
         self._limits: dict[asyncio.Timeout, _Limit] = {}
         self._questions = 0
+        self._open = set[asyncio.Future[Any]]()
         self._asked_at = 0.0
 
     @asynccontextmanager
@@ -47,6 +55,8 @@ class SilenceLimits:
                     yield lambda: self._restart(timeout)
                 finally:
                     del self._limits[timeout]
+                    if not self._limits:
+                        self._close_questions()
         except TimeoutError as error:
             if timeout.expired() and asyncio.get_running_loop().time() >= limit.ends_at:
                 raise TotalTimeReached from error
@@ -67,6 +77,32 @@ class SilenceLimits:
             self._questions -= 1
             if not self._questions:
                 self._resume()
+
+    async def ask(self, question: Awaitable[Answer]) -> Answer:
+        """Return the answer to a *question* of the server, with all limits suspended.
+
+        A server that dies leaves its question open, and nobody to answer: it is then cancelled.
+
+        Raises:
+            NobodyWaits: There were operations with the server, and the last of them has ended.
+        """
+        answer = asyncio.ensure_future(question)
+        if self._limits:
+            self._open.add(answer)
+        try:
+            with self.asking():
+                return await answer
+        except asyncio.CancelledError as error:
+            if answer in self._open:
+                raise  # we are cancelled
+            raise NobodyWaits from error
+        finally:
+            self._open.discard(answer)
+
+    def _close_questions(self) -> None:
+        for answer in [*self._open]:
+            self._open.discard(answer)
+            answer.cancel()
 
     def end(self) -> None:
         """Make every limit expire now."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
@@ -123,6 +125,52 @@ async def test_call_timeout_is_paused_while_the_user_answers(
 
     async with running(Host(elicit=think_long), call_timeout_s=1.0) as servers:
         assert (await call(servers, "mcp__full__ask")).text == "decline: None"
+
+
+@pytest.mark.parametrize("way", ["http", "stdio"])
+async def test_question_of_a_server_that_died_is_closed(
+    call: "Call", tmp_path: Path, way: str
+) -> None:
+    """Over http the connection stays, and the user filled in a form for nobody."""
+    asked, closed = asyncio.Event(), asyncio.Event()
+    script = str(Path(__file__).with_name("full_server.py"))
+
+    async def answer(_question: Elicitation) -> ElicitationAnswer:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.set()
+        raise AssertionError
+
+    pid = tmp_path / "pid"
+    if way == "http":
+        http = HttpServer("http", script)
+        config = ServerConfig(name="full", transport="http", url=http.url, protocol="legacy")
+        kill = http.kill
+    else:
+        shell = ("-c", 'echo $$ > "$0"; exec "$@"', str(pid))
+        config = ServerConfig(
+            name="full",
+            command="/bin/sh",
+            args=(*shell, sys.executable, script, "stdio"),
+            protocol="legacy",
+        )
+
+        def kill() -> None:
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+    async with McpServers(os.environ, host=Host(elicit=answer)) as servers:
+        servers.start([config])
+        assert await servers.wait_started(LIMIT_S)
+        async with asyncio.timeout(LIMIT_S):
+            calling = asyncio.ensure_future(call(servers, "mcp__full__ask"))
+            await asked.wait()
+            kill()
+            outcome = await calling
+            await closed.wait()
+
+    assert outcome.is_error
 
 
 async def test_sampling_request_of_a_server_is_answered_by_the_host(

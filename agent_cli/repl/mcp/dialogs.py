@@ -150,6 +150,9 @@ class Dialogs:
             except (KeyboardInterrupt, EOFError):
                 self._lines.aside(f"{reveal(server)}: not answered", "dim")
                 return stopped
+            except asyncio.CancelledError:
+                self._lines.aside(f"{reveal(server)} no longer waits for an answer", "dim")
+                raise
 
     async def _action(self, server: str, question: str) -> Action:
         key = await self._prompt.choose_key(f"{reveal(server)}: {question} (y/n) ", "yn")

@@ -244,6 +244,7 @@ async def test_cancelled_dialog_makes_way_for_the_next() -> None:
     first.cancel()
 
     assert await second == Filled("accept")
+    assert "docs no longer waits for an answer" in person.seen
 
 
 def test_server_change_is_reported_to_the_screen() -> None:
