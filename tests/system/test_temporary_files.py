@@ -37,7 +37,9 @@ def owner() -> "tuple[subprocess.Popen[str], Path]":
         [sys.executable, "-c", _OWNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    return process, Path(process.stdout.readline().strip())
+    path = process.stdout.readline().strip()
+    assert path, "it could not begin"  # else the folder would be the current one
+    return process, Path(path)
 
 
 def test_temporary_folder_is_private_and_removed_with_its_owner(tmp_path: Path) -> None:
