@@ -9,13 +9,16 @@ The owner of a temporary folder holds a lock on it in the same way. After a SIGK
 process that creates one removes it.
 """
 
+import atexit
 import contextlib
 import os
 import secrets
 import tempfile
+import threading
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -98,6 +101,11 @@ def _remove(note: Path) -> None:
         os.close(descriptor)
 
 
+# Held from the end of the process on: a thread for which nobody waits makes no folder any more.
+_making: Final = threading.Lock()
+_MAKING_LIMIT_S: Final = 1.0
+
+
 class OwnFolder:
     """A directory that only its user may enter; removed with this object, or with the process."""
 
@@ -108,8 +116,10 @@ class OwnFolder:
             OSError: The disk is full, or creating one is not permitted.
         """
         remove_left_folders()
-        self.path, lock = _make_folder()
-        self._remove = weakref.finalize(self, _give_up, self.path, lock)
+        with _making:
+            self.path, lock = _make_folder()
+            self._remove = weakref.finalize(self, _give_up, self.path, lock)
+            _stop_making_at_exit()
 
     def remove(self) -> None:
         """Delete the directory with its content. May be called again."""
@@ -131,6 +141,12 @@ def remove_left_folders() -> None:
                 _give_up(path, lock)
             else:
                 os.close(lock)
+
+
+@cache
+def _stop_making_at_exit() -> None:
+    # Registered later than weakref's exit function, so that it comes before it.
+    atexit.register(_making.acquire, timeout=_MAKING_LIMIT_S)
 
 
 def _make_folder() -> tuple[Path, int]:

@@ -13,6 +13,9 @@ import pytest
 
 from agent_cli.system.temporary_files import OwnFolder
 
+LIMIT_S = 60
+ENDS = 10
+ROOT = Path(__file__).parents[2]
 # Prints the path of its folder, and stays until it is told to end or killed.
 _OWNER = """
 import sys
@@ -97,3 +100,36 @@ def test_folder_of_a_killed_program_is_removed_by_the_next_program(tmp_path: Pat
         [folder.path.name, "agent-cli-run-file", "agent-cli-run-link"]
     )
     folder.remove()
+
+
+MAKING = """
+import threading, time
+from agent_cli.system import stop_signals
+from agent_cli.system.temporary_files import OwnFolder
+
+kept = []
+
+def make():
+    while True:
+        kept.append(OwnFolder())
+
+threading.Thread(target=make, daemon=True).start()
+while not kept:
+    time.sleep(0.001)
+stop_signals.end(0)
+"""
+
+
+def test_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: Path) -> None:
+    """A signal came while the sandbox was tried: nobody waits for that thread."""
+    for number in range(ENDS):
+        temporary = tmp_path / str(number)
+        temporary.mkdir()
+        subprocess.run(
+            [sys.executable, "-P", "-c", MAKING],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+            timeout=LIMIT_S,
+            check=True,
+        )
+
+    assert list(tmp_path.glob("*/*")) == []
