@@ -57,6 +57,7 @@ class Life:
     turns: int = 0
     code: int | None = None
     was_hit: bool = False
+    was_hit_again: bool = False
     _began_s: float = 0.0
     _ours: int = -1
     _stdin: int = -1
@@ -131,6 +132,7 @@ class Life:
                 self.was_hit, limit_s, again_s = True, now_s + LIMIT_S, now_s + KEY_AGAIN_S
             elif moment and self.was_hit and now_s >= again_s and is_a_key(self.door, moment):
                 program.send_signal(moment.number)
+                self.was_hit_again = True
                 again_s = now_s + KEY_AGAIN_S
             CLIENTS[self.door](self)
             kin.look()

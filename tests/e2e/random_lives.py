@@ -243,12 +243,7 @@ class LongSession:
         expected = {"leave": 0, "kill": -9, "terminate": 143}.get(end, 129)
         match end:
             case "leave":
-                self._settle(terminal)
-                while terminal.child.poll() is None and terminal.last_row != "you>":
-                    terminal.send(CTRL_C)  # clears a draft, which is in the history
-                    terminal.read_for(PAUSE_S)
-                    self._settle(terminal)
-                terminal.send(CTRL_D)
+                self._leave(terminal)
             case "kill":
                 terminal.child.kill()
             case "terminate":
@@ -272,6 +267,17 @@ class LongSession:
         for text in self._typed if has_left else shown:
             if text not in kept:
                 self._fault(f"neither said nor in the history: {text}\n{terminal.text}")
+
+    def _leave(self, terminal: Terminal) -> None:
+        """Press Ctrl-D once nothing runs; what a run gives back to the input is cleared first."""
+        until_s = time.monotonic() + LIMIT_S
+        while terminal.child.poll() is None:
+            if time.monotonic() > until_s:
+                raise Hung(f"does not leave, {terminal.last_row!r}:\n{terminal.text[-2_000:]}")
+            self._settle(terminal)
+            # A draft goes to the history.
+            terminal.send(CTRL_D if terminal.last_row == "you>" else CTRL_C)
+            terminal.read_for(PAUSE_S)
 
     def _settle(self, terminal: Terminal) -> None:
         """Answer all questions with yes, until nothing runs."""
@@ -309,9 +315,12 @@ class LongSession:
         """Return whether the server has read *text*, or a question keeps it waiting."""
         # It may also have declined a call: then the call's result has it.
         is_read = any(text.encode() in each.raw for each in self._api.requests[-2:])
-        # One that a question took stays in the input, if the key before had ended the question.
-        is_draft = terminal.last_row == f"you> {text}" and self._has_pressed(ESCAPE)
-        return is_read or is_draft or self._state_of(terminal) == "question"
+        # An interrupted run gives back to the input what waits; a second Ctrl-C may have left.
+        is_draft = terminal.last_row == f"you> {text}" and (
+            self._has_pressed(ESCAPE) or self._has_pressed(CTRL_C)
+        )
+        is_over = terminal.child.poll() is not None
+        return is_read or is_draft or is_over or self._state_of(terminal) == "question"
 
     def _has_pressed(self, key: str) -> bool:
         return any(act.endswith(repr(key)) for act in self._acts)

@@ -209,7 +209,8 @@ class Stage:
         if left:
             self.faults.append(f"{name}: left running: {left}")
         if names := [each.name for each in self._temporary.iterdir()]:
-            self.faults.append(f"{name}: left in the temporary folder: {names}")
+            if not life.was_hit_again:  # a second signal ends the program at once
+                self.faults.append(f"{name}: left in the temporary folder: {names}")
             shutil.rmtree(self._temporary)
             self._temporary.mkdir()
         for path in SessionStore(self._home / "state/agent-cli/sessions").files():
