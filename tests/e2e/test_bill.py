@@ -1,9 +1,13 @@
 """The reported cost, held against a server that keeps its own bill."""
 
+import json
+import random
 import re
 import signal
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,6 +22,7 @@ from tests.messages_api import (
     ReceivedRequest,
     Reply,
     broken,
+    error,
     reply,
     serve_in_thread,
     tool_use,
@@ -26,6 +31,13 @@ from tests.messages_api.script import Answer, Payload
 
 MODEL = "claude-sonnet-5-5"
 TOKENS = 9_000
+QUICK_RUNS: Final = 2
+SOAK_RUNS: Final = 100
+NO_REPLIES: Final = (
+    (529, "overloaded_error", "busy"),
+    (500, "api_error", "it failed"),
+    (429, "rate_limit_error", "too many"),
+)
 
 
 def figures(output_tokens: int) -> Payload:
@@ -173,3 +185,75 @@ def test_replies_of_a_summary_that_failed_are_in_the_bill(
     assert run.result["text"] == "Done."
     assert server.least <= cost <= server.most * 1.05
     assert cost + held >= server.most
+
+
+class RandomBilling:
+    """Answers an agent and those it starts at random; refuses some requests, breaks off others."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+        self._lock = threading.Lock()
+        self.least = self.most = 0
+        self.broken_off = 0
+
+    def __call__(self, request: ReceivedRequest) -> Answer:
+        with self._lock:
+            if self._dice.random() < 0.15:
+                return error(*self._dice.choice(NO_REPLIES))
+            return self._billed(request, self._answer(request.body["messages"]))
+
+    def _answer(self, messages: list[Payload]) -> Reply:
+        if len(messages) > 1:
+            return reply("All is done. " * self._dice.randint(1, 10))
+        if "work" in json.dumps(messages):
+            return reply(bash("true"), "Some words. " * 20)
+        asked = {"description": "d", "prompt": "work"}
+        return reply(*(tool_use("agent", asked) for _ in range(self._dice.randint(1, 3))))
+
+    def _billed(self, request: ReceivedRequest, answer: Reply) -> Reply:
+        fresh, outputs = self._dice.randint(2_000, 20_000), self._dice.randint(12, 400)
+        read, written = self._dice.choice([(0, 0), (5_000, 0), (0, 3_000)])
+        least, most = (
+            cost_microdollars(
+                request.body["model"],
+                Usage(fresh, n, cache_read_tokens=read, cache_write_5m_tokens=written),
+            )
+            or 0
+            for n in (1, outputs)
+        )
+        breaks_off = self._dice.random() < 0.3
+        self.broken_off += breaks_off
+        self.least += least if breaks_off else most
+        self.most += most
+        usage = {
+            "input_tokens": fresh,
+            "output_tokens": outputs,
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": written,
+        }
+        answer = replace(answer, usage=usage)
+        return broken(answer, "drop", after=self._dice.randint(1, 6)) if breaks_off else answer
+
+
+def check_random_runs(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        server, limit = RandomBilling(seed), ("--max-cost", "5") if seed % 2 else ()
+        with serve_in_thread(answer=server) as api:
+            run = agent_cli("-p", "go", *YOLO, "--output-format", "json", *limit, api=api)
+
+        cost = round(run.result["cost_usd"] * 1e6)
+        held = round(run.result.get("held_usd", 0) * 1e6)
+        assert server.least <= cost <= server.most * 1.05, seed
+        assert cost + held >= server.most, seed
+        if not server.broken_off:
+            assert (cost, held) == (server.most, 0), seed
+
+
+def test_random_replies_to_agents_are_in_the_bill() -> None:
+    """What is known is exact; what broke off is never reported below the bill, as cost or held."""
+    check_random_runs(0, QUICK_RUNS)
+
+
+@pytest.mark.slow
+def test_many_random_replies_to_agents_are_in_the_bill() -> None:
+    check_random_runs(1_000, SOAK_RUNS)
