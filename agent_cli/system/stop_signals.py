@@ -149,6 +149,10 @@ def end(code: int) -> NoReturn:
     """
     if not _held:  # something held may keep a lock that an exit function takes
         atexit._run_exitfuncs()  # the one thing that Python's own end does for others
+    else:
+        from agent_cli.system.temporary_files import remove_own_folders  # rare
+
+        remove_own_folders()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # a pipe without a reader
             stream.flush()

@@ -104,6 +104,7 @@ def _remove(note: Path) -> None:
 # Held from the end of the process on: a thread for which nobody waits makes no folder any more.
 _making: Final = threading.Lock()
 _MAKING_LIMIT_S: Final = 1.0
+_owned: Final[weakref.WeakSet["OwnFolder"]] = weakref.WeakSet()
 
 
 class OwnFolder:
@@ -120,10 +121,18 @@ class OwnFolder:
             self.path, lock = _make_folder()
             self._remove = weakref.finalize(self, _give_up, self.path, lock)
             _stop_making_at_exit()
+            _owned.add(self)
 
     def remove(self) -> None:
         """Delete the directory with its content. May be called again."""
         self._remove()
+
+
+def remove_own_folders() -> None:
+    """Remove the directories of this process, which makes none from now on: it ends."""
+    _making.acquire(timeout=_MAKING_LIMIT_S)
+    for folder in list(_owned):
+        folder.remove()
 
 
 def remove_left_folders() -> None:

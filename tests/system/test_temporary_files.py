@@ -133,3 +133,27 @@ def test_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: 
         )
 
     assert list(tmp_path.glob("*/*")) == []
+
+
+HELD = """
+from agent_cli.system import stop_signals
+from agent_cli.system.temporary_files import OwnFolder
+
+folder = OwnFolder()
+stop_signals.hold(["a thread that reads"])
+stop_signals.end(0)
+"""
+
+
+def test_folder_is_removed_where_a_thread_keeps_the_exit_functions_from_running(
+    tmp_path: Path,
+) -> None:
+    """`acp` and `mcp serve` end like this while their client keeps its pipe open."""
+    subprocess.run(
+        [sys.executable, "-P", "-c", HELD],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        timeout=LIMIT_S,
+        check=True,
+    )
+
+    assert list(tmp_path.iterdir()) == []
