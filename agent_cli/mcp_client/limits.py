@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from agent_cli.system.records import dataclass
 
@@ -32,7 +32,7 @@ class SilenceLimits:
     def __init__(self) -> None:
         self._limits: dict[asyncio.Timeout, _Limit] = {}
         self._questions = 0
-        self._open = set[asyncio.Future[Any]]()
+        self._open = set[asyncio.Timeout]()
         self._asked_at = 0.0
 
     @asynccontextmanager
@@ -86,23 +86,24 @@ class SilenceLimits:
         Raises:
             NobodyWaits: There were operations with the server, and the last of them has ended.
         """
-        answer = asyncio.ensure_future(question)
-        if self._limits:
-            self._open.add(answer)
+        timeout = asyncio.timeout(None)  # it expires when nobody waits
         try:
-            with self.asking():
-                return await answer
-        except asyncio.CancelledError as error:
-            if answer in self._open:
-                raise  # we are cancelled
-            raise NobodyWaits from error
+            async with timeout:
+                if self._limits:
+                    self._open.add(timeout)
+                with self.asking():
+                    return await question
+        except TimeoutError as error:
+            if timeout.expired():
+                raise NobodyWaits from error
+            raise
         finally:
-            self._open.discard(answer)
+            self._open.discard(timeout)
 
     def _close_questions(self) -> None:
-        for answer in [*self._open]:
-            self._open.discard(answer)
-            answer.cancel()
+        for timeout in self._open:
+            if not timeout.expired():
+                timeout.reschedule(0)
 
     def end(self) -> None:
         """Make every limit expire now."""
