@@ -11,7 +11,6 @@ from agent_cli.contracts.wording import dollars, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import is_unused, read_mended
-from agent_cli.session_store.log_file import remedy
 from agent_cli.session_store.records import Header
 from agent_cli.terminal.sanitize import clean
 
@@ -38,7 +37,7 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         usage_of(history.prompts, history.taken_back),
         waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
         problem=history.damage.fault if history.damage else "",
-        remedy=remedy(path.stem) if history.damage else "",
+        remedy=history.damage.remedy(path.stem) if history.damage else "",
         agent=header.agent or "",
         parent_call=header.parent_at or "",
         is_unused=is_unused(path),

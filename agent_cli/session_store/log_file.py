@@ -38,7 +38,7 @@ class LogLine:
 
     def message(self, session_id: str) -> str:
         """Return the sentence about this damaged line of a session: where it is, and the remedy."""
-        return f"session {session_id} is damaged: {self.fault}; {remedy(session_id)}"
+        return f"session {session_id} is damaged: {self.fault}; {self.remedy(session_id)}"
 
     @property
     def is_foreign(self) -> bool:
@@ -50,10 +50,14 @@ class LogLine:
         """Where the fault is and what it is."""
         return f"line {self.number} {self.problem}"
 
-
-def remedy(session_id: str) -> str:
-    """Return what to do about a damaged line of a session."""
-    return f"--fork {session_id} goes on from what is before it"
+    def remedy(self, session_id: str) -> str:
+        """Return what to do about this damaged line of a session."""
+        if self.number == 1:
+            return (
+                "nothing is before it to go on from: copy what you need out of the file, then"
+                f" `agent-cli sessions delete {session_id}`"
+            )
+        return f"--fork {session_id} goes on from what is before it"
 
 
 @dataclass(frozen=True, slots=True)

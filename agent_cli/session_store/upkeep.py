@@ -19,7 +19,7 @@ from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs, names_in
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import BLOBS_DIR, blobs_folder, is_unused, read_mended
-from agent_cli.session_store.log_file import LogLine, held, remedy, scan
+from agent_cli.session_store.log_file import LogLine, held, scan
 from agent_cli.session_store.store import SessionStore
 from agent_cli.system import paths
 from agent_cli.system.paths import stamp
@@ -201,7 +201,7 @@ def _with_damage(found: Sequence[Finding], path: Path) -> Sequence[Finding]:
     there = [each for each in found if each.line == damage.number]
     others = [each for each in found if each.line != damage.number]
     first, *more = there or [Finding(damage.number, damage.problem)]
-    return [*others, replace(first, remedy=remedy(path.stem)), *more]
+    return [*others, replace(first, remedy=damage.remedy(path.stem)), *more]
 
 
 def _line(finding: Finding) -> int:

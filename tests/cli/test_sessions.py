@@ -139,6 +139,18 @@ def test_every_command_about_sessions_says_where_one_is_damaged_and_what_to_do(
     assert f"--fork {session.id} goes on from what is before it" in ran.stderr
 
 
+def test_session_with_a_damaged_first_line_can_only_be_deleted(session: Session) -> None:
+    """A copy of what is before it would be empty."""
+    session.path.write_bytes(session.path.read_bytes().replace(b'"session"', b'"nothing"', 1))
+
+    listed = agent_cli("sessions", "list")
+    deleted = agent_cli("sessions", "delete", session.id, "--yes")
+
+    assert "line 1 does not match its checksum; nothing is before it" in listed.stderr
+    assert f"`agent-cli sessions delete {session.id}`" in listed.stderr
+    assert (deleted.code, session.path.exists()) == (0, False)
+
+
 def test_replay_of_a_damaged_file_says_so(session: Session) -> None:
     """The file may lie anywhere, where its id names no session to fork."""
     elsewhere = Path("elsewhere.jsonl")

@@ -68,7 +68,7 @@ def test_a_damaged_line_is_neither_read_nor_overwritten(path: Path) -> None:
     damaged = written(path).replace(b"one", b"two")
     path.write_bytes(damaged)
 
-    with pytest.raises(SessionError, match="line 1 does not match its checksum; --fork s goes on"):
+    with pytest.raises(SessionError, match="line 1 does not match its checksum; nothing is before"):
         LogFile.open(path)
 
     assert path.read_bytes() == damaged
