@@ -339,11 +339,27 @@ def check_run(events: Sequence[Event]) -> None:
     letters = "".join(_LETTERS.get(name) or _LETTERS[name.rpartition(" ")[0]] for name in short)
     assert _RUN.fullmatch(letters), short
     assert isinstance(events[-1], AgentEnd)
-    ended = [event.message for event in events if isinstance(event, MessageEnd)]
-    assert list(events[-1].messages) == ended
+    _check_messages(events[-1], [e.message for e in events if isinstance(e, MessageEnd)])
     for id in {event.tool_call_id for event in events if isinstance(event, ToolExecutionStart)}:
         assert _life_of(events, id) in (["start", "end"], ["start", "update", "end"]), short
     assert len(answered(events)) == len(set(answered(events))), short
+
+
+def _check_messages(end: AgentEnd, published: Sequence[Message]) -> None:
+    """Assert that *end* has what was *published*.
+
+    Results of calls before a question count to the run that made them, and are published with their
+    whole batch: by the run that resumes it.
+    """
+    replies = [message for message in published if isinstance(message, AssistantMessage)]
+    own = {call["id"] for reply in replies for call in reply.tool_calls}
+    held = [message for message in end.messages if message not in published]
+    earlier = [message for message in published if message not in end.messages]
+    assert all(isinstance(each, ToolResultMessage) for each in (*held, *earlier))
+    assert not held or end.stop_reason == "waiting_for_approval"
+    assert not any(isinstance(e, ToolResultMessage) and e.tool_call_id in own for e in earlier)
+    both = [message for message in end.messages if message not in held]
+    assert both == [message for message in published if message not in earlier]
 
 
 def _life_of(events: Sequence[Event], tool_call_id: str) -> list[str]:
