@@ -352,7 +352,7 @@ def _check_messages(end: AgentEnd, published: Sequence[Message]) -> None:
     whole batch: by the run that resumes it.
     """
     replies = [message for message in published if isinstance(message, AssistantMessage)]
-    own = {call["id"] for reply in replies for call in reply.tool_calls}
+    own = {str(call["id"]) for reply in replies for call in reply.tool_calls}
     held = [message for message in end.messages if message not in published]
     earlier = [message for message in published if message not in end.messages]
     assert all(isinstance(each, ToolResultMessage) for each in (*held, *earlier))

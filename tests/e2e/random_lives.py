@@ -276,8 +276,10 @@ class LongSession:
             if time.monotonic() > until_s:
                 raise Hung(f"does not leave, {terminal.last_row!r}:\n{terminal.text[-2_000:]}")
             self._settle(terminal)
-            # A draft goes to the history.
-            terminal.send(CTRL_D if terminal.last_row == "you>" else CTRL_C)
+            # A draft goes to the history; a program that still starts ends as by the signal.
+            key = CTRL_D if terminal.last_row == "you>" else CTRL_C
+            self._acts.append(repr(key))
+            terminal.send(key)
             terminal.read_for(PAUSE_S)
 
     def _settle(self, terminal: Terminal) -> None:
@@ -310,10 +312,15 @@ class LongSession:
         try:
             terminal.until(condition)
         except AssertionError as error:
-            terminal.read_for(PAUSE_S)
             # A second Ctrl-C may have left before what was typed behind it was read.
-            if terminal.child.poll() is None or not self._has_pressed(CTRL_C):
+            if not (self._has_pressed(CTRL_C) and self._ends(terminal)):
                 raise Hung(f"{what}: {error}") from error
+
+    def _ends(self, terminal: Terminal) -> bool:
+        until_s = time.monotonic() + LIMIT_S
+        while terminal.child.poll() is None and time.monotonic() < until_s:
+            terminal.read_for(PAUSE_S)
+        return terminal.child.poll() is not None
 
     def _is_taken(self, terminal: Terminal, text: str) -> bool:
         """Return whether the server has read *text*, or a question keeps it waiting."""
