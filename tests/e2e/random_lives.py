@@ -398,7 +398,9 @@ def is_loaded(terminal: Terminal) -> bool:
 
 def _said_on(terminal: Terminal) -> set[str]:
     """Return the tasks that the screen shows as said; before the program has loaded, none are."""
-    rows = terminal.text.split("\n") if is_loaded(terminal) else []
+    # The terminal echoes what comes after the program has left.
+    shown = terminal.text.partition("to resume this session:")[0]
+    rows = shown.split("\n") if is_loaded(terminal) else []
     said = {row.removeprefix("you> ") for row in rows if row != terminal.last_row}
     return {row for row in said if _TASK.fullmatch(row)}
 
