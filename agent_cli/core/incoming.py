@@ -79,17 +79,16 @@ def checked_imported(message: object) -> Message:
     Raises:
         ConversationError: It is no message, or its content cannot be sent.
     """
+    if not isinstance(message, UserMessage | CustomMessage | AssistantMessage | ToolResultMessage):
+        raise ConversationError(f"a history holds messages, not {type(message).__name__}")
+    _check_fields(message)
     if isinstance(message, AssistantMessage | ToolResultMessage):
-        _check_fields(message)
         _check_blocks(message.content)
         if kinds := sorted(_kinds(message.content) & _NOT_IN[message.role]):
             sentence = f"a message of kind {message.role} cannot hold {', '.join(kinds)} blocks"
             raise ConversationError(sentence)
         if not all(_is_call(block) for block in message.content if block["type"] == "tool_use"):
             raise ConversationError("a call needs an object as its input, and text as its id")
-    elif not isinstance(message, UserMessage | CustomMessage):
-        raise ConversationError(f"a history holds messages, not {type(message).__name__}")
-    _check_fields(message)
     return message
 
 

@@ -41,8 +41,7 @@ class Callbacks:
     ) -> mcp_types.ElicitResult:
         """Let the user fill in a form or visit a page; an invalid answer declines."""
         if isinstance(params, mcp_types.ElicitRequestURLParams):
-            page = Elicitation(server=self._server, message=_shown(params.message), url=params.url)
-            answer = await self._ask(page)
+            answer = await self._ask(self._page(params.message, params.url))
             return mcp_types.ElicitResult(action=answer.action)
         message = _shown(params.message)
         schema = dict(params.requested_schema)
@@ -61,9 +60,8 @@ class Callbacks:
 
         "accept" says only that they went there.
         """
-        page = Elicitation(server=self._server, message=_shown(message), url=url)
         with self._silence_limits.asking():
-            return await self._answered(page)
+            return await self._answered(self._page(message, url))
 
     async def sample(
         self,
@@ -111,6 +109,9 @@ class Callbacks:
         # A server's errors are not ours, so none reaches the console's level.
         tell = log.debug if params.level == "debug" else log.info
         tell("mcp server says", server=self._server, server_level=params.level, text=text)
+
+    def _page(self, message: str, url: str) -> Elicitation:
+        return Elicitation(server=self._server, message=_shown(message), url=url)
 
     async def _ask(self, question: Elicitation) -> ElicitationAnswer:
         try:
