@@ -110,7 +110,7 @@ class Preparations:
             self._while_waiting.cancel()
         self._imports.stop()
         self.log.release()
-        await asyncio.wait({self._remove_left_folders()}, timeout=_REMOVAL_LIMIT_S)
+        await asyncio.wait({self._begin_removal()}, timeout=_REMOVAL_LIMIT_S)
 
     def _use_the_wait(self) -> None:
         if self._one_shot:
@@ -122,9 +122,9 @@ class Preparations:
         # Ahead of the first command, which would have to wait for it.
         in_background(self._launcher.start)
         self._tell_left()
-        self._remove_left_folders()
+        self._begin_removal()
 
-    def _remove_left_folders(self) -> "asyncio.Future[None]":
+    def _begin_removal(self) -> "asyncio.Future[None]":
         """Begin, once, to remove what killed programs left; no command may come that does."""
         if self._removal is None:
             self._removal = in_background(_remove_left_folders)
