@@ -1,8 +1,10 @@
 """A server that answers by dice, and looks at each request."""
 
 import itertools
+import json
 import random
 import threading
+from collections import deque
 from typing import Any, Final
 
 from tests.e2e.public_api.ledger import ASKING, Ledger
@@ -10,6 +12,7 @@ from tests.messages_api import Answer, Reply, broken, error, reply, tool_use
 from tests.messages_api.received import ReceivedRequest
 
 _FAULTS: Final = ("drop", "reset", "eof", "error", "bad_json")
+_KEPT_REQUESTS: Final = 200
 _NAMES: Final = ("look", "look", "state", "state", *(ASKING,) * 3, "fail", "slow", "gone")
 
 
@@ -21,14 +24,20 @@ class Server:
         self._lock = threading.Lock()
         self._ids = itertools.count(1)
         self._ledger = ledger
-        self.last_body: dict[str, Any] = {}
+        self._bodies: deque[dict[str, Any]] = deque(maxlen=_KEPT_REQUESTS)
 
     def answer(self, request: ReceivedRequest) -> Answer:
         """Return the answer to *request*."""
         with self._lock:
-            self.last_body = request.body
+            self._bodies.append(request.body)
             self._ledger.check_request(request.body)
             return self._answer(request)
+
+    def newest_body(self, text: str) -> dict[str, Any]:
+        """Return the body of the newest request whose messages hold *text*."""
+        with self._lock:
+            newest_first = reversed(self._bodies)
+            return next(body for body in newest_first if text in json.dumps(body["messages"]))
 
     def _answer(self, request: ReceivedRequest) -> Answer:
         dice, chance = self._dice, self._dice.random()

@@ -1,6 +1,7 @@
 """Agents that share a provider, and everything that a program may do with them."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -42,6 +43,7 @@ _ANY_SHARE: Final = 0.15
 """The share of the operations that are chosen whatever the agent is at."""
 _LATE_MAX: Final = 40
 """Turns of the event loop that an operation may wait, so that it comes in the middle of a run."""
+_numbers: Final = itertools.count(1)
 _AT_WORK: Final = (
     *("steer", "follow up") * 3,
     *("listen", "idle", "abort", "clear queues", "level", "tools", "mode", "state", "close"),
@@ -306,12 +308,13 @@ class World:
         watched.queues.settle()
         while questions := agent.conversation.questions():
             await agent.reject(questions[0].tool_call_id)
+        question = f"still there, {next(_numbers)}?"  # nobody else's
         for _ in range(30):  # the server has its moods
-            if (await agent.prompt("still there?")).stop_reason == "end_turn":
+            if (await agent.prompt(question)).stop_reason == "end_turn":
                 break
         else:
             self.findings.violate("no answer any more")
-        watched.queues.check_request(self._server.last_body)
+        watched.queues.check_request(self._server.newest_body(question))
 
 
 def _uncancel() -> None:
