@@ -36,8 +36,6 @@ from tests.messages_api import (
 from tests.messages_api.script import Answer, Payload
 from tests.repl.terminal import Terminal
 
-LIVES: Final = 5
-"""Lives of one session."""
 ACTS_MAX: Final = 6
 LIMIT_S: Final = 30.0
 PACE_S: Final = 0.01
@@ -130,14 +128,14 @@ class LongSession:
         self._undone: set[str] = set()
         self._acts: list[str] = []
 
-    def play(self) -> None:
-        """Live all lives; the last one is a question that must be answered."""
+    def play(self, lives: int) -> None:
+        """Live *lives* lives; the last one is a question that must be answered."""
         try:
-            for life in range(LIVES):
+            for life in range(lives):
                 self._acts = [f"life {life + 1}"]
                 self._typed.clear()
                 mark = f"{os.getpid()}.{self._state}.{life}"
-                is_last = life == LIVES - 1
+                is_last = life == lives - 1
                 if is_last or self._dice.random() < 0.25:
                     kin = self._script(mark, ends=not is_last and self._dice.random() < 0.6)
                 else:
