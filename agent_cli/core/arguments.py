@@ -4,13 +4,14 @@ Types are not checked at run time by themselves. What was taken here would fail 
 and in every later one, because it stands in the record or in the options by then.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Final, TypeVar, get_args
 
 from agent_cli.contracts import options
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.frozen import is_json
-from agent_cli.contracts.provider import Model, ThinkingLevel
+from agent_cli.contracts.provider import Model, ProviderRegistry, ThinkingLevel
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict, require_unique_names
 from agent_cli.system.shapes import is_object
 
@@ -23,6 +24,26 @@ _CHOICES: Final[Mapping[str, tuple[str | None, ...]]] = {
     "steering": get_args(options.Steering),
     "approval": get_args(options.ApprovalOrder),
 }
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "model": (Model, type(None)),
+    "system_prompt": (str,),
+    "registry": (ProviderRegistry, type(None)),
+    "api_key": (str, type(None)),
+    "session_id": (str, type(None)),
+    "user_id": (str,),
+    "thinking_budgets": (Mapping,),
+    "services": (Mapping,),
+    "state": (MutableMapping,),
+}
+_FUNCTIONS: Final = (
+    *("stream_fn", "transform_context", "convert_to_llm", "authorize_tool", "explain_missing"),
+    *("finish_result", "get_steering_messages", "get_follow_up_messages", "wait_for_steering"),
+    "get_api_key",
+)
+# The least value of each.
+_COUNTS: Final = {"max_tokens": 1, "max_rounds": 0, "concurrency": 1}
+_TEMPERATURE_MAX: Final = 2.0
+_SECONDS: Final = ("tool_timeout_s", "tool_stop_timeout_s")
 T = TypeVar("T")
 
 
@@ -38,6 +59,31 @@ def require_one_of(value: object, choices: Iterable[str | None], *, what: str) -
     known = tuple(choices)
     if not any(value is each or (isinstance(value, str) and value == each) for each in known):
         raise AgentCliError(f"{what} must be one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+def require_whole(value: object, least: int, *, what: str) -> None:
+    """Raise `AgentCliError` unless *value* is a whole number from *least*; True is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise AgentCliError(f"{what} must be a whole number from {least}, not {_shown(value)}")
+
+
+def require_number(value: object, *, most: float = math.inf, what: str) -> None:
+    """Raise `AgentCliError` unless *value* is a number from 0 to *most*; True and NaN are none."""
+    # Written so that NaN, which is neither below nor above, is refused.
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        limit = f" to {most:g}" if most < math.inf else ""
+        raise AgentCliError(f"{what} must be a number from 0{limit}, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value}" if is_number else type(value).__name__
+
+
+def require_function(value: object, *, what: str) -> None:
+    """Raise `AgentCliError` if *value* cannot be called."""
+    if not callable(value):
+        raise AgentCliError(f"{what} must be a function, not {type(value).__name__}")
 
 
 def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
@@ -60,12 +106,32 @@ def _is_iterable(value: object) -> bool:
 
 
 def check_options(config: "LoopConfig") -> None:
-    """Raise `AgentCliError` if an option is of another type, or two tools have one name."""
-    require(config.system_prompt, str, what="system_prompt")
-    require(config.model, Model, type(None), what="model")
+    """Raise `AgentCliError` if an option cannot be used, or two tools have one name."""
+    for name, kinds in _KINDS.items():
+        require(getattr(config, name), *kinds, what=name)
     for name, choices in _CHOICES.items():
         require_one_of(getattr(config, name), choices, what=name)
+    for name in _FUNCTIONS:
+        if (function := getattr(config, name)) is not None:
+            require_function(function, what=name)
+    for contributor in config.prepare:
+        require_function(contributor, what="each of prepare")
+    _check_numbers(config)
     require_unique_names(config.tools)
+
+
+def _check_numbers(config: "LoopConfig") -> None:
+    for name, least in _COUNTS.items():
+        require_whole(getattr(config, name), least, what=name)
+    for name in _SECONDS:
+        require_number(getattr(config, name), what=name)
+    if config.max_retry_delay_ms is not None:
+        require_whole(config.max_retry_delay_ms, 0, what="max_retry_delay_ms")
+    if config.temperature is not None:
+        require_number(config.temperature, most=_TEMPERATURE_MAX, what="temperature")
+    for level, tokens in config.thinking_budgets.items():
+        require_one_of(level, get_args(ThinkingLevel), what="each key of thinking_budgets")
+        require_whole(tokens, 0, what=f"thinking_budgets[{level!r}]")
 
 
 def require_input(value: object, *, what: str) -> None:

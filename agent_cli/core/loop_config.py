@@ -62,7 +62,7 @@ class LoopConfig:
             returns None. Never stored.
 
     Raises:
-        AgentCliError: An option is of another type, or two tools have one name.
+        AgentCliError: An option is of another type or out of its range, or two tools have one name.
     """
 
     model: Model | None = None
@@ -105,6 +105,6 @@ class LoopConfig:
     def __post_init__(self) -> None:
         # A copy: the caller's list may change during the run.
         object.__setattr__(self, "tools", all_of(self.tools, Tool, what="tools"))
+        object.__setattr__(self, "prepare", all_of(self.prepare, what="prepare"))
         check_options(self)
-        object.__setattr__(self, "prepare", tuple(self.prepare))
         object.__setattr__(self, "thinking_budgets", dict(self.thinking_budgets))

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from agent_cli import (
@@ -49,6 +50,16 @@ _NO_INPUTS: Final[tuple[Any, ...]] = (
     True,
 )
 _inputs = itertools.cycle(_NO_INPUTS)
+_NO_NUMBERS: Final[tuple[dict[str, Any], ...]] = (
+    {"max_rounds": "5"},
+    {"max_rounds": True},
+    {"concurrency": 0},
+    {"max_tokens": -1},
+    {"tool_timeout_s": float("nan")},
+    {"temperature": "warm"},
+    {"thinking_budgets": {"high": None}},
+)
+_numbers = itertools.cycle(_NO_NUMBERS)
 _HELLO = (text_block("hello"),)
 _CALL = {"type": "tool_use", "id": "wrong", "name": "look", "input": {}}
 _WAITING = AgentContext(messages=(AssistantMessage((_any(_CALL),), "tool_use"),))
@@ -97,6 +108,8 @@ WRONG: Final[dict[str, Wrong]] = {
     "agent_loop(text)": lambda _agent, options: agent_loop(_any("go"), AgentContext(), options),
     "agent_loop(context)": lambda _agent, options: agent_loop(["go"], _any(None), options),
     "agent_loop(config)": lambda _agent, _options: agent_loop(["go"], AgentContext(), _any(5)),
+    "LoopConfig(a number)": lambda _agent, options: replace(options, **next(_numbers)),
+    "LoopConfig(a hook)": lambda _agent, options: replace(options, authorize_tool=_any("ask")),
     "decisions": lambda _agent, options: agent_loop_continue(
         _WAITING, options, decisions=_any({"wrong": True})
     ),
