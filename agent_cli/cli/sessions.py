@@ -6,7 +6,7 @@ conversations.py runs it.
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -25,7 +25,7 @@ from agent_cli.core.run import RunResult
 from agent_cli.session_store import SessionStore, upkeep
 from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
-from agent_cli.session_store.listing import COLUMNS, as_json, last_used, row
+from agent_cli.session_store.listing import COLUMNS, as_json, damage, last_used, row
 from agent_cli.session_store.transcripts import search, transcript
 from agent_cli.session_store.upkeep import verify
 from agent_cli.system import paths
@@ -40,11 +40,12 @@ _NUMBERS = ("prompts", "cost")
 
 def list_sessions(arguments: Arguments) -> int:
     """Print the sessions, newest first: a table on a terminal, else one line each."""
-    infos = _store().list()
+    store = _store()
+    own = infos = store.list()
     if arguments.all:
         from agent_cli.app.other_sessions import listed_with  # rare
 
-        infos = listed_with(infos)
+        infos = listed_with(own)
     if arguments.json:
         print(json.dumps([as_json(info) for info in infos], ensure_ascii=False, indent=2))
         return 0
@@ -54,9 +55,8 @@ def list_sessions(arguments: Arguments) -> int:
     columns = [Column(title, right=title in _NUMBERS, whole=title == "id") for title in COLUMNS]
     table = Table(columns, [row(info) for info in infos], empty="no sessions yet")
     show_view(table, sys.stdout)
-    for info in infos:
-        if info.remedy:
-            _tell(f"session {info.id} is damaged: {info.problem}; {info.remedy}")
+    for info in own:
+        _tell_damage([info, *store.agents_of(info)])
     return 0
 
 
@@ -127,10 +127,11 @@ def show(arguments: Arguments) -> int:
     page = MarkdownPage(export(history, "md", redact=str), plain=transcript(history.prompts))
     show_view(page, sys.stdout)
     agents = store.of_agents(history.header.id).list() if history.header else ()
-    for info in reversed(agents):
+    for info in reversed([each for each in agents if each.agent]):
         cost = info.usage.cost_microdollars
         spent = "cost unknown" if cost is None else dollars(cost)
         print(f"agent {info.agent}: {info.title} ({spent}); agent-cli sessions show {info.id}")
+    _tell_damage(agents)
     return 0
 
 
@@ -282,6 +283,11 @@ def _only_question(agent: Agent) -> str:
 
 def _store() -> SessionStore:
     return SessionStore(paths.sessions_dir(), tell=_tell)
+
+
+def _tell_damage(infos: Iterable[SessionInfo]) -> None:
+    for sentence in filter(None, map(damage, infos)):
+        _tell(sentence)
 
 
 def _tell(text: str) -> None:

@@ -11,6 +11,7 @@ from agent_cli.contracts.wording import dollars, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import is_unused, read_mended
+from agent_cli.session_store.log_file import damaged
 from agent_cli.session_store.records import Header
 from agent_cli.terminal.sanitize import clean
 
@@ -42,6 +43,11 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         parent_call=header.parent_at or "",
         is_unused=is_unused(path),
     )
+
+
+def damage(info: SessionInfo) -> str:
+    """Return the sentence about the damage of a session; "" if it is not damaged."""
+    return damaged(info.id, info.problem, info.remedy) if info.remedy else ""
 
 
 COLUMNS = ("id", "last used", "prompts", "cost", "workspace", "title", "state")

@@ -26,6 +26,11 @@ _BODY_AT = len(_HEAD) + _SUM_CHARS + 2
 _NO_RECORD = "is not a record"
 
 
+def damaged(session_id: str, fault: str, remedy: str) -> str:
+    """Return the sentence about a damaged session."""
+    return f"session {session_id} is damaged: {fault}; {remedy}"
+
+
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A line of the file: a complete record, or its fault. `end` is the offset behind it."""
@@ -38,7 +43,7 @@ class LogLine:
 
     def message(self, session_id: str) -> str:
         """Return the sentence about this damaged line of a session: where it is, and the remedy."""
-        return f"session {session_id} is damaged: {self.fault}; {self.remedy(session_id)}"
+        return damaged(session_id, self.fault, self.remedy(session_id))
 
     @property
     def is_foreign(self) -> bool:

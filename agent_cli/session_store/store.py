@@ -205,14 +205,26 @@ class SessionStore:
     def latest(self, workspace: Path) -> str:
         """Return the id of the last used session of *workspace*.
 
+        The user is told of a later one whose directory cannot be read.
+
         Raises:
             SessionError: It has none.
         """
         for path in self.files():
             header = read_header(path)
-            if header and header.workspace == str(workspace) and not _is_unused(path):
+            if header is None:
+                self._tell_left_out(path)
+            elif header.workspace == str(workspace) and not _is_unused(path):
                 return path.stem
         raise SessionError(f"there is no session of {workspace} to continue yet")
+
+    def _tell_left_out(self, path: Path) -> None:
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            if problem := self.describe(path).problem:
+                self._tell(
+                    f"session {path.stem} is left out, because it does not say of which directory"
+                    f" it is: {problem}; `agent-cli sessions verify {path.stem}` says what to do"
+                )
 
     def list(self, *, limit: int | None = None) -> Sequence["SessionInfo"]:
         """Return the sessions in which something was said, last used first; at most *limit*."""
@@ -233,6 +245,12 @@ class SessionStore:
             ids |= {file.stem for file in files}
             found += files
         return found
+
+    def agents_of(self, info: "SessionInfo") -> Iterator["SessionInfo"]:
+        """Yield the list entries of a session's subagents."""
+        for path in self.tree(info.path)[1:]:
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                yield self.describe(path)
 
     def files(self) -> Sequence[Path]:
         """Return the sessions' files, last used first."""

@@ -139,6 +139,45 @@ def test_every_command_about_sessions_says_where_one_is_damaged_and_what_to_do(
     assert f"--fork {session.id} goes on from what is before it" in ran.stderr
 
 
+@pytest.mark.parametrize("command", [("sessions", "list"), ("sessions", "show", ID)], ids=" ".join)
+def test_damage_of_a_subagents_session_is_said_where_it_is_listed(
+    session: Session, command: tuple[str, ...]
+) -> None:
+    """It was listed, or counted, as if all of it could be read."""
+    store = SessionStore(sessions_dir()).of_agents(session.id)
+    looked = Conversation()
+    agent = store.create(looked, Path.cwd(), parent=session.id, agent="explorer")
+    looked.publish = agent.record
+    looked.begin(UserMessage.of("Look around"))
+    looked.add_reply(says("Done."))
+    looked.complete()
+    agent.close()
+    agent.path.write_bytes(agent.path.read_bytes().replace(b"Done.", b"Gone."))
+
+    ran = agent_cli(*(session.id if word == ID else word for word in command))
+
+    [finding] = verify(agent.path)
+    assert ran.stderr == (
+        f"agent-cli: session {agent.id} is damaged: {finding}; {finding.remedy}\n"
+    )
+
+
+def test_going_on_says_which_session_it_left_out(session: Session) -> None:
+    """Nobody knows of which directory it is; an older conversation went on in its place."""
+    with serve_in_thread(reply("First."), reply("Second.")) as api:
+        agent_cli("-p", "one", api=api)
+        session.path.write_bytes(session.path.read_bytes().replace(b'"session"', b'"nothing"', 1))
+
+        went_on = agent_cli("-c", "-p", "two", api=api)
+
+    assert (went_on.code, went_on.stdout) == (0, "Second.\n")
+    assert went_on.stderr == (
+        f"session {session.id} is left out, because it does not say of which directory it is:"
+        f" line 1 does not match its checksum; `agent-cli sessions verify {session.id}` says what"
+        " to do\n"
+    )
+
+
 def test_session_with_a_damaged_first_line_can_only_be_deleted(session: Session) -> None:
     """A copy of what is before it would be empty."""
     session.path.write_bytes(session.path.read_bytes().replace(b'"session"', b'"nothing"', 1))
