@@ -24,9 +24,11 @@ from agent_cli.acp.schema import (
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.files import NamedFile, attach
 from agent_cli.attachments.images import image_of
+from agent_cli.contracts.errors import ConversationError, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.core.incoming import checked_user_message
 from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.sanitize import clean
 
@@ -96,6 +98,21 @@ async def user_message(
 
     Args:
         tell: Receives a sentence about each file.
+
+    Raises:
+        RpcFault: A block cannot be used, or there is nothing to send.
+    """
+    try:
+        message, model = await _message(blocks, app, tell)
+        return checked_user_message(message), model
+    except (UsageError, ConversationError) as error:
+        raise RpcFault(INVALID_PARAMS, str(error)) from error
+
+
+async def _message(
+    blocks: Sequence[PromptBlock], app: Application, tell: Callable[[str], None]
+) -> tuple[UserMessage, Model | None]:
+    """Return the message and its model, as `user_message` does.
 
     Raises:
         RpcFault: A block cannot be used.

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -360,8 +361,22 @@ async def test_damaged_image_is_refused_with_an_error_message() -> None:
     async with FakeMessagesApi() as api, editor(api) as (client, _):
         image = schema.ImageContentBlock(type="image", data="AAAA", mime_type="image/png")
         id = await client.open()
-        with pytest.raises(acp.RequestError, match="not a PNG"):
+        with pytest.raises(acp.RequestError, match="not a PNG") as refused:
             await client.say(id, image)
+
+        assert refused.value.code == -32602
+
+
+@pytest.mark.parametrize("blocks", [(), ("",), (" \n", "\u200b")])
+async def test_a_prompt_with_nothing_to_send_is_refused(blocks: Sequence[str]) -> None:
+    """It is the client's mistake, and was answered as a fault of the agent."""
+    async with FakeMessagesApi(reply("here")) as api, editor(api) as (client, _):
+        id = await client.open()
+        with pytest.raises(acp.RequestError, match="there is nothing to send") as refused:
+            await client.say(id, *blocks)
+
+        assert refused.value.code == -32602
+        assert (await client.say(id, "are you there?")).stop_reason == "end_turn"
 
 
 async def test_audio_is_refused_with_an_error_message() -> None:
