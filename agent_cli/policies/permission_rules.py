@@ -91,14 +91,15 @@ class RuleSet:
     def rule_hiding_named(self, script: str, reach: "Reach") -> tuple[Rule | None, str]:
         """Return the rule that forbids reading a file that *script* names, or None.
 
-        Where it names too many to tell, the text says so.
+        The text says where it names too many to tell, or reads one whose name is not known.
         """
         from agent_cli.policies.shell.named_paths import named_paths  # where a rule hides some
         from agent_cli.policies.shell.reach import OutOfReach
+        from agent_cli.policies.shell.unknown_reads import unknown_read
 
         found = (self.rule_hiding(path, reach.root) for path in named_paths(script, reach))
         try:
-            return next(filter(None, found), None), ""
+            return next(filter(None, found), None), unknown_read(script, reach)
         except OutOfReach as beyond:
             return None, str(beyond)
 

@@ -462,10 +462,50 @@ def test_command_that_names_an_unreadable_file_is_denied_without_masking(
     assert runs(permissions, command, BWRAP, unsandboxed=True) is Deny
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "command",
     [
-        *("cat $x", "cat src/$x", "cat $x/a.txt", "echo $a-$b", "cat $x.$y", "cat q${z}iv/a.txt"),
+        *("cat $x", "cat src/$x", "cat $x/a.txt", "cat $x.$y", "cat q${z}iv/a.txt"),
+        *('cat "$(printf %s k)"', "cd $x && cat a.txt"),
+    ],
+)
+def test_read_of_an_unknown_name_is_asked_about_without_masking(
+    command: str, mode: Mode, tmp_path: Path
+) -> None:
+    """Threat 4: it may be a file that a rule denies, and no sandbox hides it."""
+    permissions = policy(tmp_path, mode=mode, allow=["bash"], deny=["read(priv/**)"])
+    without = policy(tmp_path, mode=mode, allow=["bash"], deny=["edit(priv/**)"])
+
+    assert runs(permissions, command, Report("landlock")) is (Deny if mode == "plan" else Ask)
+    assert runs(permissions, command, BWRAP) is (Deny if mode == "plan" else Allow)
+    assert runs(without, command, None) is (Deny if mode == "plan" else Allow)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "a=pri; b=v; cat $a$b/a.txt",
+            'D=priv; F=a; cat "$D/$F.txt"',
+            "bash -c 'a=pr; cat ${a}iv/*'",
+        ),
+        *("for d in pr x; do cat ${d}iv/a.txt; done", "a=(pr x); dd if=${a[0]}iv/a.txt"),
+        "a=$'pr\\x69'; cat ${a}v/a.txt",
+    ],
+)
+def test_name_that_the_script_puts_together_is_known(command: str, tmp_path: Path) -> None:
+    """Threat 4: each value of its variables stands in the text."""
+    (tmp_path / "priv").mkdir()
+    (tmp_path / "priv" / "a.txt").write_text("x")
+
+    assert runs(policy(tmp_path, mode="yolo", deny=["read(priv/**)"]), command) is Deny
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("echo $a-$b", "make $x", "cd $x && ls", "D=src; cat $D/a.txt"),
         *("echo $'pr\\x6av/a.txt'", "for i in 1 2; do cat src/a$i.txt; done"),
     ],
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
 
+from agent_cli.policies.shell.assignments import composed_words, given_values
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
 from agent_cli.policies.shell.words import TooManyWords, unbraced
@@ -25,7 +26,7 @@ _WITH_BRACES = late_pattern(r"(?:[\w./+,:@%=*?{}~-]|\[[^\[\]{},:]*\])+")
 _JOINED_TO_OPTION = late_pattern(r"-[A-Za-z](.+)", re.DOTALL)
 _ANSI_C = late_pattern(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _ESCAPE = late_pattern(r"\\(?:(?:x|u|U)([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
-_EXPANSION = late_pattern(r"\$(?:\w+|\{[^{}]*\}|\([^()]*\)|[@*#?!-])|`[^`]*`")
+_EXPANSION = late_pattern(r"\$(?:\w+|\(\([^()]*\)\)|\{[^{}]*\}|\([^()]*\)|[@*#?!-])|`[^`]*`")
 # A name of which a part is known; of others every file could be meant.
 _PARTLY_KNOWN = late_pattern(r"(?:^|/)(?=[^/]*\w)(?=[^/]*\*)")
 _GOES = late_pattern(r"\b(?:cd|pushd|chdir)\b")
@@ -96,6 +97,10 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
         for word in _WORD_ENDS.split(each):
             yield from (at_home(found, reach) for found in brace_words(word))
         yield from (at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
+    for composed in composed_words(script, given_values(reach)):
+        bare = _QUOTES.sub("", _ANSI_C.sub(_decoded, composed))
+        yield from (at_home(word, reach) for word in brace_words(bare))
+        yield from (at_home(word, reach) for word in (bare, *_PATH_ENDS.split(bare)) if word)
     # An expansion may be any text, also none: sec${unset}ret.
     expanded = _EXPANSION.sub("*", _EXPANSION.sub("*", plain))
     if expanded != plain:

@@ -1,0 +1,177 @@
+"""Find the texts that a word of a script may stand for, by what the script itself assigns.
+
+For the rules about files. A variable is known if each of its values stands in the script: in an
+assignment or as a word of a loop. Where the script reads one, or takes one from its surroundings,
+nothing is known. When which value holds is not looked at: each one counts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from agent_cli.policies.shell.reach import Reach
+from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.words import likely_word
+from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EXPANSIONS = frozenset(
+    {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"}
+)
+_FILLS = frozenset({"read", "mapfile", "readarray", "getopts"})
+_HOLD_WORDS = frozenset({"command", "file_redirect"})
+# Their values are words already.
+_EXPANDED_ALONE = frozenset({"command_substitution", "arithmetic_expansion"})
+_TEXTS_MAX = 200
+_CHARS_MAX = 4096
+_DEPTH_MAX = 20
+_SCRIPTS_DEPTH_MAX = 4
+_ESCAPE = late_pattern(r'\\([$`"\\])')
+_BLANK = late_pattern(r"\s")
+_NAME = late_pattern(r"[A-Za-z_]\w*", re.ASCII)
+_VALUE = late_pattern(r"\$(?:\{(\w+)(?:\[[^\]]*\])?\}|(\w+))", re.ASCII)
+_SETS = late_pattern(r"\$\{(\w+):?=", re.ASCII)
+_NUMBER = late_pattern(r"\$(?:[#?$!]|\{#\w+(?:\[[@*]\])?\}|\(\s*seq(?:\s+-?\d+)+\s*\))")
+_FOLDER = late_pattern(r"\$\(\s*pwd\s*\)|`\s*pwd\s*`")
+_NEW_FILE = late_pattern(r"(?:\$\(|`)\s*mktemp(?:\s+[\w./+=-]+)*\s*[)`]")
+# A file that mktemp has just made; no name holds this private-use character.
+_NEW = "/tmp/\ue001"
+
+
+def given_values(reach: Reach) -> Mapping[str, Sequence[str]]:
+    """Return the values of the variables that a script need not assign."""
+    home = {"HOME": [reach.home]} if reach.home else {}
+    return {"PWD": [".", str(reach.root)], **home}
+
+
+class Assignments:
+    """The variables of one script with the words that they may get; None for unknown ones."""
+
+    def __init__(self, tree: "Node", given: Mapping[str, Sequence[str]]) -> None:
+        """Read *tree*; *given* are the values of variables that the script need not assign."""
+        self._words: dict[str, list[Node] | None] = {}
+        for node in descendants(tree):
+            for name, words in _assigned(node):
+                known = self._words.get(name, [])
+                self._words[name] = None if known is None or words is None else [*known, *words]
+        self._values: dict[str, Sequence[str] | None] = {
+            name: texts for name, texts in given.items() if name not in self._words
+        }
+
+    def texts(self, word: "Node", depth: int = 0) -> Sequence[str] | None:
+        """Return the texts that *word* may stand for, quotes kept; None if they are not known."""
+        pieces: list[Sequence[str]] = []
+        at, text = word.start_byte, word.text or b""
+        for node in _expansions(word):
+            pieces.append([text[at - word.start_byte : node.start_byte - word.start_byte].decode()])
+            if (values := self._texts_of(node, depth)) is None:
+                return None
+            pieces.append(values)
+            at = node.end_byte
+        pieces.append([text[at - word.start_byte :].decode()])
+        longest = sum(max(map(len, each)) for each in pieces)
+        if prod(map(len, pieces)) > _TEXTS_MAX or longest > _CHARS_MAX:
+            return None
+        return ["".join(each) for each in product(*pieces)]
+
+    def _texts_of(self, expansion: "Node", depth: int) -> Sequence[str] | None:
+        written = source(expansion)
+        if expansion.type == "arithmetic_expansion" or _NUMBER.fullmatch(written):
+            return ["0"]
+        if _FOLDER.fullmatch(written):
+            return self._value("PWD", depth)
+        if _NEW_FILE.fullmatch(written):
+            return [_NEW]
+        found = _VALUE.fullmatch(written)
+        return self._value(found[1] or found[2], depth) if found else None
+
+    def _value(self, name: str, depth: int) -> Sequence[str] | None:
+        if name not in self._values:
+            # A variable that is set by its own value is not known.
+            self._values[name] = None
+            words = self._words.get(name)
+            if words is not None and depth < _DEPTH_MAX:
+                known = [self.texts(word, depth + 1) for word in words]
+                texts = dict.fromkeys(text for each in known for text in each or ())
+                is_known = None not in known and len(texts) <= _TEXTS_MAX
+                self._values[name] = [*texts] or [""] if is_known else None
+        return self._values[name]
+
+
+def composed_words(
+    script: str, given: Mapping[str, Sequence[str]], depth: int = 0
+) -> Iterator[str]:
+    """Yield the texts of words in which *script* puts known values, also in scripts inside."""
+    tree = syntax_tree(script)
+    known = Assignments(tree, given)
+    for node in descendants(tree):
+        if node.type not in _HOLD_WORDS:
+            continue
+        for word in node.named_children:
+            has_values = word.type not in _EXPANDED_ALONE and any(True for _ in _expansions(word))
+            texts = known.texts(word) if has_values or _BLANK.search(source(word)) else None
+            for text in texts or ():
+                if has_values:
+                    yield text
+                if depth < _SCRIPTS_DEPTH_MAX and _BLANK.search(text):
+                    yield from composed_words(script_in(text), given, depth + 1)
+
+
+def script_in(text: str) -> str:
+    """Return the script that a shell gets if one word of its call is *text*, quotes included."""
+    if text[:1] == '"':
+        return _ESCAPE.sub(r"\1", text[1:-1])
+    return text[1:-1] if text[:1] == "'" else text
+
+
+def _expansions(word: "Node") -> Iterator["Node"]:
+    """Yield the expansions of *word* that are in no other one."""
+    return (node for node in descendants(word, leaves=_EXPANSIONS) if node.type in _EXPANSIONS)
+
+
+def _assigned(node: "Node") -> Iterator[tuple[str, "list[Node] | None"]]:
+    """Yield the variables that *node* sets, with the words of their values; None if not known."""
+    match node.type:
+        case "variable_assignment":
+            yield _assignment(node)
+        case "for_statement":
+            name = node.child_by_field_name("variable")
+            values = node.children_by_field_name("value")
+            yield source(name) if name else "", values or None
+        case "expansion":
+            if found := _SETS.match(source(node)):
+                yield found[1], None
+        case "declaration_command":
+            # A second name for another variable.
+            words = [source(child) for child in node.children]
+            if any(re.match(r"-\w*n", word) for word in words):
+                yield from ((word.partition("=")[2], None) for word in words)
+        case "command":
+            yield from ((name, None) for name in _filled(node))
+        case _:
+            pass
+
+
+def _assignment(node: "Node") -> tuple[str, "list[Node] | None"]:
+    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    written = source(name) if name else ""
+    is_added = any(child.type == "+=" for child in node.children)
+    is_for_one = node.parent is not None and node.parent.type == "command"
+    if is_added or is_for_one or not _NAME.fullmatch(written):
+        return written.partition("[")[0], None
+    if value is None:
+        return written, []
+    return written, value.named_children if value.type == "array" else [value]
+
+
+def _filled(command: "Node") -> Iterator[str]:
+    """Yield the variables that `read` and its like fill."""
+    words = [likely_word(source(child)) or "" for child in command.named_children]
+    if words[:1] and words[0] in _FILLS:
+        yield from filter(_NAME.fullmatch, words[1:])
+    elif words[:1] == ["printf"] and "-v" in words[:-1]:
+        yield words[words.index("-v") + 1]
