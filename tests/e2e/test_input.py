@@ -10,8 +10,8 @@ import pytest
 from PIL import Image as Pillow
 
 from agent_cli.contracts.timeline import Block
-from tests.e2e.program import AGENT_CLI, environment
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.e2e.program import AGENT_CLI, environment, in_terminal
+from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread
 from tests.repl.terminal import Terminal
 
 CTRL_V, CTRL_C, UP, ENTER = "\x16", "\x03", "\x1b[A", "\r"
@@ -102,3 +102,36 @@ def test_unsent_draft_is_offered_in_the_next_session() -> None:
             terminal.until("? or /help")
             terminal.send(UP)
             terminal.until("not sent yet")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_queued_messages_are_in_the_input_again_after_a_kill(number: signal.Signals) -> None:
+    """A message that the model has not got is not lost, one for the end of the run neither."""
+    gate = Gate()
+    held = reply("Working on it.", gate=gate, chunk_chars=7)
+    with serve_in_thread(held, reply("Both.")) as api:
+        with in_terminal(api) as killed:
+            killed.until_prompt()
+            killed.send("go\r")
+            gate.reached.wait()
+            killed.send("use tabs\r")
+            killed.until("after this step: use tabs")
+            killed.send("then commit\x1b\r")
+            killed.until("when done: then commit")
+            killed.child.kill(number)
+            killed.exit_code()
+        gate.open()
+        with in_terminal(api, "-c") as terminal:
+            terminal.until("2 queued messages were not sent before the program ended")
+            terminal.until("then commit")
+            terminal.send(ENTER)
+            terminal.until("Both.")
+            terminal.until_prompt()
+        sent = said(api, 1)
+        with in_terminal(api, "-c") as again:
+            again.until("Both.")
+            again.until_prompt()
+            assert "queued messages were" not in again.text
+
+    assert sent[-1]["text"] == "use tabs\n\nthen commit"
+    assert len(api.requests) == 2

@@ -18,12 +18,13 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.run import RunResult
+from agent_cli.core.unsent import keep_unsent
 from agent_cli.repl import Look
-from agent_cli.repl.commands import Context
-from agent_cli.repl.commands.registry import find_command, run_command
+from agent_cli.repl.commands.registry import find_command
 from agent_cli.repl.dialogue import TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
+from agent_cli.repl.live.asides import Asides
 from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
@@ -53,10 +54,9 @@ class LiveShell:
         self._lines: deque[Queued] = deque()
         self._arrived = asyncio.Event()
         self._command: CancelToken | None = None
-        self._asides: dict[CancelToken, str] = {}
         self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
-        self._is_working = self._is_stuck = False
+        self._is_working = self._is_stuck = self._is_leaving = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._status = Status(app.agent, app.context_tokens)
@@ -64,6 +64,7 @@ class LiveShell:
         offer_completions(screen.menu, app)
         self._activity = ActivityLine(time.monotonic, screen.asks)
         self.display, results = open_display(app, screen, look, self._activity)
+        self._asides = Asides(self.display, screen.refresh)
         self._turn = asyncio.Lock()
         self._controls = ScreenControls(screen, self.display, results, self._turn)
         self._dispatcher = LineDispatcher(
@@ -104,7 +105,11 @@ class LiveShell:
             tasks.create_task(self._work())
 
     async def stop(self) -> None:
-        """Stop the current run or command; return when it has ended and is shown."""
+        """Stop the current run or command; return when it has ended and is shown.
+
+        Queued messages stay in the record, for the next time the session is opened.
+        """
+        self._is_leaving = True
         self._lines.clear()
         self.interrupt()
         await self.wait_for_idle()
@@ -122,7 +127,7 @@ class LiveShell:
     @property
     def aside(self) -> CancelToken | None:
         """Stops the last command begun beside other work; None if there is none."""
-        return [*self._asides][-1] if self._asides else None
+        return self._asides.last
 
     @property
     def queued(self) -> Sequence[Queued]:
@@ -150,6 +155,7 @@ class LiveShell:
     def _take(self, text: str, *, follow_up: bool) -> None:
         if is_prompt := self._dispatcher.is_prompt(text):
             text = self._dispatcher.attachments.marked(text)
+        was_busy = self.is_busy
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
@@ -161,7 +167,13 @@ class LiveShell:
             self._do_beside(self._outbox.hand_over())
         elif text:
             self.queue([Queued(text)])
+        self._keep_unsent(self.queued if was_busy else ())
         self._screen.refresh()
+
+    def _keep_unsent(self, messages: Sequence[Queued]) -> None:
+        if not self._is_leaving:
+            recalled = self._screen.draft.marks.recalled
+            keep_unsent(self._app.agent.conversation, [recalled(each.text) for each in messages])
 
     def is_command(self, text: str) -> bool:
         """Return whether *text* is a command or a shell escape."""
@@ -177,8 +189,9 @@ class LiveShell:
         self.display.hurry()
         self._activity.stop()
         self._app.agent.abort()
-        for command in (*self._asides, *filter(None, [self._command])):
-            command.cancel()
+        self._asides.cancel()
+        if self._command:
+            self._command.cancel()
 
     def hold(self, message: Queued) -> bool:
         """Keep *message* where it stands, undelivered; False if it is too late."""
@@ -201,6 +214,7 @@ class LiveShell:
             return self.submit(text, follow_up=True)
         elif self._outbox.release(message, self._dispatcher.attachments.marked(text)):
             self._do_beside(self._outbox.hand_over())
+        self._keep_unsent(self.queued)
         self._arrived.set()
         return True
 
@@ -210,6 +224,7 @@ class LiveShell:
             move_line(self._lines, message, by)
         else:
             self._outbox.move(message, by)
+        self._keep_unsent(self.queued)
 
     def pause(self, *, paused: bool) -> None:
         """Pause the display, or resume it."""
@@ -241,7 +256,7 @@ class LiveShell:
             too_early()
         context = replace(self._dispatcher.context(too_early), may_wait=False)
         if command.beside_a_run:
-            self._do_beside(self._run_aside(text, context))
+            self._do_beside(self._asides.run(text, context))
             return
         pending = command.run(context, argument)
         if inspect.iscoroutine(pending):
@@ -251,22 +266,6 @@ class LiveShell:
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
         self._tasks.create_task(reported(work, self.display))
-
-    async def _run_aside(self, text: str, context: Context) -> None:
-        """Run a command beside other work, which goes on if this one is stopped."""
-        token = CancelToken()
-        self._asides[token] = name = one_line(text.split(maxsplit=1)[0])
-        self._screen.refresh()
-        try:
-            async with token.scope():
-                await run_command(text, context)
-        except Aborted:
-            if not token.cancelled:
-                raise
-            self.display.notice(f"{name} stopped", "warning")
-        finally:
-            del self._asides[token]
-            self._screen.refresh()
 
     async def _work(self) -> None:
         while True:
@@ -326,6 +325,7 @@ class LiveShell:
             raise
         finally:
             self._command = None
+            self._keep_unsent(self.queued)
             self._status.refresh()
             self._own_row.want()
         for message, model in messages:
@@ -341,12 +341,13 @@ class LiveShell:
         if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
+            self._keep_unsent(())
 
     def _status_text(self) -> str:
         queued = len(self._outbox) + len(self._lines)
         vi_mode = self._screen.app.vi_mode
         asides = [
-            f"{name} runs{'' if vi_mode else ': Esc stops it'}" for name in self._asides.values()
+            f"{name} runs{'' if vi_mode else ': Esc stops it'}" for name in self._asides.names
         ]
         urgent = [self.display.held, *asides, f"{queued} queued" if queued else "", vi_mode]
         columns = self._screen.columns - 1
@@ -364,6 +365,7 @@ class LiveShell:
                     self._arrived.set()
             case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):
                 self._hidden.reveal()
+                self._keep_unsent(self.queued)
                 self.display.user_message(self._screen.echo(message.text))
                 self._screen.refresh()
             case _:

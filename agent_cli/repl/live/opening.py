@@ -10,8 +10,9 @@ from typing import get_args
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeChoice
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.unsent import unsent
 from agent_cli.repl import Look
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
@@ -171,7 +172,7 @@ class ScreenControls:
         self._display.folded(output)
 
     def show_earlier(self, conversation: Conversation) -> None:
-        """Print the folded transcript of *conversation*; nothing if it is new."""
+        """Print the folded transcript of *conversation*; put what was not sent into the input."""
         if earlier := earlier_in(conversation):
             rows = earlier_rows(
                 earlier,
@@ -182,6 +183,9 @@ class ScreenControls:
                 folded=lambda rows, text: self._results.folded(rows, text, FOLDED_ROWS),
             )
             self._display.drawn(rows)
+        if texts := unsent(conversation):
+            self._screen.put_back("\n\n".join(texts))
+            self._display.notice(_unsent_notice(len(texts)), "warning")
 
     def toggle_thinking(self) -> None:
         """Show thinking, beginning with the last folded one; or fold it from now on."""
@@ -217,6 +221,12 @@ class ScreenControls:
         if name not in themes:
             raise UsageError(f"unknown theme {one_line(name)}; there are: {', '.join(themes)}")
         self._screen.paint.use_theme(themes[name])
+
+
+def _unsent_notice(count: int) -> str:
+    were, are = ("was", "it is") if count == 1 else ("were", "they are")
+    messages = counted(count, "queued message")
+    return f"{messages} {were} not sent before the program ended: {are} in the input"
 
 
 def earlier_rows(

@@ -1,0 +1,44 @@
+"""Messages that were typed during a run and not delivered yet: the record holds them.
+
+Each change is an entry with all of them, so that a program that is killed loses none.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from agent_cli.contracts.messages import CustomMessage, typed_in
+from agent_cli.contracts.timeline import CustomOutput, UserOutput
+from agent_cli.core.conversation import Conversation
+from agent_cli.core.projection import entries
+
+UNSENT: Final = "unsent"
+
+
+def keep_unsent(conversation: Conversation, texts: Sequence[str]) -> None:
+    """Record that *texts* wait to be delivered, and no others."""
+    if conversation.prompts and list(texts) != _recorded(conversation):
+        conversation.note(CustomMessage(UNSENT, {"texts": list(texts)}))
+
+
+def unsent(conversation: Conversation) -> list[str]:
+    """Return the messages that waited when the program ended, in order."""
+    texts = _recorded(conversation)
+    for output in reversed([*entries(conversation.prompts)] if texts else []):
+        if isinstance(output, CustomOutput) and output.name == UNSENT:
+            break
+        # Delivered, and the program ended before the entry that says so.
+        if isinstance(output, UserOutput) and typed_in(output.content) in texts:
+            texts.remove(typed_in(output.content))
+    return texts
+
+
+def _recorded(conversation: Conversation) -> list[str]:
+    found = (
+        output.data
+        for prompt in reversed(conversation.prompts)
+        for output in reversed(prompt.output)
+        if isinstance(output, CustomOutput) and output.name == UNSENT
+    )
+    data = next(found, None)
+    texts = data.get("texts") if isinstance(data, dict) else None
+    return [str(text) for text in texts] if isinstance(texts, list) else []
