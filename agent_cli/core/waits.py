@@ -11,7 +11,8 @@
 **Whoever holds something waits only for things further down.** So no circle can form: in any set of
 waiting holders, the one furthest down waits for work that is running. A call that waits for agents
 (`Tool.takes_slot` is False) holds nothing from 2 to 4; the agents that it waits for have
-slots and files of their own.
+slots and files of their own. A hook's agent belongs to the call that it is asked about and only
+reads: it waits for nothing from 1 to 4 but the calls and slots of its own replies.
 
 A running command may ask a person about a host or a deletion. Such a question waits for the open
 ones, first of its kind and then of any kind, and takes nothing else meanwhile.

@@ -9,7 +9,7 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import HookGroup, parse_hooks
 from agent_cli.trust.store import what_would_act
-from tests.e2e.program import agent_cli
+from tests.e2e.program import agent_cli, results_in, text_of
 from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of
 from tests.messages_api import Gate, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
@@ -83,6 +83,19 @@ def test_agent_hook_reads_files_and_sends_the_model_back(tmp_path: Path) -> None
     assert [tool["name"] for tool in requests[1]["tools"]] == ["read", "grep", "glob"]
     assert "the tests come first" in json.dumps(requests[3]["messages"][-1])
     assert not (tmp_path / "made").exists()
+
+
+def test_agent_hook_reads_the_file_that_its_call_has_just_edited(tmp_path: Path) -> None:
+    """The call holds the file until its hooks have ended: they wait for no turn with it."""
+    (tmp_path / "a.txt").write_text("one\n")
+    hooks(None, PostToolUse=asked("agent", "Edit", prompt="Is it good?", timeout=10))
+    read = tool_use("read", {"path": "a.txt"})
+    edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
+
+    run, requests = printed(reply(read), reply(edit), reply(read), reply(NO), reply("Done."))
+
+    assert "two" in text_of(results_in(requests[3])[0]), run.stderr
+    assert "the tests come first" in json.dumps(requests[4]["messages"][-1])
 
 
 def test_tool_of_a_server_answers_like_a_program(tmp_path: Path) -> None:

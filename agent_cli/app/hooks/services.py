@@ -81,9 +81,9 @@ class SessionHookServices:
                 max_rounds=_ROUNDS_MAX,
                 services=config.services,
                 authorize_tool=self._may_read,
-                # Its hooks would run hooks of their own; the limit of a result holds.
+                # Its hooks would run hooks of their own; the limit of a result holds. Without a
+                # `path_order`: the call that it is asked about may hold the files that it reads.
                 finish_result=config.finish_result,
-                path_order=config.path_order,
             )
         )
         agent.subscribe(self._note_usage)
