@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, fields, replace
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, Self, TypeAlias, get_args
@@ -316,8 +317,10 @@ def server_delay_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
 
 def _date_s(text: str) -> float | None:
     try:
-        return parsedate_to_datetime(text).timestamp()
-    except ValueError:
+        date = parsedate_to_datetime(text)
+        # Not in our zone: a date of HTTP is in GMT, also in the form that names none.
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
 
 

@@ -1,6 +1,7 @@
 """Retries over a real connection with recorded waits: wait table, server headers, limits."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import get_args
@@ -90,6 +91,8 @@ async def test_transient_error_event_in_a_stream_restarts_the_reply(kind: str) -
         ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
         ({"retry-after": "soon"}, 10),
         ({"retry-after": "-1"}, 10),
+        ({"retry-after": "Fri, 27 Nov 99999999999999999999 23:40:00 GMT"}, 10),
+        ({"retry-after": "Fri, 27 Nov 2026 23:40:00 +99999999999999"}, 10),
     ],
 )
 async def test_retry_after_header_overrides_the_wait_table(
@@ -120,6 +123,20 @@ def test_retry_after_header_may_be_a_date() -> None:
     assert server_delay_s({"retry-after": later}, now_s=now.timestamp()) == 42
     assert server_delay_s({"retry-after": later}, now_s=now.timestamp() + 100) == 0
     assert server_delay_s({"retry-after": "nan"}, now_s=0) is None
+
+
+def test_retry_after_date_without_a_zone_is_in_gmt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 9110 section 5.6.7: the obsolete form of C's asctime() counts, and every date is GMT."""
+    headers = {"retry-after": "Sat Nov 21 12:00:42 2026", "date": "Sat, 21 Nov 2026 12:00:00 GMT"}
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    try:
+        wait_s = server_delay_s(headers, now_s=0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert wait_s == 42
 
 
 @pytest.mark.parametrize(("asked_s", "waits_s"), [("60", [60]), ("61", [])])
