@@ -12,7 +12,7 @@ from agent_cli.contracts import options
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.frozen import is_json
 from agent_cli.contracts.provider import Model, ProviderRegistry, ThinkingLevel
-from agent_cli.contracts.tooling import Allow, Ask, Deny, Verdict, require_unique_names
+from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Verdict, require_unique_names
 from agent_cli.system.shapes import is_object
 
 if TYPE_CHECKING:
@@ -159,3 +159,10 @@ def checked_verdict(verdict: object) -> Verdict:
     if not isinstance(verdict, Deny):
         require_input(verdict.input, what="the input of a verdict")
     return verdict
+
+
+def checked_approval(approval: object) -> Approval:
+    """Return *approval* if it is one; raises `AgentCliError` if not."""
+    require(approval, Approval, what="what require_approval returns")
+    assert isinstance(approval, Approval)
+    return approval

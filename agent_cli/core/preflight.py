@@ -10,7 +10,7 @@ from agent_cli.contracts.messages import is_cut_off
 from agent_cli.contracts.timeline import Json, Pending, ToolOutput
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verdict, check_input
 from agent_cli.contracts.wording import MOVED
-from agent_cli.core.arguments import checked_verdict
+from agent_cli.core.arguments import checked_approval, checked_verdict
 from agent_cli.core.foresight import Foresight
 from agent_cli.core.returned_values import bounded, declared_paths, settled, with_fixed_paths
 from agent_cli.core.turn import Turn
@@ -178,7 +178,8 @@ async def _with_own(tool: Tool, params: object, verdict: Verdict) -> Verdict:
         return verdict
     try:
         rule = tool.require_approval
-        approval = await settled(rule(params) if callable(rule) else rule)
+        answer = await settled(rule(params) if callable(rule) else rule)
+        approval = checked_approval(answer)
     except (Exception, SystemExit) as error:
         return _failed(tool, error)
     policy = verdict.reason if isinstance(verdict, Ask) else ""

@@ -14,6 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult
+from agent_cli.core.arguments import all_of
 from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.shapes import is_sequence
 
@@ -108,13 +109,17 @@ def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[
     """Return the paths that *tool* reads and writes with *params*.
 
     Raises:
-        ToolError: Its own function failed.
+        ToolError: Its own function failed, or returned something else.
     """
     try:
-        return tool.reads(params), tool.writes(params)
+        return _as_paths(tool.reads(params)), _as_paths(tool.writes(params))
     except (Exception, SystemExit) as error:
         _log.error("paths of a call are unknown", tool=tool.name, exception=traceback_of(error))
         raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
+
+
+def _as_paths(returned: Sequence[str]) -> Sequence[str]:
+    return all_of(returned, str, what="paths")
 
 
 def with_fixed_paths(tool: Tool) -> Tool:
@@ -128,7 +133,7 @@ def with_fixed_paths(tool: Tool) -> Tool:
         for earlier, *found in known:
             if earlier == params:
                 return found[0], found[1]
-        known.append((params, tool.reads(params), tool.writes(params)))
+        known.append((params, _as_paths(tool.reads(params)), _as_paths(tool.writes(params))))
         return known[-1][1:]
 
     def reads(params: object) -> Sequence[str]:

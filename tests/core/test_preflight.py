@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -12,7 +13,16 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import INVALID_JSON, Allow, Approval, Ask, Deny, Tool, Verdict
+from agent_cli.contracts.tooling import (
+    INVALID_JSON,
+    Allow,
+    Approval,
+    Ask,
+    Deny,
+    RequireApproval,
+    Tool,
+    Verdict,
+)
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.preflight import CheckedCall, recheck
@@ -76,6 +86,21 @@ async def test_path_function_that_exits_gives_an_error_result(field: str) -> Non
     assert texts(result.messages)["t1"] == "look cannot tell which files it would touch: 4"
 
 
+@pytest.mark.parametrize("returned", [None, "/a", [Path("/a")]], ids=["none", "text", "path"])
+async def test_path_function_that_returns_no_paths_gives_an_error_result(returned: object) -> None:
+    """S0-53: the run ended with an AttributeError, or the text counted as one path a letter."""
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look")),
+        says("ok"),
+        tools=[replace(LOOK, writes=lambda _params: returned)],  # type: ignore[arg-type,return-value]
+    )
+
+    result = await agent.prompt("go")
+
+    assert texts(result.messages)["t1"].startswith("look cannot tell which files it would touch: ")
+    assert result.stop_reason == "end_turn"
+
+
 async def test_nobody_is_asked_about_a_call_whose_paths_are_unknown() -> None:
     """S0-53: a person's answer, or a judge's, would be for nothing."""
     asked: list[str] = []
@@ -106,6 +131,20 @@ async def test_permission_check_that_exits_asks_for_approval() -> None:
 
     assert result.stop_reason == "waiting_for_approval"
     assert agent.conversation.questions()[0].asked_reason == "the permission check failed: 4"
+
+
+async def test_rule_that_returns_no_approval_asks_for_approval() -> None:
+    """S2-22: `True` for `Approval(True)` ended the run with an AttributeError."""
+    yes: RequireApproval = lambda _params: True  # type: ignore[assignment]  # noqa: E731
+    agent, _, _ = scripted_agent(
+        calls(tool_use("look")), tools=[replace(LOOK, require_approval=yes)]
+    )
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "waiting_for_approval"
+    reason = "the permission check failed: what require_approval returns must be Approval, not bool"
+    assert agent.conversation.questions()[0].asked_reason == reason
 
 
 @pytest.mark.parametrize("parameters", [AnyInput, {"type": "object"}], ids=["model", "schema"])

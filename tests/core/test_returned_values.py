@@ -119,7 +119,7 @@ async def test_a_missing_source_none_and_no_messages_are_the_same(
 def test_paths_are_those_of_the_input() -> None:
     both = replace(TOOL, reads=lambda params: [f"/in/{params}"])
 
-    assert declared_paths(both, "a") == (["/in/a"], ["/a"])
+    assert declared_paths(both, "a") == (("/in/a",), ("/a",))
 
 
 @pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3)])
@@ -137,7 +137,7 @@ def test_fixed_paths_are_asked_for_once_for_each_input() -> None:
     fixed = with_fixed_paths(replace(TOOL, writes=lambda _params: [next(answers)]))
 
     assert [declared_paths(fixed, params)[1] for params in ("a", "b", "a", "b")] == [
-        *(["/first"], ["/second"]) * 2
+        *(("/first",), ("/second",)) * 2
     ]
 
 
@@ -145,4 +145,4 @@ def test_fixed_paths_that_are_read_stay_apart_from_those_that_are_written() -> N
     """C26: also when they are asked for the first time, which is when they become known."""
     fixed = with_fixed_paths(replace(TOOL, reads=lambda params: [f"/in/{params}"]))
 
-    assert [declared_paths(fixed, "a") for _ in range(2)] == [(["/in/a"], ["/a"])] * 2
+    assert [declared_paths(fixed, "a") for _ in range(2)] == [(("/in/a",), ("/a",))] * 2
