@@ -53,6 +53,9 @@ class CancelToken:
     async def scope(self) -> AsyncGenerator[None]:
         """Run the body until it ends or the token is set.
 
+        A token that is set in the body's last moment does not interrupt it any more: `check()`
+        before work that another token stops.
+
         Raises:
             Aborted: The token was set before or inside; the body saw CancelledError.
         """

@@ -141,6 +141,7 @@ class _HeadlessRun:
                 self._outcome.session_id = app.session_id
                 await stack.enter_async_context(self._bugs_logged())
                 message = await self._message(app, given) if given is not None else None
+            self._loading.check()  # a signal in the last moment interrupts the scope no more
             # From here on only runs are awaited; a signal between two runs would stop nothing.
             self._stop = app.agent.abort
             if message is not None:

@@ -370,6 +370,28 @@ class Program:
         """Do nothing: there is nothing to close."""
 
 
+class StoppedAtTheEndOfLoading(Program):
+    """It is told to end so late that loading has ended before it can be interrupted."""
+
+    async def written_out(self, prompt: str) -> tuple[str, None]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0)  # one step of the event loop, which passes the signal on
+        return prompt, None
+
+
+def test_signal_in_the_last_moment_of_loading_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C18: it stopped nothing, and the run went on to its end, as if there had been no signal."""
+    program = StoppedAtTheEndOfLoading()
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        code = asyncio.run(headless.run("hello", lambda: program, output_format="json"))
+
+    assert (code, last_line(capsys.readouterr().out)["stop_reason"]) == (143, "aborted")
+    assert program.model.requests == []
+
+
 def test_full_disk_on_stdout_ends_the_run(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
