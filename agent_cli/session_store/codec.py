@@ -36,6 +36,7 @@ from agent_cli.contracts.timeline import (
     WidgetOutput,
 )
 from agent_cli.system.records import dataclass
+from agent_cli.system.shapes import is_object
 
 # Any: read back from JSON; `Codec` checks the form of what it decodes.
 JsonObject: TypeAlias = dict[str, Any]
@@ -262,8 +263,8 @@ def _model_usages(value: Any) -> tuple[ModelUsage, ...]:
 def _call(value: Any) -> Block:
     if value["type"] != _CALL:  # its result would answer no call
         raise ValueError(value["type"])
-    text_in(value["id"])
-    text_in(value["name"])
+    if not is_object(value["input"]):  # every request with it would be refused
+        raise TypeError(value["input"])
     return _block(value)
 
 

@@ -237,6 +237,17 @@ WRONG_SHAPES: Final = (
             "block": {"type": "tool_use", "id": "t", "name": "n", "input": {}},
         },
     },
+    {
+        "kind": "output",
+        "index": 2,
+        "output": {
+            "kind": "tool",
+            "id": "x",
+            "at_ms": 1,
+            "reply_id": "r",
+            "block": {"type": "tool_use", "id": "t", "name": "n", "input": "ls"},
+        },
+    },
     {"kind": "prompt", "id": 5, "user_id": "u", "model": "m", "at_ms": 1, "visible": True},
     {"kind": "held", "usage": {"input_tokens": "many"}},
     {"kind": "held", "usage": {"cost_microdollars": 10**400}},
