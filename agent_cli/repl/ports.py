@@ -102,6 +102,14 @@ class FileChanges(FileChangesPort, Protocol):
         """Return whether hooks alone made the changes of a run."""
         ...
 
+    def worktrees(self) -> Sequence[Path]:
+        """Return the git worktrees of the session's agents that are still there.
+
+        Raises:
+            AgentCliError: The record of changes cannot be read.
+        """
+        ...
+
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
         """Return the commands of the session, or of its last run, that may have changed files.
 

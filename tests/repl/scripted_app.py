@@ -247,6 +247,9 @@ class FileChanges:
     def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         return self._found[:1] if last_run else self._found
 
+    def worktrees(self) -> Sequence[Path]:
+        return [Path("/trees/agent-1")] if "TREES" in os.environ else []
+
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
         return ["npm install"] if last_run else []
 

@@ -477,8 +477,7 @@ async def test_file_that_a_command_made_too_large_is_known_by_its_size_and_time(
     (session.root / "old.txt").write_text("other")
     with pytest.raises(AgentCliError, match=r"somebody changed these files too: .*old\.txt;"):
         session.undo()
-    assert session.snapshots._journal
-    assert len(session.snapshots._journal.runs[-1].changes) == 0
+    assert len(session.snapshots._current.open().runs[-1].changes) == 0
     assert (session.root / "new.txt").read_text().endswith("\n100\n")
 
 
@@ -524,7 +523,7 @@ async def test_files_are_read_around_a_command_beside_the_event_loop(
     assert threading.main_thread() not in threads
     assert session.snapshots._watches == []
     assert (session.root / "made").exists() is not stops
-    assert [run.commands for run in session.snapshots._open().runs] == [
+    assert [run.commands for run in session.snapshots._current.open().runs] == [
         [] if stops else ["touch made"]
     ]
 
@@ -701,5 +700,5 @@ async def test_forked_session_can_undo_changes_of_the_original(
     assert (session.root / "a.txt").read_text() == "one"
     assert taken.commands == ["touch made"]
     session.again("s-1")
-    assert [len(run.changes) for run in session.snapshots._open().runs] == [1, 1]
-    assert not any(run.taken_back for run in session.snapshots._open().runs)
+    assert [len(run.changes) for run in session.snapshots._current.open().runs] == [1, 1]
+    assert not any(run.taken_back for run in session.snapshots._current.open().runs)

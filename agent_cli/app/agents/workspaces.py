@@ -5,6 +5,7 @@ import os
 import secrets
 import shlex
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -106,7 +107,7 @@ class AgentWorkspace:
         Raises:
             ToolError: The worktree cannot be made; says why.
         """
-        made, mark = await _made(self.startup.workspace)
+        made, mark = await _made(self.startup.workspace, self.session.file_changes.note_worktree)
         repository = made.repository
         below = self.workspace.root.relative_to(real_path(repository))
         extra = self.session.directories.all[1:]
@@ -226,9 +227,11 @@ def _folder_in(tree: Worktree, below: Path) -> Path:
     return folder if is_inside and is_dir(folder) else tree.path
 
 
-async def _made(workspace: Path) -> tuple[Worktree, WorktreeMark | None]:
-    """Return a new worktree; a cancelled call leaves none behind."""
-    making = _Making(workspace)
+async def _made(
+    workspace: Path, note: Callable[[Path], None]
+) -> tuple[Worktree, WorktreeMark | None]:
+    """Return a new worktree, of which *note* is told; a cancelled call leaves none behind."""
+    making = _Making(workspace, note)
     try:
         return await asyncio.to_thread(making.run)
     except (GitError, OSError) as error:
@@ -241,8 +244,9 @@ async def _made(workspace: Path) -> tuple[Worktree, WorktreeMark | None]:
 class _Making:
     """A worktree made in a thread, which cannot be interrupted; removed again once abandoned."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, note: Callable[[Path], None]) -> None:
         self._workspace = workspace
+        self._note = note
         self._lock = threading.Lock()
         self._made: tuple[Worktree, WorktreeMark | None] | None = None
         self._is_abandoned = False
@@ -253,6 +257,7 @@ class _Making:
         name = f"agent-{secrets.token_hex(4)}"
         path = worktree_folder(main_repository_of(self._workspace), name)
         tree = add_worktree(repository, path, commit)
+        self._note(path)
         made = tree, _marked(tree)
         with self._lock:
             self._made, abandoned = made, self._is_abandoned

@@ -125,6 +125,10 @@ async def _diff(context: Context, which: str) -> None:
     if not found:
         where = "the last run" if which else "this session"
         none = f"the agent's tools left no changes in {where}"
+        if trees := await asyncio.to_thread(changes.worktrees):
+            none += (
+                f"; those of agents in git worktrees are not shown: {_listed([*map(str, trees)])}"
+            )
         context.writer.aside(f"{none}; commands ran, and {ran}" if commands else none, "dim")
         return
     for difference in found:

@@ -16,6 +16,7 @@ import pytest
 from agent_cli.app.agents import workspaces
 from agent_cli.app.agents.workspaces import AgentWorkspace
 from agent_cli.contracts.dialogs import Approved, Decision
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import AgentEvent, Event, Notice, ToolCall, ToolExecutionEnd
 from agent_cli.system.worktrees import (
     Worktree,
@@ -92,6 +93,32 @@ async def test_changes_in_an_agents_worktree_are_merged_by_the_command_shown(
     assert answer.startswith(f"Changed.\n\n[agent-cli: its changes are in the git worktree {tree}")
     assert (repository / "src" / "a.txt").read_text() == "two\n"
     assert (repository / "src" / "b.txt").read_text() == "new\n"
+
+
+async def test_undo_says_where_the_changes_of_an_isolated_agent_are(repository: Path) -> None:
+    """It said that the agent's tools changed no file; it knows them after a restart, too."""
+    script = Script(
+        go=[isolated("change it", "look"), reply("Done.")],
+        change_it=[reply(READ), reply(EDIT), reply("Changed.")],
+        look=[reply(READ), reply("Seen.")],
+    )
+    async with program(script) as run:
+        await run.prompt()
+    _main, tree = trees(repository)
+
+    async with program(script, "-c") as run:
+        changes = run.app.file_changes
+        with pytest.raises(AgentCliError) as refused:
+            await asyncio.to_thread(changes.take_back)
+        assert [str(path) for path in await asyncio.to_thread(changes.worktrees)] == [tree]
+        git(repository, "worktree", "remove", "--force", tree)
+        with pytest.raises(AgentCliError, match="the agent's tools changed no file in this ses"):
+            await asyncio.to_thread(changes.take_back)
+
+    assert str(refused.value) == (
+        "nothing to undo: the agent's tools changed no file of the workspace; what agents"
+        f" changed in git worktrees of their own stays: {tree}"
+    )
 
 
 async def test_unchanged_worktrees_of_agents_are_removed(repository: Path) -> None:

@@ -221,6 +221,18 @@ def test_diff_command_prints_a_machine_readable_diff_on_a_pipe() -> None:
     ]
 
 
+def test_diff_command_says_where_agents_worked_in_worktrees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is recorded there; git has the changes."""
+    monkeypatch.setenv("TREES", "1")
+
+    assert said("/undo", "/diff")[-1] == (
+        "the agent's tools left no changes in this session; those of agents in git worktrees are"
+        " not shown: /trees/agent-1"
+    )
+
+
 def test_undo_reports_what_was_reverted_and_what_was_not() -> None:
     """It says first what it is about to do; then it names the prompt that led to the changes."""
     _, shown = converse("change  it", "/undo", "/undo")

@@ -10,7 +10,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     AgentEnd,
     Event,
@@ -22,7 +21,6 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.file_changes import own_run
 from agent_cli.contracts.options import UNDO_KEEP_DAYS
-from agent_cli.system.temporary_files import OwnFolder
 from agent_cli_tools.session_resources import ModelListener
 from agent_cli_tools.snapshots.contents import (
     Digests,
@@ -35,13 +33,14 @@ from agent_cli_tools.snapshots.contents import (
     noted,
     seen_now,
 )
+from agent_cli_tools.snapshots.current import CurrentJournal
 from agent_cli_tools.stoppable import unstoppable
 
 if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
     from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import CommandQuestion
-    from agent_cli_tools.snapshots.journal import Change, Journal
+    from agent_cli_tools.snapshots.journal import Change
 
 
 class Snapshots:
@@ -85,9 +84,7 @@ class Snapshots:
         self.of_user: Callable[[str], Watched | None] = lambda _command: None
         # Tools write concurrently in threads.
         self._lock = threading.RLock()
-        self._session_id: str | None = None
-        self._own_folder: OwnFolder | None = None
-        self._journal: Journal | None = None
+        self._current = CurrentJournal(folder)
         self._has_bounded = False
         self._told: set[int] = set()
         self._run_id, self._first_run_id = "", own_run("", token_hex(4))
@@ -98,9 +95,10 @@ class Snapshots:
     def __call__(self, event: Event) -> None:
         """Track the current session and run."""
         match event:
-            case SessionOpened(session_id=id) if id != self._session_id:
+            case SessionOpened(session_id=id) if id != self._current.session_id:
                 self.save()
-                self._session_id, self._journal, self._told = id, None, set()
+                self._current.switch(id)
+                self._told = set()
                 self._finish_undo()
             case AgentEnd():
                 self.save()
@@ -112,7 +110,7 @@ class Snapshots:
                 self._run_id = id
             case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
                 with self._lock, noted("command not noted", name):
-                    self._open().add_command(self._run_id, name)
+                    self._current.open().add_command(self._run_id, name)
             case _:
                 pass
 
@@ -130,10 +128,10 @@ class Snapshots:
             for watch in self._watches:
                 if not watch.is_recorded:
                     self._catch_up(path, watch.seen.get(path, seen), seen)
-            run = self._open().open_run(self._run_id)
+            run = self._current.open().open_run(self._run_id)
             is_first = all(change.path != path for change in run.changes)
             if before is not None and (run.logs or is_first):
-                self._open().contents.keep(before)
+                self._current.open().contents.keep(before)
             self._bound_store()
         yield
         with self._lock, noted("change not kept", path):
@@ -175,13 +173,13 @@ class Snapshots:
         """Return the other open sessions of this machine and the files they changed; blocks."""
         from agent_cli_tools.snapshots.kept_versions import at_work  # rare
 
-        return at_work(self._folder, but=self._session_id or "")
+        return at_work(self._folder, but=self._current.session_id or "")
 
     def changed_by(self, path: Path, *, with_own: bool) -> str:
         """Return which session or command changed *path* last, or "" if none did; blocks."""
         from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
 
-        name, id = str(path), self._session_id or ""
+        name, id = str(path), self._current.session_id or ""
         with suppress(OSError):
             return changed_by({name}, self._folder, session=id, with_own=with_own).get(name, "")
         return ""
@@ -189,14 +187,13 @@ class Snapshots:
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
         with self._lock, noted("changes not saved", self._run_id):
-            if self._journal:
-                self._journal.save()
+            self._current.save()
 
     def begin_own(self, command: str) -> "Watched | None":
         """Return how to keep what a *command* of the user names, a run of its own; blocks."""
         folder, order = "", self.of_user(command)
         with self._lock, noted("command not recorded", command):
-            folder = self._open().new_own_log(self._run_id, command) if order else ""
+            folder = self._current.open().new_own_log(self._run_id, command) if order else ""
         return replace(order, folder=folder) if order and folder else None
 
     def planned_undo(self, *, but_own: bool = False) -> "PlannedUndo":
@@ -204,7 +201,7 @@ class Snapshots:
         from agent_cli_tools.snapshots.taking_back import planned_undo  # with /undo
 
         with self._lock:
-            return planned_undo(self._read(), self._folder, but_own=but_own)
+            return planned_undo(self._current.read(), self._folder, but_own=but_own)
 
     def take_back(self, *, but_own: bool = False) -> "TakenBack":
         """Undo the last run that changed files; blocks. The model learns that with its next call.
@@ -217,18 +214,18 @@ class Snapshots:
         from agent_cli_tools.snapshots.taking_back import take_back  # with /undo
 
         with self._lock:
-            return take_back(self._read(), self._folder, but_own=but_own)
+            return take_back(self._current.read(), self._folder, but_own=but_own)
 
     def changed_runs(self) -> Sequence[str]:
         """Return the runs whose changes can be undone, oldest first; see the port; blocks."""
         with self._lock:
-            journal = self._read()
+            journal = self._current.read()
             return [run.id for run in journal.runs if journal.stands(run)]
 
     def is_by_hooks(self, run_id: str) -> bool:
         """Return whether hooks alone made the changes of a run; blocks."""
         with self._lock:
-            journal = self._read()
+            journal = self._current.read()
             return journal.is_by_hooks(journal.run(run_id))
 
     def differences(self, *, last_run: bool = False) -> Sequence["Difference"]:
@@ -240,7 +237,7 @@ class Snapshots:
         from agent_cli_tools.snapshots.kept_versions import differences  # with /diff
 
         with self._lock:
-            journal = self._read()
+            journal = self._current.read()
             standing = [run for run in journal.runs if journal.stands(run)]
             wanted = standing[-1 if last_run else 0 :]
             changes = [change for run in wanted for change in run.changes]
@@ -254,8 +251,21 @@ class Snapshots:
             AgentCliError: The record of changes cannot be read.
         """
         with self._lock:
-            runs = [run for run in self._read().runs if not run.taken_back]
+            runs = [run for run in self._current.read().runs if not run.taken_back]
             return [each for run in runs[-1 if last_run else 0 :] for each in run.commands]
+
+    def note_worktree(self, path: Path) -> None:
+        """Record that an agent works in a git worktree of its own at *path*; blocks.
+
+        Nothing is kept of what it changes there: git has the files, and a merge is a change here.
+        """
+        with self._lock, noted("worktree not noted", path):
+            self._current.open().add_worktree(self._run_id, path)
+
+    def worktrees(self) -> Sequence[Path]:
+        """Return the git worktrees of the session's agents that are still there; see the port."""
+        with self._lock:
+            return self._current.read().worktrees
 
     def copy(self, from_session: str, to_session: str) -> None:
         """Copy the journal for a copy of the session, so that it can undo changes too; blocks."""
@@ -268,11 +278,11 @@ class Snapshots:
     def tell_model(self, turn: ModelListener) -> None:
         """Tell the model once, before a model call, which of its changes were undone."""
         with self._lock, noted("model not told", self._run_id):
-            if self._journal is None and not self._is_recorded():
+            if not self._current.has_any:
                 return
             from agent_cli_tools.snapshots.taking_back import tell_all  # with /undo
 
-            tell_all(self._open(), turn)
+            tell_all(self._current.open(), turn)
 
     def teller(self) -> "Callable[[ModelListener], None]":
         """Return a function that tells a subagent's model what was undone while it works.
@@ -284,12 +294,12 @@ class Snapshots:
         def tell(turn: ModelListener) -> None:
             nonlocal known
             with self._lock, noted("model not told", self._run_id):
-                if self._journal is None and not self._is_recorded():
+                if not self._current.has_any:
                     known = known or set()
                     return
                 from agent_cli_tools.snapshots.taking_back import tell_new  # as above
 
-                known = tell_new(self._open(), known, turn)
+                known = tell_new(self._current.open(), known, turn)
 
         return tell
 
@@ -299,28 +309,28 @@ class Snapshots:
             return None
         with self._lock, noted("command not recorded", command, self._told):
             run = self._run_id or self._first_run_id
-            watch.log = self._open().new_log(run, command, by_hook=watch.by_hook)
+            watch.log = self._current.open().new_log(run, command, by_hook=watch.by_hook)
         folder = log_folder(watch, self._folder, self._told)
         order = self._watched(folder, command, self._run_began_ns) if folder else None
         if order and order.alone_since_ns:
             from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
 
             with self._lock:
-                order = replace(order, replaced=replaced_in(self._open(), self._run_id))
+                order = replace(order, replaced=replaced_in(self._current.open(), self._run_id))
         return order
 
     def _finish_undo(self) -> None:
         """Finish an undo that stopped, or was interrupted by a crash."""
-        with self._lock, noted("undo not finished", self._session_id):
-            if self._is_recorded():
+        with self._lock, noted("undo not finished", self._current.session_id):
+            if self._current.is_recorded:
                 from agent_cli_tools.snapshots.taking_back import finish  # rare
 
-                finish(self._open())
+                finish(self._current.open())
 
     def _add(self, change: "Change") -> None:
         for watch in self._watches:
             watch.seen[change.path] = Seen(change.after, change.mode)
-        self._open().add(self._run_id, change)
+        self._current.open().add(self._run_id, change)
 
     def _catch_up(self, path: Path, before: Seen, now: Seen) -> None:
         """Record the changes of running commands to *path*."""
@@ -334,7 +344,7 @@ class Snapshots:
         """Keep what all known files hold before a command; return how to record it."""
         with noted("contents not kept", command, self._told):
             with self._lock:
-                paths = tuple((journal := self._open()).paths)
+                paths = tuple((journal := self._current.open()).paths)
                 if self._watched:
                     self._bound_store()
             for path in paths:
@@ -356,44 +366,16 @@ class Snapshots:
                     for path in unrecorded:
                         self._catch_up(path, watch.seen[path], seen_now(path, self._digests))
                     if not watch.by_hook:
-                        self._open().add_command(self._run_id, command)
+                        self._current.open().add_command(self._run_id, command)
             if watch.by_hook and watch.log:
-                self._open().forget_empty(watch.log)
+                self._current.open().forget_empty(watch.log)
 
     def _bound_store(self) -> None:
         """Remove old records of other sessions, and kept files beyond the limit, once a program."""
-        if not self._session_id or self._has_bounded:
+        if not self._current.session_id or self._has_bounded:
             return
         from agent_cli_tools.snapshots.kept_versions import bound_store  # with a change
 
         self._has_bounded = True
         limits = {"days_max": self._keep_days, "bytes_max": self._bytes_max}
-        bound_store(self._folder, but=self._session_id, since_s=self._began_s, **limits)
-
-    def _read(self) -> "Journal":
-        try:
-            self._open().read()
-            return self._open()
-        except OSError as error:
-            raise AgentCliError(
-                f"the record of what the agent changed cannot be read: {error.strerror}"
-            ) from error
-
-    def _open(self) -> "Journal":
-        from agent_cli_tools.snapshots.journal import Journal  # with a change
-
-        if self._journal is None:
-            self._journal = Journal(self._place())
-        with noted("changes not read", self._journal.contents):
-            self._journal.read()
-        return self._journal
-
-    def _is_recorded(self) -> bool:
-        """Return whether an earlier program recorded changes of this session."""
-        return self._session_id is not None and (self._folder / self._session_id).exists()
-
-    def _place(self) -> Path:
-        if self._session_id:
-            return self._folder / self._session_id
-        self._own_folder = self._own_folder or OwnFolder()
-        return self._own_folder.path
+        bound_store(self._folder, but=self._current.session_id, since_s=self._began_s, **limits)

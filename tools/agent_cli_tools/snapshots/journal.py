@@ -4,6 +4,7 @@
     {"run": id, "ran": "npm install"}    {"run": id, "log": "3f", "ran": "rm -rf build"}
     {"run": id, "log": "40", "ran": "ruff format .", "by_hook": true}
     {"run": id, "taken_back": true}      {"run": id, "told": true}
+    {"run": id, "worktree": path}
 
 Only its owner can read it. A line cut off by a crash is skipped. It is locked as long as the
 session that writes it is open.
@@ -83,6 +84,7 @@ class _Line(BaseModel):
     by_hook: bool = False
     taken_back: bool = False
     told: bool = False
+    worktree: str = ""
 
 
 class Journal:
@@ -108,6 +110,7 @@ class Journal:
         self._runs: dict[str, RunChanges] = {}
         self.paths: dict[Path, None] = {}
         self._logs: dict[str, CommandLog] = {}
+        self._worktrees: dict[Path, None] = {}
         self._is_held = False
 
     def hold(self) -> None:
@@ -163,6 +166,11 @@ class Journal:
         """The recorded runs, oldest first."""
         return [*self._runs.values()]
 
+    @property
+    def worktrees(self) -> Sequence[Path]:
+        """The git worktrees that agents worked in, as far as they are still there."""
+        return [path for path in self._worktrees if path.is_dir()]
+
     def run(self, id: str) -> RunChanges:
         """Return the changes of a run so far."""
         return self._runs.get(id) or RunChanges(id)
@@ -179,6 +187,10 @@ class Journal:
     def add(self, run_id: str, change: Change) -> None:
         """Record a change."""
         self._record(_Line(run=self.open_run(run_id).id, change=change))
+
+    def add_worktree(self, run_id: str, path: Path) -> None:
+        """Record that an agent works in the git worktree at *path*."""
+        self._record(_Line(run=self.open_run(run_id).id, worktree=str(path)))
 
     def add_command(self, run_id: str, command: str) -> None:
         """Record a command whose changes are unknown."""
@@ -276,6 +288,8 @@ class Journal:
                 run.hook_logs.add(line.log)
         elif line.ran:
             run.commands.append(line.ran)
+        if line.worktree:
+            self._worktrees[Path(line.worktree)] = None
         run.taken_back |= line.taken_back
         run.told |= line.told
 

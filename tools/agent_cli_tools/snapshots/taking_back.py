@@ -109,8 +109,10 @@ def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
     if not standing:
         why = "what the agent changed in this session is undone already"
         if not any(run.changes or journal.logs_of(run) for run in journal.runs):
-            why = "the agent's tools changed no file in this session"
-        raise AgentCliError(f"nothing to undo: {why}{_ran(journal.runs)}")
+            where = "of the workspace" if journal.worktrees else "in this session"
+            why = f"the agent's tools changed no file {where}"
+        elsewhere = _in_worktrees(journal.worktrees)
+        raise AgentCliError(f"nothing to undo: {why}{elsewhere}{_ran(journal.runs)}")
     return standing[-1]
 
 
@@ -238,6 +240,15 @@ def _not_kept(path: Path) -> AgentCliError:
     return AgentCliError(
         f"nothing was undone: what {path} held before was not kept, because it"
         " was too much, or the disk was full"
+    )
+
+
+def _in_worktrees(paths: Sequence[Path]) -> str:
+    """Return the note about what agents changed in git worktrees of their own."""
+    if not paths:
+        return ""
+    return (
+        f"; what agents changed in git worktrees of their own stays: {listed([*map(str, paths)])}"
     )
 
 
