@@ -28,6 +28,10 @@ from typing import Final, Literal, TypeAlias
 
 SEND_A_MESSAGE: Final = "; send a message to go on"
 """Ends the error of a run that a limit ended; left out where nobody can send one."""
+START_OVER: Final = "start over with a shorter message, or use a model with a larger window"
+"""Advice where a request is too large and nothing of it is left to leave out."""
+CHANGE_IT: Final = "change it, or start over"
+"""Advice where the API refused a request. Where commands can be typed, both name them instead."""
 Trouble: TypeAlias = Literal[
     "auth", "billing", "rate_limit", "overloaded", "server", "network", "disk", "guards"
 ]
@@ -124,6 +128,11 @@ class ModelError(AgentCliError):
 
 class ContextOverflow(ModelError):
     """The prompt does not fit into the model's context window."""
+
+    @classmethod
+    def of_reply(cls) -> "ContextOverflow":
+        """Return the error for a prompt that leaves no room for a reply."""
+        return cls(f"the conversation no longer fits into the model's window; {START_OVER}")
 
 
 class ServerDelayTooLong(ModelError):

@@ -73,7 +73,7 @@ async def ask(turn: Turn) -> str:
     turn.emit(MessageEnd(message))
     turn.emit(UsageChanged(reply.billed, turn.conversation.usage))
     if message.stop_reason == "context_window":
-        raise ContextOverflow("the conversation no longer fits into the model's window")
+        raise ContextOverflow.of_reply()
     if early_end := _early_end(reply, turn.conversation.prompts[-1]):
         turn.emit(Notice("warning", early_end))
     return reply.stop_reason

@@ -26,7 +26,7 @@ from agent_cli.contracts.dialogs import (
     Rejected,
     UserQuestion,
 )
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.errors import SEND_A_MESSAGE, AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd
@@ -146,9 +146,9 @@ class ServedRun:
         paid = "its cost is not known" if cost is None else f"this call cost {dollars(cost)}"
         held = self._app.held_microdollars
         besides = f", and replies that broke off at most {dollars(held)} besides" if held else ""
+        why = sentence.removesuffix(SEND_A_MESSAGE)
         return AgentCliError(
-            f"{sentence}; {paid}{besides}; session {conversation.id} can be continued with reply"
-            f"{so_far}"
+            f"{why}; {paid}{besides}; session {conversation.id} can be continued with reply{so_far}"
         )
 
     async def _run_result(self, prompt: str | None) -> RunResult:

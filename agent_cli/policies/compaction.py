@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Literal, Protocol, TypeAlias
 
-from agent_cli.contracts.errors import AgentCliError, ContextOverflow, ModelError
+from agent_cli.contracts.errors import START_OVER, AgentCliError, ContextOverflow, ModelError
 from agent_cli.contracts.events import Compacted, EventSink, Notice
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.options import PROTECTED_TAIL_MESSAGES, USER_WORDS_CHARS
@@ -243,7 +243,7 @@ class Compaction:
             await self._compact(turn, plan, trigger="auto")
         except ModelError as error:
             self._failures += 1
-            off = f"; it failed {MAX_FAILURES} times and is not tried again, except by /compact"
+            off = f"; it failed {MAX_FAILURES} times and is not tried again unless asked for"
             more = off if self._failures == MAX_FAILURES else ""
             turn.emit(Notice("warning", f"compaction failed: {error}{more}"))
             return False
@@ -365,6 +365,6 @@ def _refuse_overflow(turn: Turn) -> None:
     if turn.overflow:
         raise ContextOverflow(
             "the system prompt, the tools and the first message alone exceed the window of"
-            f" {turn.model.id} ({turn.model.context_window:,} tokens): start over with a shorter"
-            " message, disable MCP servers, or choose a model with a larger window"
+            f" {turn.model.id} ({turn.model.context_window:,} tokens): disable MCP servers,"
+            f" {START_OVER}"
         )

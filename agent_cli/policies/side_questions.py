@@ -86,7 +86,9 @@ class SideQuestions:
                 request, _ASIDE + question, stream_fn, no_tool=_NO_TOOL_FOR_ASIDE
             )
         except ContextOverflow as error:
-            raise AgentCliError(f"{error}; /compact makes room for the question") from error
+            raise AgentCliError(
+                "the conversation leaves no room for the question: /compact makes room"
+            ) from error
         text = text_of(reply.content).strip()
         if not text or reply.stop_reason not in (*USABLE, "max_tokens"):
             raise AgentCliError("the model gave no answer: send the question as a message")

@@ -3,7 +3,13 @@
 import re
 from collections.abc import Mapping
 
-from agent_cli.contracts.errors import ContextOverflow, ModelError, Trouble
+from agent_cli.contracts.errors import (
+    CHANGE_IT,
+    START_OVER,
+    ContextOverflow,
+    ModelError,
+    Trouble,
+)
 from agent_cli.contracts.options import FailureKind
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass, field
@@ -238,7 +244,7 @@ def _too_long(refusal: Refusal) -> bool:
 def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
     quote = quoted(refusal.message)
     if _too_long(refusal):
-        return f"the conversation is too large for the model ({quote})", "shorten it with /compact"
+        return f"the conversation is too large for the model ({quote})", START_OVER
     if _spent(refusal):
         return f"spending limit reached ({quote})", "raise it in the API's console"
     if _is_unpaid(refusal):
@@ -287,4 +293,4 @@ def _of_status(refusal: Refusal, quote: str) -> tuple[str, str]:
         case status if status >= 500:
             return f"API error ({status}: {quote})", "try again later"
         case status:
-            return f"the API refused the request ({status}: {quote})", "change it, or /clear"
+            return f"the API refused the request ({status}: {quote})", CHANGE_IT

@@ -6,9 +6,17 @@ Shared by every interactive front end.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Final
 
 from agent_cli.contracts import events
-from agent_cli.contracts.errors import Aborted, AgentBusy, AgentCliError, sentence_of
+from agent_cli.contracts.errors import (
+    CHANGE_IT,
+    START_OVER,
+    Aborted,
+    AgentBusy,
+    AgentCliError,
+    sentence_of,
+)
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
@@ -38,6 +46,14 @@ _SHOWN = (
     | events.ToolExecutionUpdate
     | events.ToolExecutionEnd
 )
+_COMMANDS: Final = {
+    START_OVER: (
+        "/rewind takes a long message back, /clear starts over, /model chooses a model with a"
+        " larger window"
+    ),
+    CHANGE_IT: "change it with /rewind, or start over with /clear",
+}
+"""Advice for every front end, and the commands that follow it here."""
 
 
 class LeftWaiting(Exception):
@@ -66,11 +82,17 @@ def report(error: Exception, lines: Lines) -> None:
         lines.notice("a run has begun meanwhile: try again when it has ended", "error")
         return
     if isinstance(error, AgentCliError):
-        lines.notice(str(error), "error")
+        lines.notice(_with_commands(str(error)), "error")
         return
     # At level info, because the console would repeat it above the next line.
     _log.info("line failed", exc_info=True)
     lines.notice(f"{sentence_of(error)} (traceback in the log)", "error")
+
+
+def _with_commands(sentence: str) -> str:
+    for advice, commands in _COMMANDS.items():
+        sentence = sentence.replace(advice, commands)
+    return sentence
 
 
 class Runs:
@@ -140,7 +162,7 @@ class Runs:
         while result.stop_reason == "waiting_for_approval":
             result = await self._decide(self._app.agent)
         if sentence := narrate_end(result):
-            self._lines.notice(sentence.text, sentence.style)
+            self._lines.notice(_with_commands(sentence.text), sentence.style)
         return result
 
     async def _decide(self, agent: Agent) -> RunResult:

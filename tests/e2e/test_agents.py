@@ -60,3 +60,21 @@ def test_denied_call_of_an_agent_is_reported_and_exits_with_3() -> None:
     assert (run.code, run.stdout) == (3, "Done.\n")
     assert "agent general: write skipped: cannot ask here" in run.stderr
     assert api.refusals == []
+
+
+def test_an_agent_that_a_limit_ended_invites_nobody_to_send_it_a_message() -> None:
+    """The model that reads it cannot."""
+    look = {"description": "look", "prompt": "look around"}
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "look around" in str(messages[0]):
+            return reply(tool_use("bash", {"command": "true"}))
+        return reply("Done." if len(messages) > 1 else tool_use("agent", look))
+
+    with serve_in_thread(answer=answer) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api, AGENT_CLI_AGENTS__MAX_ROUNDS="1")
+        result = str(api.requests[-1].body["messages"][-1])
+
+    assert run.stdout == "Done.\n"
+    assert "[stopped: stopped after round 1, the limit max_rounds]" in result

@@ -270,3 +270,33 @@ def test_signed_summary_goes_back_as_it_came_after_a_resume() -> None:
     ]
     assert [block["content"] for block in blocks] == [*[SUMMARY] * 4, "New."]
     assert all(block == blocks[0] for block in blocks[:4])
+
+
+def test_where_nothing_is_left_to_leave_out_the_advice_fits_the_door() -> None:
+    """/compact, which was named, finds nothing to replace, and -p has no commands."""
+    too_long = error(400, "invalid_request_error", "prompt is too long: 9 > 8 maximum")
+    with serve_in_thread(
+        answer=lambda r: too_long if LONG[:50] in str(r.body) else reply("Ah.")
+    ) as api:
+        printed = agent_cli("-p", LONG, api=api)
+        typed = agent_cli(script=f"{LONG}\n/compact\n/rewind 1\nhello\n", api=api)
+
+    reason = "the conversation is too large for the model (prompt is too long: 9 > 8 maximum)"
+    assert (
+        f"{reason}; start over with a shorter message, or use a model with a larger window"
+        in printed.stderr
+    )
+    assert (
+        f"{reason}; /rewind takes a long message back, /clear starts over, /model chooses a model"
+        " with a larger window" in typed.stderr
+    )
+    assert typed.stdout.endswith("Ah.\n")
+
+
+def test_a_refused_request_names_commands_only_where_they_can_be_typed() -> None:
+    with serve_in_thread(answer=lambda _request: error(400, "invalid_request_error", "no")) as api:
+        printed = agent_cli("-p", "hello", api=api)
+        typed = agent_cli(script="hello\n", api=api)
+
+    assert "(400: no); change it, or start over" in printed.stderr
+    assert "(400: no); change it with /rewind, or start over with /clear" in typed.stderr

@@ -315,7 +315,8 @@ async def test_run_that_ends_at_a_limit_is_an_error_that_names_the_session() -> 
     ):
         said = await failed(client, "ask", prompt="go")
 
-        assert "the limit max_rounds" in said
+        assert "the limit max_rounds;" in said
+        assert "send a message" not in said
         assert "this call cost $0.0" in said
         assert "can be continued with reply" in said
         assert "Looking." in said

@@ -484,7 +484,7 @@ async def test_connection_is_reused_for_the_next_request() -> None:
     [
         (
             error(400, "invalid_request_error", "messages: no."),
-            "the API refused the request (400: messages: no); change it, or /clear",
+            "the API refused the request (400: messages: no); change it, or start over",
         ),
         (
             error(401, "authentication_error", "invalid bearer token"),
@@ -505,7 +505,8 @@ async def test_connection_is_reused_for_the_next_request() -> None:
         ),
         (
             error(413, "request_too_large", "Too large"),
-            "the conversation is too large for the model (Too large); shorten it with /compact",
+            "the conversation is too large for the model (Too large); start over with a shorter"
+            " message, or use a model with a larger window",
         ),
         (
             error(429, "rate_limit_error", "Spent", code=min(SPEND_LIMITS)),

@@ -46,20 +46,20 @@ ROWS = [
         " ANTHROPIC_BASE_URL to it if you trust it", "5xx"),
     Row(answer(302), "the server redirects to another address; set ANTHROPIC_BASE_URL to it if you"
         " trust it", "5xx"),
-    Row(answer(400), "the API refused the request (400: said); change it, or /clear", "5xx"),
+    Row(answer(400), "the API refused the request (400: said); change it, or start over", "5xx"),
     Row(answer(401), "API key rejected (said); check ANTHROPIC_API_KEY", "5xx"),
     Row(answer(402), "no credit left (said); check the billing settings", "5xx"),
     Row(answer(403), "the API key has no permission for this (said); check its workspace and"
         " limits", "5xx"),
     Row(answer(404), "unknown model 'm-1' or wrong URL (said); check the model id and"
         " ANTHROPIC_BASE_URL", "5xx"),
-    Row(answer(408), "the API refused the request (408: said); change it, or /clear",
+    Row(answer(408), "the API refused the request (408: said); change it, or start over",
         "connection", retryable=True),
-    Row(answer(409), "the API refused the request (409: said); change it, or /clear", "5xx",
+    Row(answer(409), "the API refused the request (409: said); change it, or start over", "5xx",
         retryable=True),
     Row(answer(429), "rate limit reached (said); wait a little and ask again", "429",
         retryable=True),
-    Row(answer(499), "the API refused the request (499: said); change it, or /clear", "5xx"),
+    Row(answer(499), "the API refused the request (499: said); change it, or start over", "5xx"),
     Row(answer(500), "API error (500: said); try again later", "5xx", retryable=True),
     Row(answer(503), "API error (503: said); try again later", "5xx", retryable=True),
     Row(answer(529), "API overloaded (529); try again later", "529", retryable=True),
@@ -81,7 +81,7 @@ ROWS = [
     Row(answer(500, **{"x-should-retry": "false"}), "API error (500: said); try again later",
         "5xx"),
     Row(answer(400, **{"x-should-retry": "true"}), "the API refused the request (400: said); change"
-        " it, or /clear", "5xx", retryable=True),
+        " it, or start over", "5xx", retryable=True),
 ]  # fmt: skip
 
 

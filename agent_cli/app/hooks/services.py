@@ -120,10 +120,12 @@ class SessionHookServices:
         states = self._servers.all.states()
         state = next((each for each in states if each.name == hook.server), None)
         if state is None:
-            return f"there is no MCP server {hook.server!r}; /mcp lists them"
+            return f"there is no MCP server {hook.server!r}; `agent-cli mcp list` lists them"
         if state.phase is not ServerPhase.READY:
             return f"MCP server {hook.server!r} is not there: {state.reason or state.phase}"
-        return f"MCP server {hook.server!r} has no tool {hook.tool!r}; /mcp lists them"
+        return (
+            f"MCP server {hook.server!r} has no tool {hook.tool!r}; `agent-cli mcp list` lists them"
+        )
 
     async def _may_read(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         verdict = await self._permissions(call, tool, params, mode="plan")
