@@ -416,6 +416,24 @@ async def test_a_call_that_ran_before_a_question_does_not_run_again_after_it() -
     assert [*itertools.chain(*added)] == messages
 
 
+async def test_in_a_batch_decisions_count_together_since_messages_hold_none() -> None:
+    """One alone runs nothing and leaves no trace: docs/library.md says so."""
+    tools, ran = asking_tools()
+    model = ScriptedModel(calls(*(tool_use("danger", {}, id) for id in ("t1", "t2"))), says("ok"))
+    options = replace(config(model, tools=tools), approval="batch")
+    stream = agent_loop(["go"], AgentContext(), options)
+    await events_of(stream)
+    context = AgentContext(messages=stream.result().messages)
+
+    alone = agent_loop_continue(context, options, decisions={"t1": Allow()})
+    await events_of(alone)
+    together = agent_loop_continue(context, options, decisions={"t1": Allow(), "t2": Allow()})
+    await events_of(together)
+
+    assert (alone.result().stop_reason, alone.result().messages) == ("waiting_for_approval", ())
+    assert (together.result().stop_reason, ran) == ("end_turn", ["t1", "t2"])
+
+
 async def test_a_decision_about_no_open_call_is_an_error() -> None:
     """S2-32: the error is raised before anything runs, and names the open calls."""
     tools, ran = asking_tools()
