@@ -29,6 +29,7 @@ from agent_cli.trust.store import (
     acting_files,
     fingerprint,
     shown_name,
+    special_files,
     used_variables,
     what_would_act,
 )
@@ -156,7 +157,11 @@ def start(
             pinned=pinned,
             guarded=False,
         )
-    found = (*_plain_http(startup.environment), *(_first_start() if may_ask else ()))
+    found = (
+        *_special(workspace),
+        *_plain_http(startup.environment),
+        *(_first_start() if may_ask else ()),
+    )
     startup = startup._replace(notices=(*notices, *startup.loaded.notices, *found))
     return _with_plugins(startup)
 
@@ -320,6 +325,14 @@ def _ignored(acting: Sequence[Path], workspace: Path, *, guarded: bool = False) 
         f"{names} ignored: this workspace is not trusted{held}; `agent-cli trust` or --trust"
         " changes that"
     )
+
+
+def _special(workspace: Path) -> tuple[str, ...]:
+    """Return a notice about what stands in the place of a file and is not read."""
+    if not (found := special_files(workspace)):
+        return ()
+    names = first_named([shown_name(path, workspace) for path in found], _NAMED_MAX)
+    return (f"{names} left out: {paths.NO_FILE}",)
 
 
 def _ask(workspace: Path) -> bool | None:

@@ -132,6 +132,8 @@ class InstructionFiles:
         """Return the text of *file*; "" if it is missing or must not be read."""
         path = file.path
         if not paths.is_file(path):
+            if paths.is_special(path):
+                self._warn(f"{path} is not read: {paths.NO_FILE}")
             return ""
         is_users, real = file.source == "user", real_path(path)
         if not is_users and (objection := self._objection(real)):

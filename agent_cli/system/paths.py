@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 _APP = "agent-cli"
+NO_FILE = "it is a named pipe, a device or a socket; replace or remove it"
+"""Ends a sentence about what is left out because it is `is_special`."""
 
 
 def shown(path: Path | str) -> str:
@@ -203,6 +205,11 @@ def is_file(path: Path) -> bool:
     `Path.is_file` raises for a link to a name that is too long, or into a folder of someone else.
     """
     return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_special(path: Path) -> bool:
+    """Return whether *path* is a named pipe, a device or a socket; reading one may never end."""
+    return exists(path) and not is_file(path) and not is_dir(path)
 
 
 def stamp(path: Path) -> object:

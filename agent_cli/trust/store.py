@@ -57,6 +57,15 @@ def acting_files(workspace: Path) -> tuple[Path, ...]:
     return tuple(file for file in files if file != env)
 
 
+def special_files(workspace: Path) -> tuple[Path, ...]:
+    """Return what stands in the place of a file that would act, but is no file.
+
+    Not a `.env`: it is mostly the project's own, and password managers make it a named pipe.
+    """
+    places = (workspace / name for name in (*SETTINGS_FILES, ".mcp.json", *HOOK_FILES))
+    return tuple(filter(paths.is_special, places))
+
+
 def _sets_variables(workspace: Path, files: Sequence[Path]) -> bool:
     try:
         return bool(acting_variables(workspace, files))
@@ -112,6 +121,8 @@ def _hook_files(workspace: Path) -> tuple[Path, ...]:
 
 def _names_hooks(path: Path) -> bool:
     """Return whether a settings file may have hooks, without the modules that read them."""
+    if not paths.is_file(path):
+        return False
     try:
         return b"hooks" in path.read_bytes()
     except OSError:

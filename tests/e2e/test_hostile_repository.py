@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.system.paths import claude_dir, config_dir, user_settings_file
 from tests.e2e.program import AGENT_CLI, agent_cli, environment, new_agent_cli
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.repl.terminal import NewTerminal
@@ -208,3 +209,45 @@ def test_instructions_show_no_other_name_of_a_secret() -> None:
 
     assert "use tabs" in sent
     assert "canary" not in sent
+
+
+def put(kind: str, path: Path) -> None:
+    """Put a named pipe, or a link to a device that never ends, where a file is looked for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("option", [(), ("--trust",)], ids=["stranger", "trusted"])
+def test_what_is_no_file_is_left_out_with_a_sentence(kind: str, option: tuple[str, ...]) -> None:
+    """It hung, or filled the memory, or was passed over in silence."""
+    settings = ("appsettings.toml", ".mcp.json", ".claude/settings.json")
+    prompts = (".claude/skills/x/SKILL.md", ".claude/agents/x.md", ".claude/commands/x.md")
+    for name in (*settings, *prompts, "AGENTS.md", ".env", ".git"):
+        put(kind, Path(name))
+    with serve_in_thread(reply("Hello.")) as api:
+        run = agent_cli("-p", "hi", *option, api=api)
+
+    no_file = "it is a named pipe, a device or a socket; replace or remove it"
+    assert (run.code, run.stdout) == (0, "Hello.\n")
+    assert f"{', '.join(settings)} left out: {no_file}" in run.stderr
+    assert f"{Path.cwd() / 'AGENTS.md'} is not read: {no_file}" in run.stderr
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_no_file_of_the_users_own_is_waited_for(kind: str) -> None:
+    servers = config_dir() / "mcp.json"
+    for path in (servers, claude_dir() / "settings.json"):
+        put(kind, path)
+    with serve_in_thread(reply("Hello.")) as api:
+        run = agent_cli("-p", "hi", api=api)
+        put(kind, user_settings_file())
+        refused = agent_cli("-p", "hi", api=api)
+
+    assert (run.code, run.stdout) == (0, "Hello.\n")
+    assert f"{servers} is not read: it is a named pipe, a device or a socket" in run.stderr
+    assert refused.code == 2
+    assert f"{user_settings_file()} is not a file; replace or remove it" in refused.stderr

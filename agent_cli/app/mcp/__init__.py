@@ -191,6 +191,9 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         if not is_allowed:
             yield ServerProblem(path.name, f"{path} {_NOT_READ}")
             continue
+        if path not in named and paths.is_special(path):  # a shell names a pipe: <(...)
+            yield ServerProblem(path.name, f"{path} is not read: {paths.NO_FILE}")
+            continue
         try:
             read = read_config_file(path, _variables(startup, path), **limits)
         except SettingsError as error:
