@@ -22,6 +22,8 @@ from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
 
 _STDERR: Final = 2
+# One run with three tools takes 15; servers, subagents and commands take more.
+_OPEN_FILES_MIN: Final = 32
 
 
 def run(argv: Sequence[str]) -> int:
@@ -125,6 +127,7 @@ def _run(arguments: Arguments) -> int:
             print(help_text(), end="")
             return 0
         case _:
+            _require_open_files()
             if _opens_a_screen(arguments):
                 FIRST_PROMPT.show()
             from agent_cli.system.loading import without_collections
@@ -136,6 +139,20 @@ def _run(arguments: Arguments) -> int:
             with suppress(OSError):  # The folder is gone, which is reported later.
                 shield_path(Path.cwd())
             return COMMANDS[arguments.command](arguments)
+
+
+def _require_open_files() -> None:
+    """Raise `AgentCliError` if the shell lets a program open so few files that some calls fail.
+
+    Each would fail somewhere else: an import, a session that is no longer saved, a question of the
+    sandbox that is declined.
+    """
+    limit = os.sysconf("SC_OPEN_MAX")  # -1 without one
+    if 0 <= limit < _OPEN_FILES_MIN:
+        raise AgentCliError(
+            f"a program may open only {limit} files at once here, and agent-cli needs"
+            f" {_OPEN_FILES_MIN}: raise the limit of your shell (`ulimit -n 256`)"
+        )
 
 
 def _opens_a_screen(arguments: Arguments) -> bool:

@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import shlex
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.cli import dispatch
 from agent_cli.cli.main import run
 from agent_cli.system import stop_signals
+from tests.e2e.program import AGENT_CLI
 
 
 def test_closed_stdout_is_no_error(
@@ -50,6 +53,23 @@ def test_inaccessible_home_directory_is_reported_in_one_line(
         "is out of reach (Permission denied): make it readable, or set HOME to a folder of yours\n"
     )
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("limit", [5, 7, 8, 14, 31])
+def test_a_shell_that_lets_too_few_files_be_opened_is_named_with_the_remedy(limit: int) -> None:
+    """A traceback, a session that was not saved, or a refused command named something else."""
+    command = f"ulimit -n {limit}; exec {shlex.quote(AGENT_CLI)} -p hi --output-format json"
+
+    ran = subprocess.run(
+        ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+
+    sentence = (
+        f"a program may open only {limit} files at once here, and agent-cli needs 32: raise the"
+        " limit of your shell (`ulimit -n 256`)"
+    )
+    assert (ran.returncode, ran.stderr) == (1, f"agent-cli: {sentence}\n")
+    assert json.loads(ran.stdout)["error"] == sentence
 
 
 def test_control_characters_in_a_message_are_shown_not_executed(
