@@ -327,7 +327,8 @@ class _Connection(asyncio.Protocol):
             await self._play(steps.pop(0))
         self._transport.write("\r\n".join(head).encode())
         for step in steps:
-            if not await self._play(step):
+            # A write to a client that has left fails, and asyncio warns of the fifth.
+            if self._transport.is_closing() or not await self._play(step):
                 return
         self._transport.write(b"0\r\n\r\n")
         request.answered.note()

@@ -15,6 +15,8 @@ from tests.messages_api import (
     Answer,
     FakeMessagesApi,
     Gate,
+    ReceivedRequest,
+    Reply,
     broken,
     error,
     raw,
@@ -23,6 +25,7 @@ from tests.messages_api import (
 )
 from tests.messages_api.prompt_cache import PromptCache
 from tests.messages_api.script import Payload
+from tests.messages_api.server import NO_LINGER
 from tests.messages_api.test_rules import HEADERS, LONG, SHORT, post, request, text, user
 
 ROOT = Path(__file__).parents[2]
@@ -110,6 +113,24 @@ def _read_all(client: socket.socket) -> tuple[bytes, object]:
     except ConnectionResetError as end:
         return got, type(end)
     return got, b""
+
+
+def test_nothing_is_written_to_a_client_that_has_left(caplog: pytest.LogCaptureFixture) -> None:
+    """After five writes in vain, asyncio warns: `socket.send() raised exception.`"""
+    client = socket.socket()
+
+    def answer(_request: ReceivedRequest) -> Reply:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        client.close()
+        return reply("a long answer " * 50)
+
+    with serve_in_thread(answer=answer) as api:
+        client.connect(("127.0.0.1", api.port))
+        client.sendall(RAW_REQUEST)
+        api.wait_for_requests(1)
+        assert api.requests[0].disconnected.wait(60)
+
+    assert caplog.messages == []
 
 
 async def test_connection_is_kept_alive_for_a_second_request() -> None:
