@@ -266,6 +266,8 @@ def read_private(path: Path) -> bytes | None:
     Raises:
         SettingsError: It cannot be read.
     """
+    if paths.is_special(path):
+        raise SettingsError(f"{path} cannot be read: {paths.NO_FILE}")
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.prompt_files import entries_of, model_name, split_front_matter, unread_line
-from agent_cli.system.paths import is_file, real_path
+from agent_cli.system.paths import is_file, is_special, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
@@ -52,11 +52,13 @@ class Skill:
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: The file is too large, or not in the skill's folder.
+            ValueError: The file is too large, a pipe, or not in the skill's folder.
         """
         path = real_path(self.folder / file)
         if not path.is_relative_to(self.folder):
             raise ValueError(f"{file} is not in the folder of the skill")
+        if is_special(path):
+            raise ValueError("it is a named pipe, a device or a socket")
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ValueError(f"{file} has more than {FILE_BYTES_MAX // 1024} KB")
         text = self.filling(path.read_text(encoding="utf-8", errors="replace"))

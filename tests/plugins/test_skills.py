@@ -1,5 +1,6 @@
 """Skills: found, listed, read on demand, and shown again after compaction removed them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,9 @@ async def test_skill_for_the_user_alone_is_not_offered_to_the_model(shelf: Path)
 
 
 async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> None:
-    """This is the third step of disclosure; files outside the folder are refused."""
+    """The third step of disclosure; a pipe, which would be waited for, is refused."""
     (shelf.parent / "secret").write_text("private")
+    os.mkfifo(shelf / "pdf" / "pipe.md")
     run = Contributing(
         [skills([shelf], warn=print)],
         calls(
@@ -70,6 +72,7 @@ async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> N
             tool_use("skill", {"name": "pdf", "file": "../../secret"}, "t2"),
             tool_use("skill", {"name": "pdf", "file": "gone.md"}, "t3"),
             tool_use("skill", {"name": "dance"}, "t4"),
+            tool_use("skill", {"name": "pdf", "file": "pipe.md"}, "t5"),
         ),
         says("done"),
     )
@@ -81,6 +84,7 @@ async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> N
         " skill.",
         "gone.md of the skill 'pdf' cannot be read: No such file or directory.",
         "There is no skill 'dance'; there are: mail, pdf.",
+        "pipe.md of the skill 'pdf' cannot be read: it is a named pipe, a device or a socket.",
     ]
 
 

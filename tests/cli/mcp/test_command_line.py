@@ -41,6 +41,18 @@ def hostile_server() -> None:
     user_file().write_text(json.dumps({"mcpServers": {HOSTILE: entry}}))
 
 
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_a_pipe_in_the_place_of_the_file_of_servers_is_not_waited_for(scope: str) -> None:
+    path = user_file() if scope == "user" else Path.cwd() / ".mcp.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+    ran = agent_cli("mcp", "add", "--scope", scope, "x", "true")
+
+    assert ran.code == 2
+    assert f"{path} cannot be read: it is a named pipe, a device or a socket" in ran.stderr
+
+
 @pytest.mark.parametrize("words", [("mcp", "list"), ("mcp", "test"), ("doctor",)], ids=" ".join)
 def test_control_characters_in_a_server_name_are_escaped(words: tuple[str, ...]) -> None:
     """Threat 7: a stranger's file may name the servers; a token is not shown."""
