@@ -19,7 +19,7 @@ from agent_cli.agents.definitions import AgentCatalogue, AgentDefinition
 from agent_cli.contracts import events
 from agent_cli.contracts.authors import HOOK
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import SEND_A_MESSAGE, Aborted, ToolError
+from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.events import AgentEvent, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.side_events import ToolAttemptStart
@@ -281,8 +281,7 @@ async def _reported(assignment: Assignment, worker: Worker, result: RunResult) -
         failed = f"The agent {name} failed: {result.error}."
         raise ToolError(" ".join(filter(None, (failed, last, more))))
     is_complete = result.stop_reason == "end_turn"
-    why = (result.error or result.stop_reason).removesuffix(SEND_A_MESSAGE)
-    stopped = "" if is_complete else f"[stopped: {why}]"
+    stopped = "" if is_complete else f"[stopped: {result.ending}]"
     parts = (text or "(The agent ended without an answer.)", stopped, more)
     conversation = worker.agent.conversation
     cost = conversation.usage.cost_microdollars

@@ -27,7 +27,7 @@ import errno
 from typing import Final, Literal, TypeAlias
 
 SEND_A_MESSAGE: Final = "; send a message to go on"
-"""Ends the error of a run that a limit ended; left out where nobody can send one."""
+"""Ends the error of a run that a limit ended; `RunResult.ending` leaves it out."""
 START_OVER: Final = "start over with a shorter message, or use a model with a larger window"
 """Advice where a request is too large and nothing of it is left to leave out."""
 CHANGE_IT: Final = "change it, or start over"

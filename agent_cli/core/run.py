@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
+    SEND_A_MESSAGE,
     AgentBusy,
     AgentCliError,
     ConversationError,
@@ -121,6 +122,11 @@ class RunResult:
     stop_reason: str
     error: str | None = None
     trouble: Trouble | None = None
+
+    @property
+    def ending(self) -> str:
+        """Why it ended, for a reader who can send no message: the error or the stop reason."""
+        return (self.error or self.stop_reason).removesuffix(SEND_A_MESSAGE)
 
 
 @dataclass(slots=True)

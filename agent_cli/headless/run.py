@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 from agent_cli.attachments.attachments import with_attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
-    SEND_A_MESSAGE,
     Aborted,
     AgentCliError,
     sentence_of,
@@ -242,7 +241,7 @@ class _HeadlessRun:
             )
 
     def _note(self, result: RunResult) -> None:
-        error = (result.error or "").removesuffix(SEND_A_MESSAGE)
+        error = result.ending if result.error else ""
         result = replace(result, error=error or None)
         at_limit = self._limits.reached if result.stop_reason == "aborted" else ""
         silent = at_limit or self._output.is_lost

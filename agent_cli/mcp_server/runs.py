@@ -26,7 +26,7 @@ from agent_cli.contracts.dialogs import (
     Rejected,
     UserQuestion,
 )
-from agent_cli.contracts.errors import SEND_A_MESSAGE, AgentCliError
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd
@@ -127,7 +127,7 @@ class ServedRun:
         if result.stop_reason in _LIMITS:
             text = result.final_message.text if result.final_message else ""
             so_far = f"; its last words: {text}" if text else ""
-            raise self._failure(result.error or result.stop_reason, so_far)
+            raise self._failure(result.ending, so_far)
         changed = await in_background(lambda: self._app.file_changes.differences(last_run=True))
         cost = _cost(self._before, agent.conversation.usage)
         return Outcome(
@@ -146,9 +146,9 @@ class ServedRun:
         paid = "its cost is not known" if cost is None else f"this call cost {dollars(cost)}"
         held = self._app.held_microdollars
         besides = f", and replies that broke off at most {dollars(held)} besides" if held else ""
-        why = sentence.removesuffix(SEND_A_MESSAGE)
         return AgentCliError(
-            f"{why}; {paid}{besides}; session {conversation.id} can be continued with reply{so_far}"
+            f"{sentence}; {paid}{besides}; session {conversation.id} can be continued with reply"
+            f"{so_far}"
         )
 
     async def _run_result(self, prompt: str | None) -> RunResult:

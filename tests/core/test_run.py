@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from agent_cli.contracts import events
-from agent_cli.contracts.errors import AgentBusy, AgentCliError, ConversationError
+from agent_cli.contracts.errors import SEND_A_MESSAGE, AgentBusy, AgentCliError, ConversationError
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import text_block
@@ -177,6 +177,15 @@ def test_the_final_message_is_the_last_reply() -> None:
     assert tally.result("max_rounds", "enough") == RunResult(
         (USER, FIRST, SECOND, NOTE), SECOND, 2, "max_rounds", "enough"
     )
+
+
+def test_the_ending_of_a_run_invites_nobody_to_send_a_message() -> None:
+    """A script, a caller of `mcp serve` and the agent above cannot send one."""
+    limit = "stopped after round 3, the limit max_rounds"
+
+    ended = [RunResult((), None, 3, "max_rounds", each) for each in (limit + SEND_A_MESSAGE, None)]
+
+    assert [each.ending for each in ended] == [limit, "max_rounds"]
 
 
 def test_what_ended_a_run_is_in_its_result_by_kind_and_in_words() -> None:

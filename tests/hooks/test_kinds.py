@@ -193,4 +193,5 @@ def test_cost_limit_reached_within_an_agent_hook_ends_the_run_and_runs_no_tool(
     assert (run.code, len(api.requests)) == (4, 2), run.stderr
     assert json.loads(run.stdout)["stop_reason"] == "max_cost"
     assert "its agent ended early (cost limit reached: " in run.stderr
+    assert "send a message" not in run.stderr
     assert not (tmp_path / "made").exists()

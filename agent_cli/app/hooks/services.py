@@ -89,7 +89,7 @@ class SessionHookServices:
         agent.subscribe(self._note_usage)
         result = await agent.prompt(prompt)
         if result.stop_reason != "end_turn" or result.final_message is None:
-            raise AgentCliError(f"its agent ended early ({result.error or result.stop_reason})")
+            raise AgentCliError(f"its agent ended early ({result.ending})")
         return result.final_message.text
 
     async def call_tool(self, hook: Hook, arguments: dict[str, Json]) -> str:
