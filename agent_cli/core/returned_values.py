@@ -5,12 +5,13 @@ request of the session fail.
 """
 
 import json
+from asyncio import CancelledError, current_task
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar, cast
 
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult
@@ -90,10 +91,21 @@ def bounded(reason: str) -> str:
 
 
 async def settled(value: "Maybe[T]") -> T:
-    """Return *value*, awaited if it must be."""
-    if isinstance(value, Awaitable):
+    """Return *value*, awaited if it must be.
+
+    Raises:
+        AgentCliError: It was cancelled, and the caller was not: CancelledError would end the run as
+            if it had been stopped, and leave the caller's `prompt()`.
+    """
+    if not isinstance(value, Awaitable):
+        return value
+    try:
         return await cast("Awaitable[T]", value)
-    return value
+    except CancelledError:
+        task = current_task()
+        if task and task.cancelling():
+            raise
+        raise AgentCliError("it was cancelled from within") from None
 
 
 TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]

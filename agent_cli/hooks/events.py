@@ -14,6 +14,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolResult, Verdict
+from agent_cli.core.returned_values import settled
 from agent_cli.hooks.claude_terms import ClaudeCall, from_claude, response_of, to_claude
 from agent_cli.system.records import dataclass
 
@@ -126,7 +127,7 @@ async def printed_by(function: HookFunction, payload: Mapping[str, Json], worksp
     replying: Any = function(event)
     if not isinstance(replying, Awaitable):
         raise TypeError("it must be an async def")
-    reply: object = await cast("Awaitable[object]", replying)
+    reply: object = await settled(cast("Awaitable[object]", replying))
     if reply is None:
         return ""
     return json.dumps(_answer(event, reply, workspace), ensure_ascii=False)

@@ -1,5 +1,6 @@
 """The checks before a call: a tool's own functions may fail in any way without ending the run."""
 
+import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -131,6 +132,24 @@ async def test_permission_check_that_exits_asks_for_approval() -> None:
 
     assert result.stop_reason == "waiting_for_approval"
     assert agent.conversation.questions()[0].asked_reason == "the permission check failed: 4"
+
+
+async def test_permission_check_that_is_cancelled_from_within_asks_for_approval() -> None:
+    """S2-22: `prompt()` raised CancelledError, although nobody had cancelled it."""
+
+    async def closed(*_given: object) -> Verdict:
+        raise asyncio.CancelledError
+
+    agent, _, events = scripted_agent(
+        calls(tool_use("look")), tools=[LOOK], options=LoopConfig(authorize_tool=closed)
+    )
+
+    result = await agent.prompt("go")
+
+    assert result.stop_reason == "waiting_for_approval"
+    reason = "the permission check failed: it was cancelled from within"
+    assert agent.conversation.questions()[0].asked_reason == reason
+    check_run(events)
 
 
 async def test_rule_that_returns_no_approval_asks_for_approval() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import ToolExecutionEnd
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, Json, WidgetOutput, text_block
@@ -97,6 +97,36 @@ async def test_a_value_and_an_awaitable_are_settled_alike() -> None:
     later: Maybe[str] = asyncio.sleep(0, "later")
 
     assert [await settled("now"), await settled(later)] == ["now", "later"]
+
+
+async def test_what_was_cancelled_from_within_is_no_cancellation_of_the_caller() -> None:
+    """A dialog that closes cancels the future that a hook awaits: nobody stopped the run."""
+
+    async def closed() -> str:
+        asyncio.get_running_loop().call_soon(answer.cancel)
+        return await answer
+
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    later: Maybe[str] = closed()
+
+    with pytest.raises(AgentCliError, match="it was cancelled from within"):
+        await settled(later)
+
+
+async def test_cancellation_of_the_caller_reaches_what_it_awaits_and_leaves() -> None:
+    begun = asyncio.Event()
+
+    async def waiting() -> bool:
+        begun.set()
+        return await asyncio.Event().wait()
+
+    later: Maybe[bool] = waiting()
+    task = asyncio.create_task(settled(later))
+    await begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,10 @@ async def raises(_event: HookEvent) -> None:
     raise OSError("no such table")
 
 
+async def is_cancelled(_event: HookEvent) -> None:
+    raise asyncio.CancelledError
+
+
 async def hangs(_event: HookEvent) -> None:
     await asyncio.Event().wait()
 
@@ -82,6 +86,7 @@ def is_plain(_event: HookEvent) -> None:
     ("function", "why"),
     [
         (raises, "it raised OSError (no such table)"),
+        (is_cancelled, "it raised AgentCliError (it was cancelled from within)"),
         (is_plain, "it must be an async def"),
         (replying({"decision": "deny"}), "it returned dict; return Allow, Deny, Ask"),  # type: ignore[arg-type]  # as other SDKs do
         (hangs, "it took longer than 0.05 s"),
@@ -96,8 +101,8 @@ async def test_guard_that_fails_blocks_and_a_hook_that_watches_does_not(
         blocks = Hook(event="PreToolUse", function=hangs, timeout_s=0.05)
 
     assert why in await read_by_model(blocks)
-    if function is raises:
-        assert "declined" not in await read_by_model(guard(raises, event="PostToolUse"))
+    if function in (raises, is_cancelled):
+        assert "declined" not in await read_by_model(guard(function, event="PostToolUse"))
 
 
 async def test_event_holds_the_call_in_the_tools_own_names_and_the_whole_payload() -> None:
