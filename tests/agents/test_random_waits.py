@@ -1,7 +1,7 @@
 """Random replies in trees of agents: no call waits for ever, whatever stands beside it.
 
-The agents, their executors, files, slots and the questions about hosts are the real ones;
-the model is a function, and the person answers one question after the other.
+The agents, their executors, files, slots, the agents of hooks and the questions about hosts are the
+real ones; the model is a function, and the person answers one question after the other.
 """
 
 import asyncio
@@ -9,23 +9,27 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from agent_cli.agents.children import Assignment, Children
 from agent_cli.agents.definitions import AgentCatalogue
 from agent_cli.agents.tool import agent_tool
+from agent_cli.app.hooks.services import SessionHookServices
+from agent_cli.app.models.model_calls import ModelCalls
 from agent_cli.app.person import ModelsPerson
 from agent_cli.app.workspace.host_access import CommandHosts, HostAccess
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.provider import ModelRequest, StreamEvent
+from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.provider import Model, ModelRequest, StreamEvent
 from agent_cli.contracts.timeline import Block, Json
-from agent_cli.contracts.tooling import Execute, Tool, ToolContext
+from agent_cli.contracts.tooling import Allow, Execute, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.run import RunResult
 from agent_cli.core.waits import CapacityLimiter, InOrder
+from agent_cli.hooks.definition import Hook
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 from tests.fakes import LIMIT_S, MODEL, calls, says, stream_of, tool, tool_use
@@ -34,6 +38,7 @@ NESTING_MAX: Final = 2
 AGENTS_MAX: Final = 10
 QUICK_REPLIES: Final = 300
 SOAK_REPLIES: Final = 20_000
+HOOKS_SHARE: Final = 0.1
 PATHS: Final = ("/a", "/a/below", "/b", "/c")
 
 
@@ -85,12 +90,35 @@ class NoRules(Permissions):
 
     def __init__(self) -> None: ...
 
+    async def __call__(self, *_: object, **_more: object) -> Verdict:
+        return Allow()
+
     def about_host(self, host: str, port: int) -> None:
         return None
 
 
+class HookModels(ModelCalls):
+    """The model that the agent of a hook asks: it reads files once, and is content."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+        self.record = lambda _reply: None
+
+    def named(self, name: str | None = None) -> Model:
+        return MODEL
+
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[StreamEvent]:
+        paths: list[Json] = [*self._dice.sample(PATHS, 2)]
+        is_first = len(request.messages) == 1
+        reads = calls(tool_use("read", {"paths": paths}), tool_use("read", {"paths": paths}, "t2"))
+        for event in stream_of(reads if is_first else says("fine")):
+            yield event
+
+    stream = _answer
+
+
 class Tree:
-    """Agents that answer at random; `replies` and `agents` count them."""
+    """Agents that answer at random; `replies`, `agents` and `hooks` count them."""
 
     def __init__(self, seed: int) -> None:
         self._dice = dice = random.Random(seed)
@@ -100,9 +128,10 @@ class Tree:
         self._concurrency = dice.randint(1, 8)
         self._person = OnePerson(dice)
         self._hosts = HostAccess(self._person, NoRules)
+        self._models = HookModels(dice)
         self._running: list[tuple[object, bool, Sequence[str]]] = []
         self._faults: list[str] = []
-        self.replies = self.agents = 0
+        self.replies = self.agents = self.hooks = 0
 
     async def run(self) -> None:
         """Run the main agent to its end; every call that it and its agents made has its result."""
@@ -129,8 +158,35 @@ class Tree:
         tools.append(replace(tool("ask", self._asked), takes_slot=False))
         if depth < NESTING_MAX:
             tools.append(agent_tool(children, ask_beyond=99))
-        agent = Agent(self._options(depth, tools))
+        no_servers: Any = None  # the hooks are about files
+        hooks = SessionHookServices(
+            self._models,
+            no_servers,
+            NoRules(),
+            agent=lambda: plain,
+            tools=lambda: [replace(reader, execute=_looked)],
+        )
+        plain = Agent(self._options(depth, tools))
+        agent = Agent(self._with_hooks(plain.options, hooks))
         return agent
+
+    def _with_hooks(self, options: LoopConfig, hooks: SessionHookServices) -> LoopConfig:
+        """Return *options* with hooks before and after some calls, as `around_calls` adds them."""
+
+        async def ask() -> None:
+            if self._dice.random() < HOOKS_SHARE:
+                self.hooks += 1
+                await hooks.ask_agent(Hook(event="PostToolUse"), "Is it good?")
+
+        async def authorize(*_: object) -> Verdict:
+            await ask()
+            return Allow()
+
+        async def finish(_call: ToolCall, result: ToolResult) -> ToolResult:
+            await ask()
+            return result
+
+        return replace(options, authorize_tool=authorize, finish_result=finish)
 
     def _options(self, depth: int, tools: Sequence[Tool]) -> LoopConfig:
         turns = self._dice.randint(1, 2)
@@ -209,6 +265,11 @@ _QUESTION: Final = Question(
 )
 
 
+async def _looked(*_: object) -> str:
+    await asyncio.sleep(0)
+    return "ok"
+
+
 def _paths(params: dict[str, list[str]]) -> Sequence[str]:
     return params["paths"]
 
@@ -222,15 +283,16 @@ def _clash(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 async def run_trees(first: int, replies: int) -> None:
-    seed = first
+    seed, hooks = first, 0
     while replies > 0:
         tree = Tree(seed)
         try:
             await tree.run()
         except (AssertionError, TimeoutError) as failed:
             raise AssertionError(f"tree {seed}: {failed!r}") from failed
-        replies -= tree.replies
+        replies, hooks = replies - tree.replies, hooks + tree.hooks
         seed += 1
+    assert hooks
 
 
 async def test_random_replies_of_agents_and_file_calls_all_end() -> None:
