@@ -17,7 +17,14 @@ from agent_cli.app.agents import workspaces
 from agent_cli.app.agents.workspaces import AgentWorkspace
 from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import AgentEvent, Event, Notice, ToolCall, ToolExecutionEnd
+from agent_cli.contracts.events import (
+    AgentEvent,
+    Event,
+    Notice,
+    SessionOpened,
+    ToolCall,
+    ToolExecutionEnd,
+)
 from agent_cli.system.worktrees import (
     Worktree,
     WorktreeMark,
@@ -108,6 +115,7 @@ async def test_undo_says_where_the_changes_of_an_isolated_agent_are(repository: 
 
     async with program(script, "-c") as run:
         changes = run.app.file_changes
+        await until(lambda: any(isinstance(event, SessionOpened) for event in run.events))
         with pytest.raises(AgentCliError) as refused:
             await asyncio.to_thread(changes.take_back)
         assert [str(path) for path in await asyncio.to_thread(changes.worktrees)] == [tree]
