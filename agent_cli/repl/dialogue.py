@@ -124,11 +124,20 @@ class Dialogue(Protocol):
 
 
 class TurnTaking:
-    """A dialogue that holds a *turn* while it asks: no other dialog shows rows meanwhile."""
+    """A dialogue that holds a *turn* while it asks: no other dialog shows rows meanwhile.
 
-    def __init__(self, dialogue: Dialogue, turn: asyncio.Lock) -> None:
+    *before_asking* is called with the turn, for which rows of the question may have waited.
+    """
+
+    def __init__(
+        self,
+        dialogue: Dialogue,
+        turn: asyncio.Lock,
+        before_asking: Callable[[], None] = lambda: None,
+    ) -> None:
         self._dialogue = dialogue
         self._turn = turn
+        self._before_asking = before_asking
 
     @property
     def can_ask(self) -> bool:
@@ -138,14 +147,17 @@ class TurnTaking:
     async def choose(self, message: str, keys: str) -> str:
         """Return a line; see `Dialogue.choose`."""
         async with self._turn:
+            self._before_asking()
             return await self._dialogue.choose(message, keys)
 
     async def choose_next(self, message: str, keys: str) -> str:
         """Return a line; see `Dialogue.choose_next`."""
         async with self._turn:
+            self._before_asking()
             return await self._dialogue.choose_next(message, keys)
 
     async def choose_key(self, message: str, keys: str, *, at_once: bool = False) -> str:
         """Return a key; see `Dialogue.choose_key`."""
         async with self._turn:
+            self._before_asking()
             return await self._dialogue.choose_key(message, keys, at_once=at_once)

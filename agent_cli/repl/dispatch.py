@@ -28,7 +28,7 @@ from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.terminal.writer import Lines, OutputLines
+from agent_cli.terminal.writer import Lines, OutputLines, Pages
 
 
 class LineDispatcher:
@@ -113,9 +113,12 @@ class LineDispatcher:
             if await self._questions.choose_key(question, "yn") == "y":
                 self.attachments.allow(real)
 
-    def context(self, send: Callable[[OutgoingPrompt], None]) -> Context:
-        """Return the context of a command; its prompts go to *send*."""
-        return Context(self._app, self._lines, self._questions, self._leave, send, self._controls)
+    def context(
+        self, send: Callable[[OutgoingPrompt], None], lines: Pages | None = None
+    ) -> Context:
+        """Return the context of a command; prompts go to *send*, output to *lines* if given."""
+        writer = lines or self._lines
+        return Context(self._app, writer, self._questions, self._leave, send, self._controls)
 
 
 # Commands the user runs with `!`: output is shown as it comes, and added to the next message.

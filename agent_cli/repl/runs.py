@@ -104,6 +104,7 @@ class Runs:
         *,
         questions: Questions,
         lines: Lines,
+        ends: Lines | None = None,
         turn: asyncio.Lock,
         running: Callable[[], AbstractContextManager[None]] = nullcontext,
         before_asking: Callable[[], None] = lambda: None,
@@ -115,7 +116,8 @@ class Runs:
         Args:
             app: The program with the agent.
             questions: Asks the user.
-            lines: Shows sentences.
+            lines: Shows sentences of a question.
+            ends: Shows the sentences about the ends of runs; *lines* by default.
             turn: The lock held during a dialog, shared with those of agents and servers.
             running: Entered while the agent runs, but not while a question is open.
             before_asking: Called before each question.
@@ -125,6 +127,7 @@ class Runs:
         self._app = app
         self._questions = questions
         self._lines = lines
+        self._ends = ends or lines
         self._turn = turn
         self._running = running
         self._before_asking = before_asking
@@ -162,7 +165,7 @@ class Runs:
         while result.stop_reason == "waiting_for_approval":
             result = await self._decide(self._app.agent)
         if sentence := narrate_end(result):
-            self._lines.notice(_with_commands(sentence.text), sentence.style)
+            self._ends.notice(_with_commands(sentence.text), sentence.style)
         return result
 
     async def _decide(self, agent: Agent) -> RunResult:

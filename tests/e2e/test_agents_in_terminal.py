@@ -3,13 +3,22 @@
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.program import AGENT_CLI, environment
 from tests.e2e.test_agents import YOLO
-from tests.messages_api import FakeMessagesApi, Gate, ReceivedRequest, Reply, reply, serve_in_thread
+from tests.messages_api import (
+    FakeMessagesApi,
+    Gate,
+    ReceivedRequest,
+    Reply,
+    reply,
+    serve_in_thread,
+    text,
+)
 from tests.messages_api import tool_use as call
 from tests.repl.terminal import Terminal
 
@@ -136,6 +145,57 @@ def test_rows_above_the_answers_are_those_of_the_question_that_is_open() -> None
     parts = ("Run touch made", "allow? Yes", "A long story.", "Run touch other")
     assert sorted(parts, key=shown.index) == list(parts), shown
     assert shown.count("allow?") == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "late", "shown"),
+    [
+        ("/compact", " ", "the model wrote no summary"),
+        ("/btw why so", "Because it is.", "Because it is."),
+        ("/btw why so", " ", "the model gave no answer"),
+    ],
+)
+def test_output_of_a_command_waits_while_a_question_that_opened_meanwhile_is_open(
+    command: str, late: str, shown: str
+) -> None:
+    """Errors, too; they stood between the question of an agent and its answers."""
+    agent_gate, command_gate = Gate(), Gate()
+    held = reply(text(late), gate=command_gate, hold_at=0)
+    is_typed = threading.Event()
+
+    def has_counted(times: int) -> bool:
+        return terminal.text.count("It counts.") == times
+
+    def answer(request: ReceivedRequest) -> Reply:
+        if begun := counting_in_background(request, reply(MAKES, gate=agent_gate, hold_at=0)):
+            return begun
+        return held if is_typed.is_set() else reply("It counts.")
+
+    with (
+        serve_in_thread(answer=answer) as api,
+        Terminal(AGENT_CLI, **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("It counts.")
+        for number in range(2, 5):
+            terminal.until_prompt()
+            terminal.send(f"{'more ' * 300}\r")
+            terminal.until(partial(has_counted, number))
+        terminal.until_prompt()
+        is_typed.set()
+        terminal.send(f"{command}\r")
+        terminal.until(command_gate.reached.is_set)
+        agent_gate.open()
+        terminal.until("❯ 1 Yes")
+        command_gate.open()
+        terminal.until_silent()
+        before = terminal.text.partition("Run touch made")[2]
+        terminal.send("y\r")
+        terminal.until("allow? Yes")
+        terminal.until(lambda: shown in terminal.text.partition("allow? Yes")[2])
+
+    assert shown not in before
 
 
 @pytest.mark.parametrize(

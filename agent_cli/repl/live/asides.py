@@ -24,10 +24,10 @@ class Asides:
         """Stops the one begun last; None if there is none."""
         return [*self._running][-1] if self._running else None
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The commands."""
-        return [*self._running.values()]
+    def badges(self, vi_mode: str) -> Sequence[str]:
+        """Return words for the status line; in *vi_mode*, if any, Esc is vi's key."""
+        hint = "" if vi_mode else ": Esc stops it"
+        return [f"{name} runs{hint}" for name in self._running.values()]
 
     def cancel(self) -> None:
         """Stop them all."""

@@ -18,7 +18,6 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.run import RunResult
-from agent_cli.core.unsent import keep_unsent
 from agent_cli.repl import Look
 from agent_cli.repl.commands.registry import find_command
 from agent_cli.repl.dialogue import TurnTaking
@@ -29,10 +28,11 @@ from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
 from agent_cli.repl.live.opening import ScreenControls, open_bell, open_dialogs, open_display
-from agent_cli.repl.live.outbox import Outbox
+from agent_cli.repl.live.outbox import Outbox, UnsentRecord
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status, StatusRow
+from agent_cli.repl.live.waiting_lines import WaitingLines
 from agent_cli.repl.mcp.offers import named_in
 from agent_cli.repl.ports import Application
 from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, report, reported
@@ -56,7 +56,7 @@ class LiveShell:
         self._command: CancelToken | None = None
         self._tasks = asyncio.TaskGroup()
         self._agent_runs = False
-        self._is_working = self._is_stuck = self._is_leaving = False
+        self._is_working = self._is_stuck = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._status = Status(app.agent, app.context_tokens)
@@ -64,24 +64,28 @@ class LiveShell:
         offer_completions(screen.menu, app)
         self._activity = ActivityLine(time.monotonic, screen.asks)
         self.display, results = open_display(app, screen, look, self._activity)
+        self._new_lines = partial(WaitingLines, self.display, lambda: screen.asking.question)
+        self._lines_of_work = self._new_lines()
         self._asides = Asides(self.display, screen.refresh)
         self._turn = asyncio.Lock()
         self._controls = ScreenControls(screen, self.display, results, self._turn)
         self._dispatcher = LineDispatcher(
             app,
-            lines=self.display,
-            questions=TurnTaking(screen.asking, self._turn),
+            lines=self._lines_of_work,
+            questions=TurnTaking(screen.asking, self._turn, self.display.show_now),
             leave=screen.leave,
             controls=self._controls,
         )
         self._pictures = Pictures(screen, self._dispatcher.attachments)
         self._hidden = HiddenPrompts(app.agent)
         self._outbox = Outbox(app.agent, self._dispatcher.attachments, screen.put_back)
+        self._unsent = UnsentRecord(app.agent, screen.draft.marks.recalled)
         screen.asking.has_unsent = lambda: bool(self._outbox)
         self._runs = Runs(
             app,
             questions=screen.asking,
             lines=self.display,
+            ends=self._lines_of_work,
             turn=self._turn,
             before_asking=self.display.show_now,
             editor=partial(edit_text, screen.painter),
@@ -109,7 +113,7 @@ class LiveShell:
 
         Queued messages stay in the record, for the next time the session is opened.
         """
-        self._is_leaving = True
+        self._unsent.close()
         self._lines.clear()
         self.interrupt()
         await self.wait_for_idle()
@@ -167,13 +171,8 @@ class LiveShell:
             self._do_beside(self._outbox.hand_over())
         elif text:
             self.queue([Queued(text)])
-        self._keep_unsent(self.queued if was_busy else ())
+        self._unsent.keep(self.queued if was_busy else ())
         self._screen.refresh()
-
-    def _keep_unsent(self, messages: Sequence[Queued]) -> None:
-        if not self._is_leaving:
-            recalled = self._screen.draft.marks.recalled
-            keep_unsent(self._app.agent.conversation, [recalled(each.text) for each in messages])
 
     def is_command(self, text: str) -> bool:
         """Return whether *text* is a command or a shell escape."""
@@ -214,7 +213,7 @@ class LiveShell:
             return self.submit(text, follow_up=True)
         elif self._outbox.release(message, self._dispatcher.attachments.marked(text)):
             self._do_beside(self._outbox.hand_over())
-        self._keep_unsent(self.queued)
+        self._unsent.keep(self.queued)
         self._arrived.set()
         return True
 
@@ -224,7 +223,7 @@ class LiveShell:
             move_line(self._lines, message, by)
         else:
             self._outbox.move(message, by)
-        self._keep_unsent(self.queued)
+        self._unsent.keep(self.queued)
 
     def pause(self, *, paused: bool) -> None:
         """Pause the display, or resume it."""
@@ -254,7 +253,7 @@ class LiveShell:
             return
         if not command.during_a_run:
             too_early()
-        context = replace(self._dispatcher.context(too_early), may_wait=False)
+        context = replace(self._dispatcher.context(too_early, self._new_lines()), may_wait=False)
         if command.beside_a_run:
             self._do_beside(self._asides.run(text, context))
             return
@@ -265,7 +264,7 @@ class LiveShell:
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
-        self._tasks.create_task(reported(work, self.display))
+        self._tasks.create_task(reported(work, self._new_lines()))
 
     async def _work(self) -> None:
         while True:
@@ -274,7 +273,7 @@ class LiveShell:
                 self._is_working = True
                 self._idle.clear()
                 try:
-                    await reported(self._do_next(), self.display)
+                    await reported(self._do_next(), self._lines_of_work)
                 except LeftWaiting:
                     self._idle.set()
                     return
@@ -297,6 +296,7 @@ class LiveShell:
         return self._lines[0] if self._lines and not self._lines[0].is_held else None
 
     async def _do_next(self) -> None:
+        self._lines_of_work.begin()
         # Until it succeeds: a fault must not be repeated for ever.
         self._is_stuck = self._next_line is None
         if self._next_line is None:
@@ -325,7 +325,7 @@ class LiveShell:
             raise
         finally:
             self._command = None
-            self._keep_unsent(self.queued)
+            self._unsent.keep(self.queued)
             self._status.refresh()
             self._own_row.want()
         for message, model in messages:
@@ -341,15 +341,17 @@ class LiveShell:
         if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
             self._lines.clear()
             self._screen.put_back("\n\n".join(texts))
-            self._keep_unsent(())
+            self._unsent.keep(())
 
     def _status_text(self) -> str:
         queued = len(self._outbox) + len(self._lines)
         vi_mode = self._screen.app.vi_mode
-        asides = [
-            f"{name} runs{'' if vi_mode else ': Esc stops it'}" for name in self._asides.names
+        urgent = [
+            self.display.held,
+            *self._asides.badges(vi_mode),
+            f"{queued} queued" if queued else "",
+            vi_mode,
         ]
-        urgent = [self.display.held, *asides, f"{queued} queued" if queued else "", vi_mode]
         columns = self._screen.columns - 1
         return self._status.text(self._app.badges(), urgent=urgent, columns=columns)
 
@@ -365,7 +367,7 @@ class LiveShell:
                     self._arrived.set()
             case MessageStart(message=UserMessage() as message) if self._outbox.delivered(message):
                 self._hidden.reveal()
-                self._keep_unsent(self.queued)
+                self._unsent.keep(self.queued)
                 self.display.user_message(self._screen.echo(message.text))
                 self._screen.refresh()
             case _:

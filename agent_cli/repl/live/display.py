@@ -117,12 +117,15 @@ class Display:
         """Print the user's message, after all earlier events."""
         self._put(Rows(tuple(rows), "said"))
 
-    def aside(self, text: str, style: Style = "plain") -> None:
-        """Print lines of this program, wrapped between words, or unwrapped if from a file."""
+    def aside(self, text: str, style: Style = "plain", *, wait: bool = False) -> None:
+        """Print lines of this program, wrapped between words, or unwrapped if from a file.
+
+        Those that *wait* are not shown while a question is open.
+        """
         begin = self._paint.begin(style)
         is_file = style in ("added", "removed")
         rows = rows_of(text, begin) if is_file else sentence_rows(text, self._columns(), begin)
-        self._put(Rows(tuple(rows)))
+        self._put(Rows(tuple(rows), wait=wait))
 
     def foreign(self, text: str, style: Style = "plain") -> None:
         """Print lines of another program that runs, unwrapped."""
@@ -135,9 +138,10 @@ class Display:
     def _unwrapped(self, text: str, style: Style) -> tuple[str, ...]:
         return (*rows_of(text, self._paint.begin(style), tab_cells=_TERMINAL_TAB_CELLS),)
 
-    def markdown(self, text: str) -> None:
-        """Print the Markdown *text*."""
-        self.drawn(rendered(text, self._columns(), THEMES[self._paint.theme]))
+    def markdown(self, text: str, *, wait: bool = False) -> None:
+        """Print the Markdown *text*; see `aside` for *wait*."""
+        rows = rendered(text, self._columns(), THEMES[self._paint.theme])
+        self._put(Rows(tuple(rows), wait=wait))
 
     def drawn(self, rows: list[str]) -> None:
         """Print rows that are already rendered."""
@@ -151,9 +155,9 @@ class Display:
         """Print a blank row, unless there is one, to end a group of rows."""
         self._put(Rows((), "gap"))
 
-    def notice(self, text: str, style: Style = "plain") -> None:
+    def notice(self, text: str, style: Style = "plain", *, wait: bool = False) -> None:
         """Print a notice; warnings also go to stderr if that is a file."""
-        self.aside(text, style)
+        self.aside(text, style, wait=wait)
         if style in ("warning", "error"):
             copy_to_file(text)
 

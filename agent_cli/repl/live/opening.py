@@ -201,6 +201,7 @@ class ScreenControls:
         # Holds the turn: a question asked meanwhile would be hidden, and filter keys would answer
         # it.
         async with self._turn, self._screen.asking.turn:
+            self._display.show_now()
             return await self._screen.picker.pick(self._screen.app, question, rows)
 
     def put_back(self, text: str) -> None:

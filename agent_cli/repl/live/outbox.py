@@ -7,6 +7,7 @@ from itertools import takewhile
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.core.agent import Agent
+from agent_cli.core.unsent import keep_unsent
 from agent_cli.repl.live.queue_edit import Queued
 from agent_cli.system.records import dataclass
 
@@ -159,3 +160,23 @@ class Outbox:
                 letter.is_passed = True
                 put = self._agent.follow_up if letter.follow_up else self._agent.steer
                 put(letter.message)
+
+
+class UnsentRecord:
+    """Keeps what is queued in the record of the conversation, for after a kill."""
+
+    def __init__(self, agent: Agent, recalled: Callable[[str], str]) -> None:
+        """Keep nothing yet; *recalled* returns a text without marks of this session's input."""
+        self._agent = agent
+        self._recalled = recalled
+        self._is_closed = False
+
+    def keep(self, messages: Sequence[Queued]) -> None:
+        """Record that *messages*, and no others, are queued."""
+        if not self._is_closed:
+            texts = [self._recalled(each.text) for each in messages]
+            keep_unsent(self._agent.conversation, texts)
+
+    def close(self) -> None:
+        """Leave the record as it is: the session ends."""
+        self._is_closed = True
