@@ -133,6 +133,7 @@ def _install(numbers: tuple[signal.Signals, ...], handler: _Handler) -> None:
 
 # End the process at once, without waiting for what is left behind or freeing every object.
 
+_MAKES_FOLDERS: Final = "agent_cli.system.temporary_files"
 _held: Final[list[object]] = []
 
 
@@ -149,8 +150,9 @@ def end(code: int) -> NoReturn:
     """
     if not _held:  # something held may keep a lock that an exit function takes
         atexit._run_exitfuncs()  # the one thing that Python's own end does for others
-    else:
-        from agent_cli.system.temporary_files import remove_own_folders  # rare
+    if _MAKES_FOLDERS in sys.modules:
+        # Also after the exit functions: a thread may be making the first folder meanwhile.
+        from agent_cli.system.temporary_files import remove_own_folders
 
         remove_own_folders()
     for stream in (sys.stdout, sys.stderr):

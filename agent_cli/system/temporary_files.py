@@ -102,7 +102,8 @@ def _remove(note: Path) -> None:
 
 
 # Held from the end of the process on: a thread for which nobody waits makes no folder any more.
-_making: Final = threading.Lock()
+# That end may take it twice: in an exit function, and where these do not run.
+_making: Final = threading.RLock()
 _MAKING_LIMIT_S: Final = 1.0
 _owned: Final[weakref.WeakSet["OwnFolder"]] = weakref.WeakSet()
 
@@ -118,14 +119,17 @@ class OwnFolder:
         """
         remove_left_folders()
         with _making:
+            _remove_at_exit()
             self.path, lock = _make_folder()
-            self._remove = weakref.finalize(self, _give_up, self.path, lock)
-            _stop_making_at_exit()
+            self._removal = weakref.finalize(self, _give_up, self.path, lock)
             _owned.add(self)
 
     def remove(self) -> None:
         """Delete the directory with its content. May be called again."""
-        self._remove()
+        # Detached, because a finalizer does nothing after the exit function of its module.
+        if removal := self._removal.detach():
+            _, give_up, arguments, _ = removal
+            give_up(*arguments)
 
 
 def remove_own_folders() -> None:
@@ -153,9 +157,8 @@ def remove_left_folders() -> None:
 
 
 @cache
-def _stop_making_at_exit() -> None:
-    # Registered later than weakref's exit function, so that it comes before it.
-    atexit.register(_making.acquire, timeout=_MAKING_LIMIT_S)
+def _remove_at_exit() -> None:
+    atexit.register(remove_own_folders)
 
 
 def _make_folder() -> tuple[Path, int]:

@@ -135,6 +135,38 @@ def test_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: 
     assert list(tmp_path.glob("*/*")) == []
 
 
+FIRST = """
+import tempfile, threading, time
+from agent_cli.system import stop_signals
+from agent_cli.system.temporary_files import OwnFolder
+
+kept, made, make = [], threading.Event(), tempfile.mkdtemp
+
+def make_slowly(**options):
+    path = make(**options)
+    made.set()
+    time.sleep(0.1)
+    return path
+
+tempfile.mkdtemp = make_slowly
+threading.Thread(target=lambda: kept.append(OwnFolder()), daemon=True).start()
+made.wait()
+stop_signals.end(0)
+"""
+
+
+def test_first_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: Path) -> None:
+    """Nothing was registered yet that would have waited for it, or removed it."""
+    subprocess.run(
+        [sys.executable, "-P", "-c", FIRST],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        timeout=LIMIT_S,
+        check=True,
+    )
+
+    assert list(tmp_path.iterdir()) == []
+
+
 HELD = """
 from agent_cli.system import stop_signals
 from agent_cli.system.temporary_files import OwnFolder
