@@ -101,7 +101,7 @@ def _remove(note: Path) -> None:
         os.close(descriptor)
 
 
-# Held from the end of the process on: a thread for which nobody waits makes no folder any more.
+# Held from the end of the process on: a thread for which nobody waits makes nothing any more.
 # That end may take it twice: in an exit function, and where these do not run.
 _making: Final = threading.RLock()
 _MAKING_LIMIT_S: Final = 1.0
@@ -144,7 +144,9 @@ def remove_left_folders() -> None:
 
     Any number of processes may do so at once.
     """
-    with os.scandir(tempfile.gettempdir()) as entries:
+    with _making:  # the first call writes a file to try the folder
+        temporary = tempfile.gettempdir()
+    with os.scandir(temporary) as entries:
         found = [Path(entry.path) for entry in entries if entry.name.startswith(_FOLDER_PREFIX)]
     for path in found:
         # Skip a directory of another user, or one that another process is removing.

@@ -102,6 +102,16 @@ def test_folder_of_a_killed_program_is_removed_by_the_next_program(tmp_path: Pat
     folder.remove()
 
 
+def ended(script: str, temporary: Path) -> None:
+    """Run a script to its end, with a temporary folder of its own."""
+    subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        timeout=LIMIT_S,
+        check=True,
+    )
+
+
 MAKING = """
 import threading, time
 from agent_cli.system import stop_signals
@@ -125,12 +135,7 @@ def test_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: 
     for number in range(ENDS):
         temporary = tmp_path / str(number)
         temporary.mkdir()
-        subprocess.run(
-            [sys.executable, "-P", "-c", MAKING],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
-            timeout=LIMIT_S,
-            check=True,
-        )
+        ended(MAKING, temporary)
 
     assert list(tmp_path.glob("*/*")) == []
 
@@ -157,12 +162,35 @@ stop_signals.end(0)
 
 def test_first_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: Path) -> None:
     """Nothing was registered yet that would have waited for it, or removed it."""
-    subprocess.run(
-        [sys.executable, "-P", "-c", FIRST],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        timeout=LIMIT_S,
-        check=True,
-    )
+    ended(FIRST, tmp_path)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+TRIED = """
+import os, threading, time
+from agent_cli.system import stop_signals
+from agent_cli.system.temporary_files import remove_left_folders
+
+made, remove = threading.Event(), os.unlink
+
+def remove_slowly(path):
+    made.set()
+    time.sleep(0.1)
+    remove(path)
+
+os.unlink = remove_slowly
+threading.Thread(target=remove_left_folders, daemon=True).start()
+made.wait()
+stop_signals.end(0)
+"""
+
+
+def test_file_that_tries_the_temporary_folder_while_the_process_ends_is_removed(
+    tmp_path: Path,
+) -> None:
+    """Python writes it, in the thread that removes what killed programs left."""
+    ended(TRIED, tmp_path)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -181,11 +209,6 @@ def test_folder_is_removed_where_a_thread_keeps_the_exit_functions_from_running(
     tmp_path: Path,
 ) -> None:
     """`acp` and `mcp serve` end like this while their client keeps its pipe open."""
-    subprocess.run(
-        [sys.executable, "-P", "-c", HELD],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
-        timeout=LIMIT_S,
-        check=True,
-    )
+    ended(HELD, tmp_path)
 
     assert list(tmp_path.iterdir()) == []
