@@ -31,6 +31,7 @@ class RemoteAnswer:
         self._token = token
         self._store = store
         self._terms = ""
+        self._is_of_agent = False
         self._box = AnswerBox(paths.answers_dir())
         self._turn = ExitStack()
 
@@ -159,9 +160,26 @@ class RemoteAnswer:
                 f"session {self.session_id}, whose question this answers, does not exist any more"
             ) from None
         if not self._answer.is_about_question:
-            self._undecided(Conversation(history.prompts, id=self.session_id))
+            self._undecided(self._with_call(Conversation(history.prompts, id=self.session_id)))
+
+    def _with_call(self, own: Conversation) -> Conversation:
+        """Return the conversation that has the call: the session's *own*, or that of an agent."""
+        if _has_call(own, self.call_id):
+            return own
+        of_agents = self._store.of_agents(self.session_id)
+        for info in of_agents.list():
+            conversation = Conversation(of_agents.read(info.id).prompts, id=info.id)
+            if _has_call(conversation, self.call_id):
+                self._is_of_agent = True
+                return conversation
+        return own
 
     def _require_on_disk(self) -> None:
+        if self._is_of_agent:
+            raise UsageError(
+                "the call does not wait for an answer any more: the agent that asked has ended with"
+                " its program"
+            )
         if self._answer.is_about_question:
             raise UsageError(
                 "the question does not wait for an answer any more: it was answered, or the program"
@@ -184,3 +202,11 @@ class RemoteAnswer:
                 return False
         except SessionError:
             return True
+
+
+def _has_call(conversation: Conversation, call_id: str) -> bool:
+    try:
+        conversation.call(call_id)
+    except ConversationError:
+        return False
+    return True

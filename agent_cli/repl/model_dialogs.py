@@ -1,8 +1,8 @@
 """Dialogs of the model with the user during a run: questions, and plan approval."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.declining import STOPPED
 from agent_cli.repl.approval.answers import Editor
-from agent_cli.repl.approval.ask import Approvals
+from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.dialogue import Choice, Questions, chosen
 from agent_cli.repl.mcp import quoted_rows
@@ -50,7 +50,7 @@ class ModelQuestions:
         before_asking: Callable[[], None] = lambda: None,
         asking: Callable[[], AbstractContextManager[None]] = nullcontext,
         editor: Editor | None = None,
-        approvals: Callable[[str], Approvals] | None = None,
+        approvals: Callable[[str, Announced], Approvals] | None = None,
         draw: Callable[[Sequence[Row]], None] | None = None,
     ) -> None:
         """Ask nothing yet.
@@ -63,7 +63,7 @@ class ModelQuestions:
             before_asking: Called after rows were written that the user must see at once.
             asking: Entered while a question is open.
             editor: Lets the user edit the plan, if the terminal can be given to an editor.
-            approvals: Returns the approval dialog for calls of the named agent.
+            approvals: Returns the dialog for calls of the named agent, which takes the turn.
             draw: Shows rows where there is a screen; by default they are lines.
         """
         self._questions = questions
@@ -111,8 +111,8 @@ class ModelQuestions:
         """Return the user's decision about *calls* of the agent *who*."""
         assert self._approvals
         try:
-            async with self._dialog():
-                return await self._approvals(who).decide(calls)
+            # The approvals take the turn: an answer from elsewhere does not wait for it.
+            return await self._approvals(who, self._announced).decide(calls)
         except (KeyboardInterrupt, EOFError):
             return [Rejected(STOPPED, stop=True)] * len(calls)
 
@@ -120,9 +120,14 @@ class ModelQuestions:
     async def _dialog(self) -> AsyncGenerator[None]:
         """Wait for the other dialogs, and announce this one."""
         async with self._turn:
-            with self._asking():
-                self._begin()
+            with self._announced():
                 yield
+
+    @contextmanager
+    def _announced(self) -> Generator[None]:
+        with self._asking():
+            self._begin()
+            yield
 
     async def _answer(self, question: UserQuestion, who: str, of: str) -> str:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)

@@ -182,6 +182,7 @@ class Runs:
             draw=self._draw,
             elsewhere=self._app.remote_answers,
             turn=self._turn,
+            publish=self._app.agent.publish,
         )
         try:
             decisions = await approvals.decide(calls)

@@ -17,7 +17,15 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.session_store.signed_answers import VALID_S, AnswerBox, AnswerKey, OpenCall
 from agent_cli.system.paths import answer_key_file, answers_dir, sessions_dir, user_settings_file
 from tests.e2e.program import Finished, agent_cli, finished, in_terminal, results_in, started
-from tests.messages_api import FakeMessagesApi, Gate, reply, serve_in_thread, tool_use
+from tests.messages_api import (
+    FakeMessagesApi,
+    Gate,
+    ReceivedRequest,
+    Reply,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
@@ -422,6 +430,58 @@ def test_one_of_several_calls_is_answered_from_elsewhere_the_rest_here(
     assert run.code == 0, run.stderr
     assert Path("made.txt").exists()
     assert not Path("other.txt").exists()
+
+
+def _with_two_agents(request: ReceivedRequest) -> Reply:
+    """Two agents in the background: each writes a file, one of them after the other's question."""
+    first = str(request.body["messages"][0])
+    if "task one" in first or "task two" in first:
+        if len(request.body["messages"]) > 1:
+            return reply("Done.")
+        return reply(WRITE if "task one" in first else OTHER)
+    if len(request.body["messages"]) > 1:
+        return reply("Both work.")
+    tasks = [{"description": each, "prompt": each} for each in ("task one", "task two")]
+    return reply(*(tool_use("agent", {**task, "run_in_background": True}) for task in tasks))
+
+
+def test_call_of_an_agent_is_answered_from_elsewhere_also_while_another_question_is_open(
+    told: Path,
+) -> None:
+    """Whichever is on the screen; the other one stays open there."""
+    with (
+        serve_in_thread(answer=_with_two_agents) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("❯ 1 Yes")
+        allowed = {call: tokens(told, call)["allow"] for call in ("toolu_write", "toolu_other")}
+        first, queued = allowed if "Write made.txt" in terminal.text else reversed(allowed)
+        run = agent_cli("answer", allowed[queued], api=api)
+        made = Path("other.txt" if queued == "toolu_other" else "made.txt")
+        wait_until(made.exists, "the file of the agent whose question waits")
+        assert [*map(str, Path().glob("*.txt"))] == [made.name]
+        run_open = agent_cli("answer", allowed[first], api=api)
+        terminal.until(lambda: terminal.text.count("allowed from elsewhere") == 2)
+        wait_until(lambda: Path("made.txt").exists() and Path("other.txt").exists(), "both files")
+
+    assert (run.code, run_open.code) == (0, 0), run.stderr + run_open.stderr
+
+
+def test_call_of_an_agent_whose_program_was_killed_takes_no_answer(told: Path) -> None:
+    """Nothing goes on with an agent; its call is in a record of its own."""
+    with serve_in_thread(answer=_with_two_agents) as api:
+        with in_terminal(api) as terminal:
+            terminal.until_prompt()
+            terminal.send("go\r")
+            token = tokens(told)["allow"]
+            terminal.child.kill(signal.SIGKILL)
+            terminal.exit_code()
+        run = agent_cli("answer", token, api=api)
+
+    assert "the agent that asked has ended with its program" in refusal(run)
+    assert not Path("made.txt").exists()
 
 
 def options(file: Path) -> tuple[str, dict[str, str]]:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 from agent_cli.contracts.cancel import first_answer
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected, RemoteAnswersPort
 from agent_cli.contracts.errors import SettingsError, UsageError
-from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.events import EventSink, Notice, ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
@@ -51,6 +51,10 @@ class _AnsweredElsewhere(Exception):
         self.decision = decision
 
 
+Announced: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Entered with the turn of a dialog: announces it, and keeps the run from printing."""
+
+
 class Approvals:
     """Asks a person about waiting calls, after showing exactly what each would do."""
 
@@ -67,7 +71,9 @@ class Approvals:
         who: str = "",
         draw: Callable[[Sequence[Row]], None] | None = None,
         elsewhere: RemoteAnswersPort | None = None,
-        turn: asyncio.Lock | None = None,
+        turn: asyncio.Lock,
+        announced: Announced = nullcontext,
+        publish: EventSink,
     ) -> None:
         """Ask nothing yet; without an *editor*, inputs cannot be edited.
 
@@ -75,7 +81,8 @@ class Approvals:
         names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
         a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
         while a question is open. *turn* is held from the first row on, so that none of them stands
-        above the answers to another dialog's question; None if the caller holds it.
+        above the answers to another dialog's question. *announced* is entered with it. *publish*
+        receives what was answered from elsewhere, perhaps while another dialog asks.
         """
         self._questions = questions
         self._writer = writer
@@ -88,7 +95,9 @@ class Approvals:
         self._draw = draw or partial(write_rows, writer=writer)
         self._has_written = False
         self._elsewhere = elsewhere
-        self._turn = turn or asyncio.Lock()
+        self._turn = turn
+        self._announced = announced
+        self._publish = publish
 
     async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
         """Return the decision about each of *calls*; "don't ask again" rules are stored first.
@@ -110,7 +119,10 @@ class Approvals:
             while waiting := self._waiting(numbered, decided):
                 try:
                     async with self._holding_turn(waiting):
-                        decided |= await self._ask(waiting)
+                        # The dialog before may have stored a rule that allows them.
+                        if waiting := self._waiting(numbered, decided):
+                            with self._announced():
+                                decided |= await self._ask(waiting)
                 except _AnsweredElsewhere as answer:
                     decided |= self._of_elsewhere(waiting, answer)
         except KeyboardInterrupt:
@@ -120,7 +132,7 @@ class Approvals:
     def _of_elsewhere(self, calls: _Calls, answer: "_AnsweredElsewhere") -> _Decisions:
         [number] = [number for number, call in calls.items() if call.id == answer.call_id]
         verdict = "allowed" if isinstance(answer.decision, Approved) else "declined"
-        self._writer.notice(f"{calls[number].name}: {verdict} from elsewhere", "dim")
+        self._publish(Notice("info", f"{calls[number].name}: {verdict} from elsewhere"))
         return {number: answer.decision}
 
     @asynccontextmanager

@@ -14,7 +14,7 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.unsent import unsent
 from agent_cli.repl import Look
-from agent_cli.repl.approval.ask import Approvals
+from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, Thinking
 from agent_cli.repl.live.display import Display, StreamingFilter
@@ -96,7 +96,7 @@ def open_dialogs(
         display.leave_space()
         bell.question()
 
-    def approvals(who: str) -> Approvals:
+    def approvals(who: str, announced: Announced) -> Approvals:
         return Approvals(
             questions=screen.asking,
             writer=display,
@@ -108,6 +108,9 @@ def open_dialogs(
             who=who,
             draw=display.question,
             elsewhere=app.remote_answers,
+            turn=turn,
+            announced=announced,
+            publish=app.agent.publish,
         )
 
     servers = Dialogs(

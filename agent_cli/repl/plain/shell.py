@@ -22,7 +22,7 @@ from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOut
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
 from agent_cli.repl.approval.answers import failure
-from agent_cli.repl.approval.ask import Approvals
+from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.dialogue import Dialogue, Questions, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
@@ -160,7 +160,7 @@ class Shell:
                     self._show(event)
                 self._happened_s = None
 
-    def _approvals(self, who: str) -> Approvals:
+    def _approvals(self, who: str, announced: Announced) -> Approvals:
         return Approvals(
             questions=self._prompt,
             writer=self._writer,
@@ -169,6 +169,9 @@ class Shell:
             workspace=self._app.workspace,
             who=who,
             elsewhere=self._app.remote_answers,
+            turn=self._turn,
+            announced=announced,
+            publish=self._app.agent.publish,
         )
 
     async def handle(self, line: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.events import Event, Notice, ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.timeline import Json
@@ -122,6 +122,7 @@ class Dialogue:
         self.tools: Sequence[Tool] = ()
         self.turn = asyncio.Lock()
         self.elsewhere: Elsewhere | None = None
+        self.published: list[Event] = []
 
     async def decide(self, *calls: ToolCall) -> Sequence[Decision]:
         return await Approvals(
@@ -133,6 +134,7 @@ class Dialogue:
             editor=None if self.saved is None else self.edit,
             elsewhere=self.elsewhere,
             turn=self.turn,
+            publish=self.published.append,
         ).decide(calls)
 
     async def edit(self, text: str, ending: str) -> str:
@@ -187,8 +189,23 @@ async def test_calls_that_wait_for_another_question_are_answered_from_elsewhere(
         decisions = await it.decide(TOUCH, MOVE)
 
     assert decisions == [Approved(), Approved()]
-    assert it.screen.text == "bash: allowed from elsewhere\n" * 2
+    assert it.published == [Notice("info", "bash: allowed from elsewhere")] * 2
+    assert it.screen.text == ""  # the other question is on the screen
     assert not it.turn.locked()
+
+
+async def test_call_is_not_asked_about_if_the_dialog_before_stored_a_rule_that_allows_it() -> None:
+    """Agents make the same call side by side; "this session" answers for all of them."""
+    it = Dialogue()
+    await it.turn.acquire()
+
+    deciding = asyncio.create_task(it.decide(TOUCH))
+    await until(lambda: it.permissions.recalled)
+    it.permissions.remember(TOUCH)
+    it.turn.release()
+
+    assert await deciding == [Approved()]
+    assert (it.person.asked, it.screen.text) == ([], "")
 
 
 @pytest.mark.parametrize(
