@@ -113,6 +113,7 @@ SLEEPERS = {
     "e2e/public_api/world/": "a tool that takes a moment",
     "e2e/test_signals/": "the signal comes at a random moment of the program's life",
     "messages_api/gate/": "the pieces of a reply come one by one",
+    "mcp_client/raw_server/": "a server that answers late",
     "mcp_client/test_features/": "a person thinks for longer than the time limit of a call",
     "providers/test_progress/": "time limits themselves",
     "undo/test_kills/": "the kill comes at a random moment of the undo",

@@ -51,6 +51,13 @@ PACE_S: Final = 0.02
 TASKS: Final = 2
 COMMAND: Final = "touch begun; sleep 600 & sleep 600"
 """A command that runs for as long as nobody ends it, with a child of its own."""
+SERVERS: Final[Mapping[str, Mapping[str, object]]] = {
+    "late server": {"delay_s": 0.3},
+    "hung server": {"hang": True, "stubborn": True},
+}
+"""MCP servers by scene, as options of raw_server.py; a reply waits for them while they start."""
+SERVER_LIMIT_S: Final = 0.6
+"""The startup timeout of a server; then the reply goes on without it."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +78,21 @@ PHASES: Final = (
     Phase("reply", "answered", "ended", 1.1, 5),
     Phase("command", "asked", "reached", 2.0, 4),
     Phase("question", "asked", "reached", 2.0, 3, ("repl",)),
-    # A server that never answers: the program waits for it, with a limit.
-    Phase("slow server", "begun", "asked", 2.0, 3),
+    *(
+        phase
+        for scene in SERVERS
+        for phase in (
+            Phase(scene, "begun", "started", 1.0, 1),
+            Phase(scene, "started", "asked", 1.1, 3),
+            Phase(scene, "asked", "ended", 1.1, 1),
+        )
+    ),
 )
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "reply": (),
     "command": ("--permission-mode", "yolo"),
     "question": ("--permission-mode", "ask"),
-    "slow server": ("--mcp-config", "slow.json"),
+    **dict.fromkeys(SERVERS, ("--mcp-config", "servers.json")),
 }
 
 
@@ -112,8 +126,9 @@ class Stage:
 
     def play(self, moments: int) -> None:
         """Measure the lives of this door, then end as many with a signal each."""
-        for fresh in (True, False):
-            self._measure("reply", None, fresh=fresh)
+        for scene in ("reply", *SERVERS):
+            for fresh in (True, False):
+                self._measure(scene, None, fresh=fresh)
         for scene in ("command", "question"):
             if scene == "command" or self._door == "repl":
                 self._measure(scene, "reached", fresh=False)
@@ -136,9 +151,9 @@ class Stage:
         if until is None and life.code != 0:
             self.faults.append(f"{scene}, measured: {life.code}, {life.output[-2_000:]!r}")
         for phase in PHASES:
-            if {phase.since, phase.until} <= life.marks.keys():
+            if phase.scene == scene and {phase.since, phase.until} <= life.marks.keys():
                 lasts = life.marks[phase.until] - life.marks[phase.since]
-                self._lasts.setdefault((phase.scene, phase.until, fresh), lasts)
+                self._lasts[scene, phase.until, fresh] = lasts
 
     def _hit(self, phase: Phase) -> None:
         # What only a new interpreter does is at its start.
@@ -176,8 +191,8 @@ class Stage:
         if self._door == "batch":
             lines = [f'{{"id": "{task}", "prompt": "hi"}}\n' for task in range(TASKS)]
             (folder / "tasks.jsonl").write_text("".join(lines))
-        if scene == "slow server":
-            (folder / "slow.json").write_text(_slow_server())
+        if scene in SERVERS:
+            (folder / "servers.json").write_text(_servers(SERVERS[scene]))
         return Life(
             door=self._door,
             options=OPTIONS[scene],
@@ -192,6 +207,7 @@ class Stage:
         expected = TASKS if self._door == "batch" else 1
         is_shown = b"allow?" in life.output
         return {
+            "started": (life.folder / "pids").exists(),
             "asked": bool(requests),
             "answered": sum(each.answered.at_s > 0 for each in requests) >= expected,
             "reached": is_shown if self._scene == "question" else (life.folder / "begun").exists(),
@@ -220,10 +236,11 @@ class Stage:
         shutil.rmtree(life.folder)
 
 
-def _slow_server() -> str:
-    """Return the settings of an MCP server that answers nothing and has a child."""
-    arguments = ["-I", "-S", raw_server.__file__, json.dumps({"hang": True, "pids": "pids"})]
-    return json.dumps({"mcpServers": {"slow": {"command": sys.executable, "args": arguments}}})
+def _servers(options: Mapping[str, object]) -> str:
+    """Return the settings of an MCP server with these options and a child that ignores SIGTERM."""
+    arguments = ["-I", "-S", raw_server.__file__, json.dumps({**options, "pids": "pids"})]
+    server = {"command": sys.executable, "args": arguments, "startup_timeout_s": SERVER_LIMIT_S}
+    return json.dumps({"mcpServers": {"raw": server}})
 
 
 @pytest.mark.parametrize("number", NUMBERS)

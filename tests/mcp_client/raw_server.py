@@ -5,6 +5,7 @@ raw_server.py '{"option": value, ...}':
     stderr, stdout   text written before anything else (stdout as Latin-1 bytes, so "\\u00ff" is
                      one byte that is not UTF-8)
     exit             status to end with, before the handshake
+    delay_s          seconds before it reads anything
     hang             read nothing, answer nothing
     stubborn         ignore SIGTERM and the end of stdin
     tools            the tools to list, as they are on the wire
@@ -54,6 +55,7 @@ def main() -> None:
         command = [sys.executable, "-S", "-c", GRANDCHILD]
         grandchild = subprocess.Popen(command, start_new_session=apart)
         Path(options["pids"]).write_text(f"{os.getpid()} {grandchild.pid}")
+    time.sleep(options.get("delay_s", 0))
     if not options.get("hang"):
         serve(options)
     while options.get("hang") or options.get("stubborn"):
