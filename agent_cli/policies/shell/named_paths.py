@@ -13,10 +13,9 @@ from pathlib import PurePath
 from agent_cli.policies.shell.assignments import composed_words, given_values
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
-from agent_cli.policies.shell.words import TooManyWords, unbraced
+from agent_cli.policies.shell.words import TooManyWords, unbraced, without_quotes
 from agent_cli.system.loading import late_pattern
 
-_QUOTES = late_pattern(r"\\\n|[\\'\"]")
 _WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")
 _PATH_ENDS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = late_pattern(r"\$(?:HOME\b|\{HOME\})")
@@ -92,13 +91,13 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
     """
     text = _HOME.sub(lambda _found: reach.home, script)
     text = _HERE.sub(lambda _found: str(reach.root), text)
-    plain = _QUOTES.sub("", _ANSI_C.sub(_decoded, text))
+    plain = without_quotes(_ANSI_C.sub(_decoded, text))
     for each in (text, plain):
         for word in _WORD_ENDS.split(each):
             yield from (at_home(found, reach) for found in brace_words(word))
         yield from (at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
     for composed in composed_words(script, given_values(reach)):
-        bare = _QUOTES.sub("", _ANSI_C.sub(_decoded, composed))
+        bare = without_quotes(_ANSI_C.sub(_decoded, composed))
         yield from (at_home(word, reach) for word in brace_words(bare))
         yield from (at_home(word, reach) for word in (bare, *_PATH_ENDS.split(bare)) if word)
     # An expansion may be any text, also none: sec${unset}ret.

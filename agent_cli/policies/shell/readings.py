@@ -23,7 +23,7 @@ from agent_cli.policies.shell.starters import (
     started_at,
 )
 from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
-from agent_cli.policies.shell.words import likely_word
+from agent_cli.policies.shell.words import likely_word, without_quotes
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ _NO_WORD = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
 # The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
 _OPTION_TEXT = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
 _GAP = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
-_QUOTES = late_pattern(r"\\\n|[\\'\"]")
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
@@ -94,7 +93,7 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
     if tree.has_error or any(map(is_misread, descendants(tree))):
         yield UNSEEN
         yield from pieces(script)
-        yield from pieces(_QUOTES.sub("", script))
+        yield from pieces(without_quotes(script))
     for words in _commands(tree):
         yield from _unwrapped(words, depth)
     for node in descendants(tree):

@@ -20,6 +20,7 @@ from agent_cli.policies.shell.syntax import (
     source,
     syntax_tree,
 )
+from agent_cli.policies.shell.words import without_quotes
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _KNOWN_LATER: Final = "known only when it runs, so that rules that deny reading cannot be checked"
 _DEPTH_MAX: Final = 4
 _SHOWN_MAX: Final = 60
-_QUOTES: Final = late_pattern(r"\\\n|[\\'\"]")
 _SCRIPT: Final = late_pattern(r"[\s;&|<>()`$]")
 _GLOB: Final = late_pattern(r"[*?\[]")
 # With these a pattern matches other names than those that are looked up.
@@ -75,7 +75,7 @@ class _Script:
                 yield from self._of_files("the redirect", [file], node)
 
     def _of_command(self, node: "Node", words: Sequence["Node"]) -> Iterator[str]:
-        written = [_QUOTES.sub("", source(word)) for word in words]
+        written = [without_quotes(source(word)) for word in words]
         name = base_name(written[0]) if written else ""
         if name in STARTERS and name not in _ELSEWHERE:
             yield from self._of_scripts(node, words[1:])
@@ -158,5 +158,5 @@ def _is_read(redirect: "Node") -> bool:
 
 
 def _is_relative(text: str) -> bool:
-    bare = _QUOTES.sub("", text)
+    bare = without_quotes(text)
     return bare not in ("", "-") and not bare.startswith(("/", "~/", "<("))

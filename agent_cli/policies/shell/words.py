@@ -28,6 +28,7 @@ _NAMES = {
     "!": "a history mark",
     "#": "a number sign",
 }
+_QUOTES = late_pattern(r"\\\n|[\\'\"]")
 _ESCAPE = late_pattern(r'\\([$`"\\\n])')
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _VARIABLE = late_pattern(
@@ -291,6 +292,11 @@ def _quoted(quoted: re.Match[str], variables: Mapping[str, str]) -> Word:
 def _unquoted(text: str) -> str:
     # In bash a backslash escapes only these five characters here, and is literal otherwise.
     return _ESCAPE.sub(lambda found: found[1].replace("\n", ""), text)
+
+
+def without_quotes(text: str) -> str:
+    """Return *text* without its quotes, backslashes and joined lines, whatever they mean."""
+    return _QUOTES.sub("", text)
 
 
 def likely_word(source: str) -> str | None:
