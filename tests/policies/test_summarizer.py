@@ -32,7 +32,7 @@ from agent_cli.policies.summarizer import (
     parts_of,
     summary_request,
 )
-from agent_cli.providers.anthropic.wire_parts import output_format
+from agent_cli.providers.anthropic.output_format import output_format
 from tests.fakes import MODEL, ScriptedModel, Step, calls, returns, says, stream_of, tool, tool_use
 from tests.policies.histories import Listener
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from agent_cli.providers.anthropic.wire_parts import output_format
+from agent_cli.providers.anthropic.output_format import output_format
 
 N = {"type": "integer"}
 

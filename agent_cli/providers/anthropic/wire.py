@@ -42,7 +42,6 @@ from agent_cli.providers.anthropic.sent_images import (
 )
 from agent_cli.providers.anthropic.wire_parts import (
     has_signed_summary,
-    output_format,
     states_effort,
     with_effort_marks,
     with_notice_marks,
@@ -259,6 +258,8 @@ def _has_format(sent: dict[str, Json], request: ModelRequest) -> bool:
     """Hold the reply's text to a schema; return False without one that the API generates by."""
     if request.output_schema is None or "compaction" in sent or _may_cite(sent):
         return False
+    from agent_cli.providers.anthropic.output_format import output_format  # with a schema
+
     form = output_format(request.output_schema)
     if form is None:
         return False
