@@ -1,9 +1,11 @@
-"""Say in plain words what pydantic found wrong with a file or a message."""
+"""Say in plain words what pydantic found wrong with a file, a message or a call."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pydantic import ValidationError
+
+from agent_cli.contracts.timeline import Json
 
 _WHOLE, _NUMBER, _TEXT = "must be a whole number", "must be a number", "must be text"
 _YES_NO, _LIST, _OBJECT = "must be true or false", "must be a list", "must be an object, {...}"
@@ -48,6 +50,26 @@ def fault_line(error: ValidationError) -> str:
     """Return the first fault on one line: "servers.0.url must be text"."""
     where, fault = first_fault(error)
     return f"{where} {fault}" if where else f"it {fault}"
+
+
+def faults_of_call(error: ValidationError, schema: Mapping[str, Json]) -> Iterator[str]:
+    """Yield each fault of a call for the model, with what *schema* says about the parameter.
+
+    Models know other names from other agents' tools: all unknown ones are one fault.
+    """
+    known = schema.get("properties")
+    parameters = known if isinstance(known, Mapping) else {}
+    unknown = list[str]()
+    for fault in error.errors():
+        where = ".".join(map(str, fault["loc"])) or "input"
+        if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+            unknown.append(where)
+            continue
+        parameter = parameters.get(where)
+        meaning = parameter.get("description") if isinstance(parameter, Mapping) else None
+        yield f"{where}: {fault['msg']}" + (f" ({meaning})" if meaning else "")
+    if unknown:
+        yield f"no parameter is named {', '.join(unknown)}: they are {', '.join(parameters)}"
 
 
 def _plain(kind: str, context: Mapping[str, object], message: str) -> str:

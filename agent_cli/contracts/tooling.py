@@ -354,10 +354,9 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.par
         try:
             return tool.parameters.model_validate(given)
         except ValidationError as error:
-            faults = [
-                f"{'.'.join(map(str, fault['loc'])) or 'input'}: {fault['msg']}"
-                for fault in error.errors()
-            ]
+            from agent_cli.contracts.input_faults import faults_of_call
+
+            faults = [*faults_of_call(error, input_schema(tool.parameters))]
     if faults:
         raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
     return given

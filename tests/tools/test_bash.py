@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.timeline import Json
 from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, command_run
 from agent_cli_tools.session_resources import SessionResources
@@ -41,6 +42,38 @@ async def test_bash_output_is_merged_and_ends_with_exit_code_and_time(tools: Too
         "spill": None,
         "status": result.text.splitlines()[-1],
     }
+
+
+async def test_a_description_that_other_agents_ask_for_costs_no_round(tools: Tools) -> None:
+    """Models write it with each command, although the schema has none; it changes nothing."""
+    text = await tools.text("bash", command="echo one", description="Print one")
+
+    assert text.startswith("one\n")
+    properties = tools.named("bash").spec.input_schema["properties"]
+    assert isinstance(properties, dict) and "description" not in properties
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (
+            {"run_in_background": True},
+            "no parameter is named run_in_background:"
+            " they are command, timeout, background, notify, unsandboxed",
+        ),
+        (
+            {"timeout": 120_000},
+            "timeout: Input should be less than or equal to 600 (seconds, else 120)",
+        ),
+    ],
+)
+async def test_what_another_bash_means_by_a_parameter_is_refused_with_the_remedy(
+    tools: Tools, given: dict[str, Json], remedy: str
+) -> None:
+    """Ignored, it would change the meaning: a command in the foreground, or a thousand times."""
+    text = await tools.error("bash", command="true", **given)
+
+    assert text == f"Invalid input for bash: {remedy}. Correct it and call again."
 
 
 async def test_start_of_a_command_is_not_after_its_first_change(tools: Tools) -> None:

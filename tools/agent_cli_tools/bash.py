@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.late_models import Field
+from agent_cli.contracts.late_models import Field, SkipJsonSchema
 from agent_cli.contracts.tooling import (
     COMMAND_LIMIT_MAX_S,
     Approval,
@@ -43,6 +43,8 @@ class BashParameters(Parameters):
     background: bool = False
     notify: str = Field("", description="regex: tell me its first line")
     unsandboxed: bool = Field(False, description="if the sandbox blocked it; asks the user")
+    # Not declared: models know it from other agents' bash. It explains the command to the user.
+    description: SkipJsonSchema[object] = None
 
 
 def bash_tool(
