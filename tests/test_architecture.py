@@ -145,6 +145,8 @@ def tree(path: Path) -> ast.Module:
 
 
 CORE = ("core/", "contracts/")
+# Beyond that nobody sees which argument is which.
+POSITIONAL_MAX = 6
 
 
 @cache
@@ -291,6 +293,16 @@ def test_no_function_exceeds_60_lines() -> None:
     }
 
     assert {name: length for name, length in lengths.items() if length > 60} == {}
+
+
+def test_calls_name_their_arguments_where_there_are_many() -> None:
+    many = [
+        f"{name}{node.lineno}"
+        for name, node in nodes()
+        if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX
+    ]
+
+    assert many == []
 
 
 def test_each_module_of_the_core_has_a_test_file() -> None:

@@ -215,16 +215,16 @@ def _option(key: str, written: object) -> PluginOption:
         raise UsageError(f"userConfig {key}: min and max must be numbers")
     choices = written.get("options")
     return PluginOption(
-        key,
-        kind,
-        " ".join(str(written.get("title") or key).split()),
-        " ".join(str(written.get("description") or "").split()),
-        _default(written.get("default")),
-        written.get("required") is True,
-        written.get("sensitive") is True,
-        tuple(map(str, choices)) if is_array(choices) else (),
-        least,
-        most,
+        key=key,
+        kind=kind,
+        title=" ".join(str(written.get("title") or key).split()),
+        description=" ".join(str(written.get("description") or "").split()),
+        default=_default(written.get("default")),
+        is_required=written.get("required") is True,
+        is_secret=written.get("sensitive") is True,
+        choices=tuple(map(str, choices)) if is_array(choices) else (),
+        least=least,
+        most=most,
     )
 
 

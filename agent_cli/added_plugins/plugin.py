@@ -126,15 +126,15 @@ def read_plugin(root: Path, name: str = "") -> AddedPlugin:
             f"the plugin's name {called!r} must be of lowercase letters, digits, ., - and _"
         )
     return AddedPlugin(
-        called,
-        " ".join(str(manifest.get("description", "")).split()),
-        str(manifest.get("version", "")),
-        root,
-        {kind: tuple(_folders(root, manifest, kind)) for kind in _KINDS},
-        tuple(_hooks(root, manifest)),
-        dict(_servers(root, manifest)),
-        tuple(_unused(root, manifest)),
-        read_options(manifest.get("userConfig")),
+        name=called,
+        description=" ".join(str(manifest.get("description", "")).split()),
+        version=str(manifest.get("version", "")),
+        root=root,
+        folders={kind: tuple(_folders(root, manifest, kind)) for kind in _KINDS},
+        hooks=tuple(_hooks(root, manifest)),
+        servers=dict(_servers(root, manifest)),
+        unused=tuple(_unused(root, manifest)),
+        options=read_options(manifest.get("userConfig")),
     )
 
 

@@ -263,13 +263,13 @@ def _read(
     )
     pinned = trusted and not arguments.trust
     return StartupContext(
-        arguments,
-        workspace,
-        trusted,
-        environment,
-        loaded,
-        (),
-        pinned,
+        arguments=arguments,
+        workspace=workspace,
+        trusted=trusted,
+        environment=environment,
+        loaded=loaded,
+        notices=(),
+        pinned=pinned,
         guarded=guarded,
         lost_guards=() if trusted else _missed(standing, loaded),
     )

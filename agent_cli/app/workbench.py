@@ -272,17 +272,17 @@ class Workbench:
 
     def _new_hooks(self, *, one_shot: bool) -> SessionHooks:
         host = HookHost(
-            lambda: self.agent,
-            lambda: self.sessions,
-            self.announce,
-            self.telemetry.command_variables,
-            self._hooked_tools,
-            self.session.sandbox,
-            lambda: self.model.id,
-            self.session.workspace.shared.exports,
-            self.jobs.wake,
-            self._hook_services,
-            self.session.workspace,
+            agent=lambda: self.agent,
+            sessions=lambda: self.sessions,
+            publish=self.announce,
+            command_variables=self.telemetry.command_variables,
+            tools=self._hooked_tools,
+            sandbox=self.session.sandbox,
+            model=lambda: self.model.id,
+            exports=self.session.workspace.shared.exports,
+            wake=self.jobs.wake,
+            services=self._hook_services,
+            workspace=self.session.workspace,
         )
         return SessionHooks(self._startup, self.session.permissions, host, one_shot=one_shot)
 

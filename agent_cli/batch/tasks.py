@@ -125,13 +125,13 @@ class _Reader:
         written = json.dumps([fields, prompt, str(cwd.resolve())], sort_keys=True)
         self.tasks.append(
             Task(
-                row.id,
-                prompt,
-                cwd.resolve(),
-                checkout,
-                tuple(_options(row)),
-                row.max_cost,
-                hashlib.sha256(written.encode()).hexdigest()[:16],
+                id=row.id,
+                prompt=prompt,
+                cwd=cwd.resolve(),
+                checkout=checkout,
+                options=tuple(_options(row)),
+                max_cost_usd=row.max_cost,
+                fingerprint=hashlib.sha256(written.encode()).hexdigest()[:16],
             )
         )
 

@@ -100,7 +100,15 @@ def run_batch(arguments: Arguments) -> int:
                 tally.count(result)
         with _telling(tally) as tell:
             engine = _engine(arguments, address, startup, folder)
-            batch = Batch(tasks, folder, engine, budget, options, tell, print_complaint)
+            batch = Batch(
+                tasks=tasks,
+                folder=folder,
+                engine=engine,
+                budget=budget,
+                options=options,
+                on_result=tell,
+                on_notice=print_complaint,
+            )
             run_loop(batch.run())
         return _end(batch, tally, folder)
 

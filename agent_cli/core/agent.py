@@ -154,15 +154,15 @@ class Agent(AgentQueues):
         """A copy of the current state."""
         config, activity = self._config, self._activity
         return AgentState(
-            config.system_prompt,
-            config.model,
-            config.thinking_level,
-            list(config.tools),
-            self.conversation.messages(),
-            activity.is_streaming,
-            activity.partial() if activity.partial else None,
-            frozenset(activity.pending),
-            activity.error,
+            system_prompt=config.system_prompt,
+            model=config.model,
+            thinking_level=config.thinking_level,
+            tools=list(config.tools),
+            messages=self.conversation.messages(),
+            is_streaming=activity.is_streaming,
+            stream_message=activity.partial() if activity.partial else None,
+            pending_tool_calls=frozenset(activity.pending),
+            error=activity.error,
         )
 
     @property

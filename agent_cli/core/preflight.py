@@ -126,7 +126,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall:
     if isinstance(joined, Deny):  # by a rule that may be newer than the person's approval
         return refuse(call, bounded(joined.reason))
     ask = joined if isinstance(joined, Ask) and call.decision != "approved" else None
-    return CheckedCall(call, tool, params, reads, writes, joined.holds, ask)
+    return CheckedCall(call, tool, params, reads, writes, holds=joined.holds, ask=ask)
 
 
 async def recheck(turn: Turn, item: CheckedCall) -> CheckedCall:

@@ -133,13 +133,13 @@ class ToolCallRun:
     def _context(self) -> ToolContext:
         config = self._turn.config
         return ToolContext(
-            self._call.tool_call_id,
-            self._call.name,
-            config.user_id,
-            CallState(config.state),
-            config.services,
-            self._update,
-            self._attach,
+            tool_call_id=self._call.tool_call_id,
+            tool_name=self._call.name,
+            user_id=config.user_id,
+            state=CallState(config.state),
+            services=config.services,
+            update=self._update,
+            add_output=self._attach,
             is_approved=self._call.decision == "approved",
             paths=self._paths,
         )

@@ -144,18 +144,18 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
     forms = [answer.filled for answer in answers if answer.filled is not None]
     reasons = [a.reason for a in answers if a.decision == decision and a.reason]
     one = HookAnswer(
-        decision,
-        "\n".join(dict.fromkeys(reasons)),
-        changes[0] if changes else None,
-        next((answer.output for answer in answers if answer.output is not None), None),
-        tuple(text for answer in answers for text in answer.contexts),
-        tuple(text for answer in answers for text in answer.messages),
-        next((answer.stops for answer in answers if answer.stops), ""),
-        next((answer.fault for answer in answers if answer.fault), ""),
-        next((answer.broken for answer in answers if answer.broken), ""),
-        tuple(each for answer in answers for each in answer.exports),
-        _merged_watch(answers),
-        min(forms, key=lambda form: _ACTIONS.index(form.action), default=None),
+        decision=decision,
+        reason="\n".join(dict.fromkeys(reasons)),
+        updated=changes[0] if changes else None,
+        output=next((answer.output for answer in answers if answer.output is not None), None),
+        contexts=tuple(text for answer in answers for text in answer.contexts),
+        messages=tuple(text for answer in answers for text in answer.messages),
+        stops=next((answer.stops for answer in answers if answer.stops), ""),
+        fault=next((answer.fault for answer in answers if answer.fault), ""),
+        broken=next((answer.broken for answer in answers if answer.broken), ""),
+        exports=tuple(each for answer in answers for each in answer.exports),
+        watch=_merged_watch(answers),
+        filled=min(forms, key=lambda form: _ACTIONS.index(form.action), default=None),
     )
     if any(change != changes[0] for change in changes):
         told = "two hooks change the input of this call differently; let only one of them do it"
@@ -234,13 +234,13 @@ def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) 
     if hook.event == "PermissionDenied" and specific.get("retry") is True:
         contexts = "\n".join(filter(None, (contexts, _TRY_AGAIN)))
     return HookAnswer(
-        decision,
-        reason,
-        updated,
-        output,
-        (contexts,) if contexts else (),
-        (message,) if message else (),
-        stops,
+        decision=decision,
+        reason=reason,
+        updated=updated,
+        output=output,
+        contexts=(contexts,) if contexts else (),
+        messages=(message,) if message else (),
+        stops=stops,
         watch=_watch(hook, specific),
         filled=_filled(hook, specific),
     )

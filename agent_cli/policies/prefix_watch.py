@@ -115,13 +115,13 @@ class PrefixWatch:
             return  # the model is not asked
         context = turn.conversation.context()
         now = _Request(
-            turn.conversation.id,
-            turn.model.id,
-            turn.config.thinking_level,
-            _sent(turn.tools),
-            tuple(turn.system),
-            context,
-            self._unsent(context),
+            conversation_id=turn.conversation.id,
+            model_id=turn.model.id,
+            level=turn.config.thinking_level,
+            tools=_sent(turn.tools),
+            system=tuple(turn.system),
+            messages=context,
+            unsent=self._unsent(context),
         )
         if reread := self._reread(turn.conversation, now):
             if reread.cause != self._quoted and not await self._is_paid(turn, reread):

@@ -61,13 +61,15 @@ def earlier_in(conversation: Conversation) -> Earlier | None:
     before = prompts[:-1][-_EXCHANGES_MAX:]
     replies = _replies_to(prompts[-1], conversation)
     return Earlier(
-        f"{counted(len(prompts), 'prompt')} so far:",
-        len(prompts) - 1 - len(before),
-        [_exchange(prompt) for prompt in before],
-        prompt_line(prompts[-1]),
-        [out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)],
-        _last_text(replies) or "",
-        cut_rows(prompts[-1]) or _open_end(replies, is_waiting=bool(conversation.waiting)),
+        about=f"{counted(len(prompts), 'prompt')} so far:",
+        left_out=len(prompts) - 1 - len(before),
+        before=[_exchange(prompt) for prompt in before],
+        prompt_text=prompt_line(prompts[-1]),
+        handed_over=[
+            out for out in prompts[-1].output if isinstance(out, FileOutput | WidgetOutput)
+        ],
+        answer=_last_text(replies) or "",
+        cut=cut_rows(prompts[-1]) or _open_end(replies, is_waiting=bool(conversation.waiting)),
     )
 
 

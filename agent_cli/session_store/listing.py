@@ -28,14 +28,14 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
     shown = [prompt for prompt in history.prompts if prompt.visible]
     header = history.header or Header(path.stem, workspace="", created_at_ms=0)
     return SessionInfo(
-        path.stem,
-        path,
-        updated_at_ms,
-        _title(shown),
-        header.workspace,
-        header.created_at_ms,
-        len(shown),
-        usage_of(history.prompts, history.taken_back),
+        id=path.stem,
+        path=path,
+        updated_at_ms=updated_at_ms,
+        title=_title(shown),
+        workspace=header.workspace,
+        created_at_ms=header.created_at_ms,
+        prompts=len(shown),
+        usage=usage_of(history.prompts, history.taken_back),
         waiting=any(prompt.state == "waiting_for_approval" for prompt in history.prompts),
         problem=history.damage.fault if history.damage else "",
         remedy=history.damage.remedy(path.stem) if history.damage else "",

@@ -78,7 +78,16 @@ class Header:
         id, workspace, user_id, program = texts
         origin = (record["parent"], record["parent_at"], record.get("agent"))
         parent, parent_at, agent = (None if each is None else text_in(each) for each in origin)
-        return cls(id, workspace, int(record["at"]), user_id, program, parent, parent_at, agent)
+        return cls(
+            id=id,
+            workspace=workspace,
+            created_at_ms=int(record["at"]),
+            user_id=user_id,
+            program=program,
+            parent=parent,
+            parent_at=parent_at,
+            agent=agent,
+        )
 
 
 def record_of(event: Event) -> tuple[JsonObject, bool] | None:

@@ -103,7 +103,15 @@ def keep(
     is_over = is_spared = False
     try:
         look = has_others if order["spares"] else kill_strangers
-        is_over = _watch(child, signals, link, left, look, partial(_end, watch, lock), watch)
+        is_over = _watch(
+            child=child,
+            signals=signals,
+            link=link,
+            left=left,
+            look=look,
+            end=partial(_end, watch, lock),
+            watch=watch,
+        )
         is_spared = not is_over and order["spares"] and link.recv(len(SPARE)) == SPARE
     finally:
         if not is_spared:

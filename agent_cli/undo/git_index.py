@@ -60,7 +60,15 @@ def index_entries(index: bytes) -> Iterator[IndexEntry]:
             path = index[end:name_end]
             at += (name_end - at + 8) // 8 * 8
         changed_ns = seconds * 1_000_000_000 + nanoseconds
-        yield IndexEntry(path, content, changed_ns, inode, size, mode, written)
+        yield IndexEntry(
+            path=path,
+            content=content,
+            changed_ns=changed_ns,
+            inode=inode,
+            size=size,
+            mode=mode,
+            flags=written,
+        )
 
 
 def _number(index: bytes, at: int) -> tuple[int, int]:

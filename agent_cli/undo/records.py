@@ -54,14 +54,14 @@ class State(NamedTuple):
     def of(cls, found: os.stat_result) -> "State":
         """Return the state of a file that `os.lstat` found."""
         return cls(
-            found.st_mode,
-            found.st_uid,
-            found.st_gid,
-            found.st_size,
-            found.st_atime_ns,
-            found.st_mtime_ns,
-            found.st_dev,
-            found.st_ino,
+            mode=found.st_mode,
+            owner=found.st_uid,
+            group=found.st_gid,
+            size=found.st_size,
+            read_ns=found.st_atime_ns,
+            changed_ns=found.st_mtime_ns,
+            device=found.st_dev,
+            inode=found.st_ino,
         )
 
     @property

@@ -132,7 +132,15 @@ class Job:
     def info(self, *, is_own: bool) -> JobInfo:
         """Return its description for lists."""
         state, notes = self.state(), self.work.put_back
-        return JobInfo(self.id, self.shown, state, self.is_running, self.log, is_own, notes)
+        return JobInfo(
+            id=self.id,
+            command=self.shown,
+            state=state,
+            is_running=self.is_running,
+            log=self.log,
+            is_own=is_own,
+            notes=notes,
+        )
 
     async def look(self) -> None:
         """Check whether its output matches now, and whether it has ended."""

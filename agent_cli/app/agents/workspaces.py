@@ -92,13 +92,13 @@ class AgentWorkspace:
     def shared(self, mode: Mode | None) -> "AgentWorkspace":
         """Return this workspace for another agent of *mode* at most, which must not close it."""
         return AgentWorkspace(
-            self.session,
-            self.startup,
-            self.workspace.for_another_agent(),
-            self.sandbox,
-            self.permissions,
-            self._mode_below(mode),
-            self.worktree,
+            session=self.session,
+            startup=self.startup,
+            workspace=self.workspace.for_another_agent(),
+            sandbox=self.sandbox,
+            permissions=self.permissions,
+            own_mode=self._mode_below(mode),
+            worktree=self.worktree,
         )
 
     async def isolated(self, mode: Mode | None) -> "AgentWorkspace":

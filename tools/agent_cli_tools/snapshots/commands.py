@@ -47,14 +47,14 @@ def edits_of(changes: Sequence[Change], logs: Sequence[CommandLog]) -> list[Tool
             continue
         first = open_edits.get(event.path)
         open_edits[event.path] = ToolEdit(
-            event.path,
-            first.before if first else event.before,
-            event.after,
-            first.mode if first else event.mode,
-            (*(first.made if first else ()), *event.made),
-            first.began_ns if first else event.at_ns,
-            event.at_ns,
-            first is None or (first.unbroken and first.after == event.before),
+            path=event.path,
+            before=first.before if first else event.before,
+            after=event.after,
+            mode=first.mode if first else event.mode,
+            made=(*(first.made if first else ()), *event.made),
+            began_ns=first.began_ns if first else event.at_ns,
+            at_ns=event.at_ns,
+            unbroken=first is None or (first.unbroken and first.after == event.before),
         )
     return sorted([*edits, *open_edits.values()], key=lambda edit: edit.at_ns)
 
