@@ -45,6 +45,9 @@ def _know_shift_enter() -> None:
 def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
     busy = Condition(lambda: screen.listener.is_busy and not screen.asking.is_open)
 
+    def is_command() -> bool:
+        return screen.listener.is_command(screen.draft.text)
+
     @keys.add("enter", filter=~is_searching)
     def enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
@@ -54,7 +57,7 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
         elif screen.queue.is_active:
             if not screen.menu.take():
                 screen.queue.keep()
-        elif screen.asking.choices and event.key_processor.input_queue:
+        elif screen.asking.choices and event.key_processor.input_queue and not is_command():
             buffer.insert_text("\n")  # an unmarked paste: an Enter within it must not answer
         elif screen.asking.is_open:
             _answer_with_line(screen)
@@ -78,6 +81,8 @@ def _send(screen: LiveScreen, *, follow_up: bool) -> None:
         screen.queue.keep()
     elif screen.listener.submit(screen.draft.text.strip(), follow_up=follow_up):
         screen.draft.clear()
+    else:
+        screen.note_refusal()
 
 
 def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:

@@ -6,6 +6,7 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.agent_rows import AgentRows
-from agent_cli.repl.live.asking import Asking
+from agent_cli.repl.live.asking import SILENCE_S, Asking
 from agent_cli.repl.live.choices import AnswerRow, Picker
 from agent_cli.repl.live.input import Draft, Menu
 from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
@@ -41,10 +42,13 @@ _VI_SEQUENCE_S: Final = 1.0
 class LiveScreen:
     """One prompt_toolkit application from the first prompt to the last.
 
-    Typed text stays in the input until `listener` accepts it; nothing else clears it.
+    Typed text stays in the input until `listener` accepts it, or, if it is refused, until a line
+    that was typed ahead begins. Nothing else clears it.
     """
 
     requested_modes = 0
+    _refused = ""
+    _refused_at_s = math.inf
 
     def __init__(
         self,
@@ -264,7 +268,17 @@ class LiveScreen:
             self.draft.put_back(text)
         self.refresh()
 
+    def note_refusal(self) -> None:
+        """Note that the line in the input was refused, which the user has not seen yet."""
+        self._refused, self._refused_at_s = self.buffer.text, math.inf
+
     def _key_pressed(self, _keys: object) -> None:
+        if self._refused:
+            # A key of a line typed ahead, which would become one line with the refused one.
+            is_blind = self._clock() - self._refused_at_s < SILENCE_S
+            if is_blind and self.buffer.text == self._refused:
+                self.draft.clear()
+            self._refused = ""
         self.draft.key_pressed()
         self.asking.key_pressed()
         self.agents.key_pressed()
@@ -272,6 +286,7 @@ class LiveScreen:
     def _drawn(self, _app: object) -> None:
         call, self.on_first_draw = self.on_first_draw, _nothing
         call()
+        self._refused_at_s = min(self._refused_at_s, self._clock())
         asyncio.get_running_loop().call_soon(self.painter.retry)
         self.asking.drawn()
 

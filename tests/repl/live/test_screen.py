@@ -13,6 +13,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.asking import SILENCE_S, OpenQuestion
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
@@ -162,9 +163,51 @@ async def test_input_stays_in_place_until_it_is_accepted(tmp_path: Path) -> None
     async with live(tmp_path) as it:
         it.type("refused\r")
         await it.until(lambda: it.rows == ["you> refused"])
-        it.type("\x15taken\r")
-        await it.until(lambda: it.person.got == [("taken", False)])
+        it.now_s += SILENCE_S
+        it.type(", corrected\r")
+        await it.until(lambda: it.person.got == [("refused, corrected", False)])
         await it.until(lambda: it.rows == ["you>"])
+
+
+@pytest.mark.parametrize("is_drawn", [False, True])
+async def test_line_typed_ahead_behind_a_refused_one_is_a_line_of_its_own(
+    tmp_path: Path, *, is_drawn: bool
+) -> None:
+    """It was appended to the refused one, and refused with it; that is in the history now."""
+    async with live(tmp_path) as it:
+        it.type("refused\r")
+        if is_drawn:  # a moment ago
+            await it.until(lambda: it.rows == ["you> refused"])
+        it.type("taken\r")
+        await it.until(lambda: it.person.got == [("taken", False)])
+        await it.press(UP)
+        await it.press(UP)
+
+        await it.until(lambda: it.rows == ["you> refused"])
+
+
+async def test_command_typed_ahead_of_a_list_is_no_paste(tmp_path: Path) -> None:
+    """A command answers no list, so its Enter need not be kept from doing so."""
+    async with live(tmp_path) as it:
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await it.until(lambda: it.screen.asking.choices is not None)
+        it.type("/help\rno, use make\r")
+
+        assert await answered == "no, use make"
+        assert it.person.got == [("/help", False)]
+
+
+async def test_enter_within_an_unmarked_paste_answers_no_list(tmp_path: Path) -> None:
+    """Terminals without bracketed paste send two lines like typed keys."""
+    async with live(tmp_path) as it:
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await it.until(lambda: it.screen.asking.choices is not None)
+        it.now_s += SILENCE_S
+        it.type("y\rand more\r")
+
+        assert await answered == "y\nand more"
 
 
 @pytest.mark.parametrize(
