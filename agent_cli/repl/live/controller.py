@@ -111,8 +111,10 @@ class LiveShell:
     async def stop(self) -> None:
         """Stop the current run or command; return when it has ended and is shown.
 
-        Queued messages stay in the record, for the next time the session is opened.
+        Queued messages stay in the record, for the next time the session is opened; earlier ones
+        that were put into the input, and that the user did not send, do not.
         """
+        self._unsent.keep(self.queued)
         self._unsent.close()
         self._lines.clear()
         self.interrupt()

@@ -11,8 +11,10 @@ import pytest
 
 from agent_cli.attachments.images import Image
 from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.tooling import Tool
+from agent_cli.core.unsent import keep_unsent, unsent
 from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.start import LiveShells, StartupQueue
@@ -113,6 +115,24 @@ async def test_all_that_is_queued_returns_to_the_input_in_the_order_shown(tmp_pa
         await it.until(lambda: "interrupted" in it.rows and not it.screen.draft.is_empty)
 
         assert it.screen.draft.text == "one\n\ntwo\n\n/review"
+
+
+async def test_messages_of_a_killed_session_that_the_user_deletes_do_not_come_again(
+    tmp_path: Path,
+) -> None:
+    """Until the user leaves they stay in the record: another kill would lose them."""
+    app = Application()
+    conversation = app.agent.conversation
+    conversation.begin(UserMessage.of("go"))
+    keep_unsent(conversation, ["use tabs"])
+
+    async with session(tmp_path, app=app) as it:
+        await it.until(lambda: it.screen.draft.text == "use tabs")
+        it.type("\x15")
+        await it.until(lambda: it.screen.draft.is_empty)
+        assert unsent(conversation) == ["use tabs"]
+
+    assert unsent(conversation) == []
 
 
 async def test_shell_command_typed_during_another_waits_for_its_end() -> None:
