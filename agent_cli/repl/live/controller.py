@@ -114,8 +114,7 @@ class LiveShell:
         Queued messages stay in the record, for the next time the session is opened; earlier ones
         that were put into the input, and that the user did not send, do not.
         """
-        self._unsent.keep(self.queued)
-        self._unsent.close()
+        self._unsent.close(self.queued)
         self._lines.clear()
         self.interrupt()
         await self.wait_for_idle()

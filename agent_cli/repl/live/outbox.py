@@ -177,6 +177,7 @@ class UnsentRecord:
             texts = [self._recalled(each.text) for each in messages]
             keep_unsent(self._agent.conversation, texts)
 
-    def close(self) -> None:
-        """Leave the record as it is: the session ends."""
+    def close(self, messages: Sequence[Queued]) -> None:
+        """Record *messages*, and leave the record as it is then: the session ends."""
+        self.keep(messages)
         self._is_closed = True
