@@ -207,12 +207,16 @@ class PermissionRequests:
         self._described = described
         self._say = say
 
-    async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
-        """Return the user's decision about each of *calls*.
+    async def decide(
+        self,
+        calls: Sequence[ToolCall],
+        record: Callable[[ToolCall, Decision], None] = lambda _call, _decision: None,
+    ) -> list[Decision]:
+        """Return the user's decision about each of *calls*; all but the last go to *record* too.
 
         Raises:
             QuestionClosed: The user closed a question.
-            ConnectionLost: The client is gone; nothing is decided.
+            ConnectionLost: The client is gone; the other calls are not decided.
         """
         permissions = self._app.permissions
         decisions: list[Decision] = []
@@ -220,6 +224,8 @@ class PermissionRequests:
             await permissions.recall(call, self._app.tools)
             is_allowed = permissions.is_remembered(call)
             decisions.append(Approved() if is_allowed else await self._ask(call))
+            if call is not calls[-1]:
+                record(call, decisions[-1])
         return decisions
 
     async def _ask(self, call: ToolCall) -> Decision:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -46,7 +47,7 @@ from agent_cli.contracts.timeline import (
     UserOutput,
 )
 from agent_cli.contracts.tooling import Tool, ToolResult
-from agent_cli.core.declining import apply_decisions, decline_and_stop
+from agent_cli.core.declining import apply_decisions, decline_and_stop, record_decision
 from agent_cli.core.projection import entries
 from agent_cli.core.run import RunResult
 from agent_cli.terminal.narration import narrate_end
@@ -217,7 +218,7 @@ class OpenSession:
             self._updates.announce(call)
         try:
             async with cancel.scope():
-                decisions = await self._approvals.decide(calls)
+                decisions = await self._approvals.decide(calls, partial(record_decision, agent))
         except (Aborted, QuestionClosed):
             await decline_and_stop(agent, [call.id for call in calls])
             raise

@@ -40,6 +40,14 @@ def unwanted_because(comment: str) -> str:
     return f"{SAYING}{comment}"
 
 
+def record_decision(agent: Agent, call: ToolCall, decision: "Decision") -> None:
+    """Record the decision about *call* while others still wait, so that no kill loses it."""
+    if isinstance(decision, Approved):
+        agent.conversation.decide_call(call.id, "approved", edited=decision.edited)
+    else:
+        agent.conversation.decide_call(call.id, "rejected", decision.reason)
+
+
 async def apply_decisions(
     agent: Agent, calls: Sequence[ToolCall], decisions: Sequence["Decision"]
 ) -> RunResult:
@@ -47,11 +55,14 @@ async def apply_decisions(
 
     Args:
         agent: Whose run waits.
-        calls: All calls that wait, at least one.
+        calls: All calls that waited; at least one still does, and the others are recorded.
         decisions: One for each call, in the same order.
     """
     result: RunResult | None = None
+    waiting = _waiting(agent)
     for call, decision in zip(calls, decisions, strict=True):
+        if call.id not in waiting:
+            continue
         if isinstance(decision, Approved):
             result = await agent.approve(call.id, edited=decision.edited)
         elif decision.stop:
@@ -63,15 +74,24 @@ async def apply_decisions(
 
 
 async def decline_and_stop(agent: Agent, call_ids: Iterable[str]) -> RunResult:
-    """Reject every waiting call, and end the run without another model call."""
+    """Reject every waiting call, and end the run without another model call.
+
+    A call that was approved does not run.
+    """
     unsubscribe = agent.subscribe(partial(_stop_at_start, agent))
     result = RunResult((), None, 0, "aborted")
+    waiting = _waiting(agent)
     try:
         for call_id in call_ids:
-            result = await agent.reject(call_id, STOPPED)
+            if call_id in waiting:
+                result = await agent.reject(call_id, STOPPED)
         return result
     finally:
         unsubscribe()
+
+
+def _waiting(agent: Agent) -> set[str]:
+    return {call.tool_call_id for call in agent.conversation.questions()}
 
 
 def _stop_at_start(agent: Agent, event: Event) -> None:

@@ -6,6 +6,7 @@ Shared by every interactive front end.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Final
 
 from agent_cli.contracts import events
@@ -22,7 +23,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import apply_decisions
+from agent_cli.core.declining import apply_decisions, record_decision
 from agent_cli.core.run import RunResult
 from agent_cli.repl.approval.answers import Editor
 from agent_cli.repl.approval.ask import Approvals
@@ -30,7 +31,7 @@ from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application
 from agent_cli.system.logger import logger
-from agent_cli.terminal.narration import narrate_end
+from agent_cli.terminal.narration import describe_call, narrate_end
 from agent_cli.terminal.writer import Lines
 
 _log = logger(__name__)
@@ -170,6 +171,7 @@ class Runs:
 
     async def _decide(self, agent: Agent) -> RunResult:
         """Ask about all waiting calls, and resume the run."""
+        self._tell_decided(agent)
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
         approvals = Approvals(
             questions=self._questions,
@@ -185,11 +187,19 @@ class Runs:
             publish=self._app.agent.publish,
         )
         try:
-            decisions = await approvals.decide(calls)
+            decisions = await approvals.decide(calls, partial(record_decision, agent))
         except EOFError as end:
             raise LeftWaiting from end
         with self._running():
             return await apply_decisions(agent, calls, decisions)
+
+    def _tell_decided(self, agent: Agent) -> None:
+        """Name the calls beside the waiting ones that were decided before the program ended."""
+        for call in agent.conversation.open_calls():
+            if call.decision:
+                verdict = "allowed" if call.decision == "approved" else "declined"
+                shown = describe_call(self._app.tools, call.name, call.input)
+                self._lines.aside(f"{verdict} before: {shown}", "dim")
 
 
 class HiddenPrompts:

@@ -667,6 +667,29 @@ async def test_pending_permission_request_is_asked_again_after_a_restart() -> No
             assert api.refusals == []
 
 
+async def test_permission_that_was_given_before_the_editor_left_is_not_asked_for_again() -> None:
+    """Of two calls, one was allowed; it runs once the other one is decided."""
+    uses = [tool_use("bash", {"command": f"echo >> {name}"}, id=name) for name in ("a", "b")]
+    async with FakeMessagesApi(reply(*uses), reply("Done."), reply("Yes.")) as api:
+        async with editor(api) as (client, _):
+            client.permissions.append("once")
+            asked = client.never_answers()
+            id = await client.open()
+            prompt = asyncio.create_task(client.say(id, "go"))
+            await asked.wait()
+            client.leave()
+            with pytest.raises((ConnectionError, asyncio.CancelledError)):
+                await prompt
+        async with editor(api) as (again, _):
+            await again.agent.initialize(protocol_version=1)
+            await again.agent.load_session(cwd=str(Path.cwd()), session_id=id)
+            again.permissions.append("no")
+            await again.say(id, "go on")
+
+            assert [each["toolCall"]["toolCallId"] for each in again.asked] == ["b"]
+    assert (Path("a").read_text(), Path("b").exists()) == ("\n", False)
+
+
 async def test_ask_user_shows_a_form_if_the_client_supports_forms() -> None:
     async with FakeMessagesApi(reply(QUESTION), reply("ok")) as api, editor(api) as (client, _):
         client.forms.append({"action": "accept", "content": {"q1": "SQLite"}})

@@ -12,7 +12,13 @@ from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.timeline import Error, text_block
 from agent_cli.contracts.tooling import Approval, ToolContext
 from agent_cli.core.agent import Agent
-from agent_cli.core.declining import STOPPED, apply_decisions, decline_and_stop, unwanted_because
+from agent_cli.core.declining import (
+    STOPPED,
+    apply_decisions,
+    decline_and_stop,
+    record_decision,
+    unwanted_because,
+)
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     ScriptedModel,
@@ -115,6 +121,41 @@ async def test_decisions_are_applied_to_their_calls_before_the_run_resumes(
     assert len(model.requests) == requests
     assert result.stop_reason == ("end_turn" if requests == 2 else "aborted")
     assert not agent.conversation.waiting
+
+
+@pytest.mark.parametrize("recorded", [0, 1])
+async def test_a_decision_recorded_while_another_call_waits_is_applied_with_the_last(
+    recorded: int,
+) -> None:
+    """A program that is killed between the two asks about the other one only."""
+    agent, _, ran = _two_waiting()
+    await agent.prompt("go")
+    waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
+    decisions: list[Decision] = [Approved({"path": "c"}), Rejected("use uv")]
+
+    record_decision(agent, waiting[recorded], decisions[recorded])
+    left = [ToolCall.of(call) for call in agent.conversation.questions()]
+    result = await apply_decisions(agent, waiting, decisions)
+
+    assert left == [waiting[1 - recorded]]
+    assert (ran, result.stop_reason) == (["c"], "end_turn")
+    assert texts(agent.state.messages)["t2"] == "use uv"
+
+
+@pytest.mark.parametrize("recorded", [0, 1])
+async def test_a_call_that_was_allowed_does_not_run_if_the_user_stops_at_the_next(
+    recorded: int,
+) -> None:
+    """Ctrl-C stops the run: nothing of it goes on."""
+    agent, model, ran = _two_waiting()
+    await agent.prompt("go")
+    waiting = [ToolCall.of(call) for call in agent.conversation.questions()]
+    record_decision(agent, waiting[recorded], Approved())
+
+    result = await apply_decisions(agent, waiting, [Rejected(STOPPED, stop=True)] * 2)
+
+    assert (ran, len(model.requests), result.stop_reason) == ([], 1, "aborted")
+    assert not agent.conversation.open_calls()
 
 
 async def test_declining_no_calls_aborts_without_a_run() -> None:

@@ -14,7 +14,7 @@ from tests.e2e.program import agent_cli, in_terminal, results_in, text_of
 from tests.e2e.test_person import PLAN, QUESTION
 from tests.fakes import calls, says
 from tests.mcp_server.test_server import User, called, serving
-from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
+from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
 
 ASKED, PLANNED = "❯ 1 SQLite  one file", "❯ 1 Yes, and edit files"
@@ -133,3 +133,31 @@ async def test_mcp_client_is_not_asked_to_allow_a_question(
 
         assert user.asked == []
         assert "nobody can be asked here" in told_to_the_model(api)
+
+
+def test_decision_that_was_given_before_a_kill_is_not_asked_for_again() -> None:
+    """Of three calls one was allowed and one declined; both hold once the third is decided."""
+    uses = [tool_use("bash", {"command": f"echo >> {name}"}) for name in ("a", "b", "c")]
+    with serve_in_thread(reply(*uses), reply("Done.")) as api:
+        with in_terminal(api) as killed:
+            killed.until_prompt()
+            killed.send("go\r")
+            for number, name, answer in ((1, "a", "y\r"), (3, "c", "n\r")):
+                killed.until("❯ y Yes, all")
+                killed.send(f"{number}\r")
+                killed.until(f"── Run echo >> {name} ─")
+                killed.until("❯ 1 Yes")
+                killed.send(answer)
+            killed.until("── Run echo >> b ─")
+            killed.child.kill()
+            killed.exit_code()
+        with in_terminal(api, "-c") as terminal:
+            terminal.until("❯ 1 Yes")
+            asked = terminal.text
+            terminal.send("y\r")
+            terminal.until("Done.")
+
+    assert "allow all" not in asked
+    assert "allowed before: Run echo >> a\ndeclined before: Run echo >> c\n" in asked
+    assert [Path(name).exists() for name in ("a", "b", "c")] == [True, True, False]
+    assert Path("a").read_text() == "\n"

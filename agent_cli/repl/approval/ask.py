@@ -41,6 +41,8 @@ _CHANGES_FILES: Final = "changes files"
 T = TypeVar("T")
 _Calls: TypeAlias = Mapping[int, ToolCall]
 _Decisions: TypeAlias = dict[int, Decision]
+_Keep: TypeAlias = Callable[[_Decisions], None]
+Record: TypeAlias = Callable[[ToolCall, Decision], None]
 
 
 class _AnsweredElsewhere(Exception):
@@ -99,8 +101,12 @@ class Approvals:
         self._announced = announced
         self._publish = publish
 
-    async def decide(self, calls: Sequence[ToolCall]) -> list[Decision]:
+    async def decide(
+        self, calls: Sequence[ToolCall], record: Record = lambda _call, _decision: None
+    ) -> list[Decision]:
         """Return the decision about each of *calls*; "don't ask again" rules are stored first.
+
+        *record* is called with each decision, once or more, while other calls still wait.
 
         Raises:
             EOFError: The session ends without a decision.
@@ -115,6 +121,13 @@ class Approvals:
             await self._permissions.recall(call, self._tools)
         numbered = dict(enumerate(calls, 1))
         decided: _Decisions = {}
+
+        def keep(found: _Decisions) -> None:
+            decided.update(found)
+            if waiting := self._waiting(numbered, decided):
+                for number in numbered.keys() - waiting.keys():
+                    record(numbered[number], decided.get(number, Approved()))
+
         try:
             while waiting := self._waiting(numbered, decided):
                 try:
@@ -122,9 +135,9 @@ class Approvals:
                         # The dialog before may have stored a rule that allows them.
                         if waiting := self._waiting(numbered, decided):
                             with self._announced():
-                                decided |= await self._ask(waiting)
+                                keep(await self._ask(waiting, keep))
                 except _AnsweredElsewhere as answer:
-                    decided |= self._of_elsewhere(waiting, answer)
+                    keep(self._of_elsewhere(waiting, answer))
         except KeyboardInterrupt:
             return [Rejected(STOPPED, stop=True)] * len(calls)
         return [decided.get(number, Approved()) for number in numbered]
@@ -182,10 +195,11 @@ class Approvals:
             if number not in decided and not self._permissions.is_remembered(call)
         }
 
-    async def _ask(self, calls: _Calls, *, of: int = 0) -> _Decisions:
+    async def _ask(self, calls: _Calls, keep: _Keep, *, of: int = 0) -> _Decisions:
         """Show *calls* and ask until at least one call is decided.
 
-        One that was opened from a list *of* several has an answer that leads back, undecided.
+        Where each is asked about alone, *keep* gets the decisions as they are made. One that was
+        opened from a list *of* several has an answer that leads back, undecided.
         """
         found = {number: self._shown(call) for number, call in calls.items()}
         offered = self._offered(calls, found, of=of)
@@ -213,20 +227,21 @@ class Approvals:
             elif action == "explain":
                 self._draw([*self._explained(calls)])
             elif isinstance(action, int):
-                if decisions := await self._ask({action: calls[action]}, of=len(calls)):
+                if decisions := await self._ask({action: calls[action]}, keep, of=len(calls)):
                     return decisions
                 self._write(found)
             elif action == "each":
-                return await self._ask_about_each(calls)
+                return await self._ask_about_each(calls, keep)
             elif decisions := await self._decided(action, calls):
                 return decisions
 
-    async def _ask_about_each(self, calls: _Calls) -> _Decisions:
+    async def _ask_about_each(self, calls: _Calls, keep: _Keep) -> _Decisions:
         """Ask about one call after the other, except calls allowed by a rule stored just now."""
         decided: _Decisions = {}
         for number, call in calls.items():
             if not self._permissions.is_remembered(call):
-                decided |= await self._ask({number: call})
+                decided |= await self._ask({number: call}, keep)
+                keep(decided)
         return decided
 
     async def _decided(self, action: Action, calls: _Calls) -> _Decisions:

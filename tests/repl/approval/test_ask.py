@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,8 +25,15 @@ from tests.waiting import until
 TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
 MOVE = ToolCall("t2", "bash", {"command": "mv a b"}, "commands can change anything")
 NOTE = ToolCall("t3", "note", {"text": "x"})
+TWIN = ToolCall("t4", "bash", {"command": "touch too"})
 REFUSED = Rejected("The user does not want this call to run. Do not try it again in another form.")
-RULES = {"t1": ("bash(touch *)",), "t2": ("bash(mv *)",), "t3": (), "force": ()}
+RULES = {
+    "t1": ("bash(touch *)",),
+    "t2": ("bash(mv *)",),
+    "t3": (),
+    "t4": ("bash(touch *)",),
+    "force": (),
+}
 
 
 @dataclass
@@ -123,6 +131,7 @@ class Dialogue:
         self.turn = asyncio.Lock()
         self.elsewhere: Elsewhere | None = None
         self.published: list[Event] = []
+        self.recorded: dict[str, Decision] = {}
 
     async def decide(self, *calls: ToolCall) -> Sequence[Decision]:
         return await Approvals(
@@ -135,7 +144,7 @@ class Dialogue:
             elsewhere=self.elsewhere,
             turn=self.turn,
             publish=self.published.append,
-        ).decide(calls)
+        ).decide(calls, lambda call, decision: self.recorded.update({call.id: decision}))
 
     async def edit(self, text: str, ending: str) -> str:
         self.opened = text, ending
@@ -384,6 +393,28 @@ async def test_typing_a_number_decides_one_call_and_asks_about_the_rest(
 ) -> None:
     """The last one left needs no number."""
     assert await Dialogue(*answers).decide(TOUCH, MOVE, NOTE) == decisions
+
+
+@pytest.mark.parametrize(
+    ("answers", "recorded"),
+    [
+        (["1", "y", "n"], {TOUCH.id: Approved()}),
+        (["each", "y", EOFError], {TOUCH.id: Approved()}),
+        (["each", "n", "y", EOFError], {TOUCH.id: REFUSED, MOVE.id: Approved()}),
+        (["1", "y session", EOFError], {TOUCH.id: Approved(), TWIN.id: Approved()}),
+        (["y"], {}),
+    ],
+)
+async def test_decisions_are_recorded_while_other_calls_wait(
+    answers: list[str | type[BaseException]], recorded: dict[str, Decision]
+) -> None:
+    """A kill loses none; the last ones are recorded by the run that goes on."""
+    it = Dialogue(*answers)
+
+    with suppress(EOFError):
+        await it.decide(TOUCH, MOVE, NOTE, *([TWIN] if TWIN.id in recorded else []))
+
+    assert it.recorded == recorded
 
 
 async def test_each_call_alone_means_one_question_for_each() -> None:
