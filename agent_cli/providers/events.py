@@ -4,10 +4,11 @@ More lenient than the SDK: `event:` lines may be missing. Source: the HTML stand
 (interpreting an event stream).
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from typing import Final
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
 
+from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.transport import OpenReply
@@ -53,17 +54,19 @@ class EventDecoder:
 _STREAM = "text/event-stream"
 
 
-async def events(opened: OpenReply, limit: ProgressLimit) -> AsyncGenerator[ServerSentEvent, None]:
-    """Yield each event that has data; the caller reports progress to *limit*.
+async def events(
+    opened: OpenReply, limit: ProgressLimit
+) -> AsyncGenerator[Sequence[ServerSentEvent], None]:
+    """Yield the events that have data, those that came together at once.
+
+    The caller reports progress to *limit*.
 
     Raises:
         BrokenReply: The stream is not UTF-8, or ended before its first event.
     """
-    decoder, gulps = EventDecoder(), Gulps()
-    clock = asyncio.get_running_loop().time
+    decoder = EventDecoder()
     head, has_events = b"", False
     while True:
-        asked_s = clock()
         with limit:
             chunk = await anext(opened.chunks, None)
         if chunk is None:
@@ -71,17 +74,18 @@ async def events(opened: OpenReply, limit: ProgressLimit) -> AsyncGenerator[Serv
                 raise BrokenReply("it ended before its first event")
             return
         head = (head + chunk)[:6]
-        pause_s = gulps.pause_s(clock() - asked_s)
+        came: list[ServerSentEvent] = []
+        garbled: UnicodeDecodeError | None = None
         try:
-            decoded = list(decoder.feed(chunk))
+            # Some servers keep the connection alive with blank events.
+            came.extend(event for event in decoder.feed(chunk) if event.data.strip())
         except UnicodeDecodeError as error:
-            raise BrokenReply(str(error)) from error
-        for event in decoded:
-            if event.data.strip():  # some servers keep the connection alive with blank ones
-                has_events = True
-                yield event
-        if pause_s:
-            await asyncio.sleep(pause_s)
+            garbled = error
+        if came:
+            has_events = True
+            yield came
+        if garbled:
+            raise BrokenReply(str(garbled)) from garbled
 
 
 def _begins(head: bytes) -> bool:
@@ -89,31 +93,39 @@ def _begins(head: bytes) -> bool:
     return any(line.startswith(head) or head.startswith(line) for line in (b"event:", b"data:"))
 
 
-# Pauses between reads, so that one read returns several pieces of a reply.
-#
-# A read costs far more CPU time than the few characters it returns: reading every small piece of a
-# long answer as it comes takes half as much CPU time again.
-
-AFTER_PIECES: Final = 200
-"""The beginning is read without pauses, so that short replies are not delayed."""
-
-PAUSE_S: Final = 0.045
-"""Less than the time between two frames."""
-
-_THERE_ALREADY_S: Final = 0.000_5
+_Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+_JOINED_CHARS_MAX: Final = 1_000
+"""Whoever shows the text handles keys between two pieces."""
 
 
-class Gulps:
-    """The pauses for one reply."""
+def joined(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
+    """Yield *events*, with the pieces of one block that follow each other as one piece.
 
-    def __init__(self) -> None:
-        self._pieces = 0
+    What came before an exception of *events* is yielded before that is raised.
+    """
+    held: list[_Delta] = []
+    chars = 0
+    try:
+        for event in events:
+            if held and not (_continues(held[0], event) and chars < _JOINED_CHARS_MAX):
+                yield _as_one(held)
+                held, chars = [], 0
+            if isinstance(event, _Delta):
+                held.append(event)
+                chars += len(event.delta)
+            else:
+                yield event
+    except Exception:
+        if held:
+            yield _as_one(held)
+        raise
+    if held:
+        yield _as_one(held)
 
-    def pause_s(self, waited_s: float) -> float:
-        """Return the pause before the next read, after a read that waited *waited_s*.
 
-        0 while pieces arrive faster than they are read, or too rarely for several to accumulate.
-        """
-        self._pieces += 1
-        is_drip = _THERE_ALREADY_S < waited_s < PAUSE_S
-        return PAUSE_S if is_drip and self._pieces > AFTER_PIECES else 0.0
+def _continues(piece: _Delta, event: StreamEvent) -> bool:
+    return isinstance(event, type(piece)) and event.index == piece.index
+
+
+def _as_one(pieces: Sequence[_Delta]) -> _Delta:
+    return replace(pieces[0], delta="".join(piece.delta for piece in pieces))

@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.providers.arrivals import Arrivals
 from agent_cli.providers.failures import CallFailed, broken_off
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -299,7 +300,8 @@ async def open_reply(
             content_type = response.headers.get("content-type", "")
             is_packed = "content-encoding" in response.headers
             chunks = response.aiter_bytes() if is_packed else response.aiter_raw()
-            yield OpenReply(chunks, content_type, request_id, options.redact)
+            async with Arrivals(chunks) as arrivals:
+                yield OpenReply(arrivals, content_type, request_id, options.redact)
     except httpx2.RequestError as error:
         if sent:
             raise broken_reply(error, options, request_id) from error

@@ -5,7 +5,7 @@ It parses the API's stream and knows when a reply is complete.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
     from agent_cli.providers.anthropic.loop_clients import Client
+    from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
     from agent_cli.providers.events import ServerSentEvent
     from agent_cli.providers.transport import OpenReply
 
@@ -169,13 +170,15 @@ async def _call(
             connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
             raise not_the_api(client.base_url, opened.content_type, address, _API)
-        from agent_cli.providers.anthropic.reply_builder import ReplyBuilder  # request is sent
+        # The request is sent.
+        from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
+        from agent_cli.providers.events import joined
 
         builder = ReplyBuilder(request.model.id, opened.request_id, connection.price)
         try:
-            async with aclosing(_payloads(opened, limit)) as payloads:
-                async for payload in payloads:
-                    for event in builder.feed(payload):
+            async with aclosing(_payloads(opened, limit)) as arriving:
+                async for payloads in arriving:
+                    for event in joined(_built(builder, payloads)):
                         yield event
                     if builder.ended:
                         break
@@ -200,22 +203,38 @@ async def _call(
     yield ReplyEnd(reply)
 
 
+def _built(
+    builder: "ReplyBuilder", payloads: Iterable[Mapping[str, Json]]
+) -> Iterator[StreamEvent]:
+    for payload in payloads:
+        yield from builder.feed(payload)
+        if builder.ended:
+            return
+
+
 async def _payloads(
     opened: "OpenReply", limit: ProgressLimit
-) -> AsyncGenerator[Mapping[str, Json], None]:
-    """Yield the JSON of each event; an `error` event ends the call."""
+) -> AsyncGenerator[Iterator[Mapping[str, Json]], None]:
+    """Yield the JSON of the events that came together; an `error` event ends the call."""
     from agent_cli.providers.events import events  # request is sent
 
-    async with aclosing(events(opened, limit)) as received:
-        async for event in received:
-            try:
-                payload = _payload(event, opened)
-            except (ValueError, RecursionError) as error:  # not JSON, or a very long number
-                raise BrokenReply(str(error)) from error
-            kind = str(payload.get("type"))
-            if kind.startswith("content_block_") or kind in _PROGRESS:
-                limit.restart()
-            yield payload
+    async with aclosing(events(opened, limit)) as arriving:
+        async for came in arriving:
+            yield _parsed(came, opened, limit)
+
+
+def _parsed(
+    came: Iterable["ServerSentEvent"], opened: "OpenReply", limit: ProgressLimit
+) -> Iterator[Mapping[str, Json]]:
+    for event in came:
+        try:
+            payload = _payload(event, opened)
+        except (ValueError, RecursionError) as error:  # not JSON, or a very long number
+            raise BrokenReply(str(error)) from error
+        kind = str(payload.get("type"))
+        if kind.startswith("content_block_") or kind in _PROGRESS:
+            limit.restart()
+        yield payload
 
 
 def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json]:

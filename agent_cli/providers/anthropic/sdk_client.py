@@ -28,6 +28,7 @@ from agent_cli.providers.anthropic.connection import (
     known_credential,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
+from agent_cli.providers.arrivals import Arrivals
 from agent_cli.providers.encoding import encodable
 from agent_cli.providers.failures import (
     CallFailed,
@@ -135,7 +136,8 @@ async def open_reply(
         async with create(**sent, stream=True) as response:
             request_id = _request_id(response.headers)
             content_type = response.headers.get("content-type", "")
-            yield OpenReply(response.iter_bytes(), content_type, request_id, connection.redact)
+            async with Arrivals(response.iter_bytes()) as arrivals:
+                yield OpenReply(arrivals, content_type, request_id, connection.redact)
     except anthropic.APIStatusError as error:
         raise _status_failure(error, str(parameters["model"]), connection) from error
     except anthropic.APIConnectionError as error:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ from agent_cli.version import __version__
 if TYPE_CHECKING:
     import httpx2
 
+    from agent_cli.providers.events import ServerSentEvent
     from agent_cli.providers.transport import OpenReply
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -192,11 +194,13 @@ class OpenAIChat:
                 opened = await stack.enter_async_context(posted)
             if opened.content_type.startswith(_PAGES):
                 raise not_the_api(shown, opened.content_type, REMEDIES.address, _API)
+            from agent_cli.providers.events import joined  # request is sent
+
             building = ChatReply(request.model.id, opened.request_id, where.price)
             try:
-                async with aclosing(_chunks(opened, limit)) as chunks:
-                    async for chunk in chunks:
-                        for event in building.feed(chunk):
+                async with aclosing(_chunks(opened, limit)) as arriving:
+                    async for chunks in arriving:
+                        for event in joined(chain.from_iterable(map(building.feed, chunks))):
                             yield event
             except BrokenReply as error:
                 raise broken_off(f"the reply was garbled: {error}", opened.request_id) from error
@@ -263,34 +267,42 @@ async def _posted(
 
 async def _chunks(
     opened: "OpenReply", limit: ProgressLimit
-) -> AsyncGenerator[Mapping[str, Json], None]:
-    """Yield the chunks of a reply; an error among them ends the call."""
+) -> AsyncGenerator[Iterator[Mapping[str, Json]], None]:
+    """Yield the chunks of a reply that came together; an error among them ends the call."""
     from agent_cli.providers.events import events  # request is sent
 
-    async with aclosing(events(opened, limit)) as received:
-        async for event in received:
-            if event.data.strip() == _DONE:
+    async with aclosing(events(opened, limit)) as arriving:
+        async for came in arriving:
+            ours = [*takewhile(lambda event: event.data.strip() != _DONE, came)]
+            yield _parsed(ours, opened, limit)
+            if len(ours) < len(came):
                 return
-            try:
-                chunk: Json = json.loads(event.data)
-            except (ValueError, RecursionError) as error:
-                raise BrokenReply(str(error)) from error
-            if not isinstance(chunk, dict):
-                raise BrokenReply("an event is not an object")
-            if chunk.get("error"):
-                kind, code, message = _error_parts(chunk, opened.redact(event.data))
-                raise refused(
-                    Refusal(
-                        status=200,
-                        message=opened.redact(message),
-                        remedies=REMEDIES,
-                        kind=kind,
-                        code=code,
-                        request_id=opened.request_id,
-                    )
+
+
+def _parsed(
+    came: Iterable["ServerSentEvent"], opened: "OpenReply", limit: ProgressLimit
+) -> Iterator[Mapping[str, Json]]:
+    for event in came:
+        try:
+            chunk: Json = json.loads(event.data)
+        except (ValueError, RecursionError) as error:
+            raise BrokenReply(str(error)) from error
+        if not isinstance(chunk, dict):
+            raise BrokenReply("an event is not an object")
+        if chunk.get("error"):
+            kind, code, message = _error_parts(chunk, opened.redact(event.data))
+            raise refused(
+                Refusal(
+                    status=200,
+                    message=opened.redact(message),
+                    remedies=REMEDIES,
+                    kind=kind,
+                    code=code,
+                    request_id=opened.request_id,
                 )
-            limit.restart()
-            yield chunk
+            )
+        limit.restart()
+        yield chunk
 
 
 def _refusal(
