@@ -1,7 +1,8 @@
 """A session of the whole program as a Python object, and one prompt without more."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -114,6 +115,7 @@ class AgentSession:
         """Open nothing yet."""
         self._options = options or SessionOptions()
         self._slot = RunSlot()
+        self._left = list[asyncio.Future[PromptResult]]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._app: App | None = None
         self._stack = AsyncExitStack()
@@ -210,6 +212,7 @@ class AgentSession:
         app = self._opened()
         if asyncio.get_running_loop() is not self._loop:
             raise UsageError("this session was opened in another event loop: open one in this loop")
+        await self._ends_of_left_streams()
         with self._slot.claimed() as stop:
             run = _PromptRun(app, self._options.approve, stop)
             unsubscribe = app.agent.subscribe(run.note)
@@ -223,7 +226,7 @@ class AgentSession:
                 unsubscribe()
         return run.result()
 
-    async def stream(
+    def stream(
         self,
         message: str | UserMessage,
         images: Sequence[Block] = (),
@@ -232,12 +235,25 @@ class AgentSession:
     ) -> AsyncGenerator[StreamItem]:
         """Send a message as `prompt` does; yield its events, and its result as the last item.
 
-        Leaving the iteration early stops the run.
+        Leaving the iteration early stops the run, and the next prompt waits for its end. While a
+        variable holds the stream it can be read on: `aclose()` stops its run then.
         """
+        begun = list[asyncio.Future[PromptResult]]()
+        items = self._items(partial(self.prompt, message, images, model=model), begun)
+        # Python closes a stream that nothing holds any more in a task of its own, a moment later.
+        weakref.finalize(items, self._left.extend, begun).atexit = False
+        return items
+
+    async def _items(
+        self,
+        prompt: Callable[[], Coroutine[None, None, PromptResult]],
+        begun: list[asyncio.Future[PromptResult]],
+    ) -> AsyncGenerator[StreamItem]:
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         unsubscribe = self.agent.subscribe(queue.put_nowait)
         # Not a TaskGroup: this generator yields (PEP 789). It owns the task.
-        task = asyncio.ensure_future(self.prompt(message, images, model=model))
+        task = asyncio.ensure_future(prompt())
+        begun.append(task)
         task.add_done_callback(lambda _task: queue.put_nowait(None))
         try:
             while (event := await queue.get()) is not None:
@@ -249,6 +265,12 @@ class AgentSession:
                 self.abort()
                 with suppress(AgentCliError):
                     await task
+
+    async def _ends_of_left_streams(self) -> None:
+        left = [task for task in self._left if task is not asyncio.current_task()]
+        self._left.clear()
+        if left:
+            await asyncio.wait(left)
 
     def abort(self) -> None:
         """Stop the prompt that runs, if any: its result has the stop reason "aborted"."""

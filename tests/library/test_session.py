@@ -308,6 +308,41 @@ async def test_leaving_a_stream_early_stops_its_run() -> None:
     assert (last.type, last.text, last.cost_usd is not None) == ("app.result", "ok", True)
 
 
+async def test_next_prompt_waits_for_a_stream_that_was_left() -> None:
+    """Python closes what a loop has left a moment later: until then the session was busy."""
+    gate = Gate()
+    held = reply("one two", gate=gate, hold_at=4)
+    with serve_in_thread(held, held, reply("ok")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            for prompt in ("go", "go on"):
+                async for event in session.stream(prompt):
+                    if event.type == "message_update":
+                        break
+            result = await session.prompt("again")
+        gate.open()
+
+    assert result.text == "ok"
+
+
+async def test_a_stream_that_a_variable_holds_still_runs() -> None:
+    """Its reader may read on, so that another prompt is refused; so is one beside a prompt."""
+    gate = Gate()
+    held = reply("one two", gate=gate, hold_at=4)
+    with serve_in_thread(held, reply("ok")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            stream = session.stream("go")
+            async for event in stream:
+                if event.type == "message_update":
+                    break
+            session.stream("never read")
+            with pytest.raises(AgentBusy):
+                await session.prompt("and?")
+            gate.open()
+            rest = [event async for event in stream]
+
+    assert isinstance(rest[-1], PromptResult) and rest[-1].text == "one two"
+
+
 async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> None:
     """Two writers would damage the record; a copy goes its own way."""
     with serve_in_thread(reply("1"), reply("2"), reply("3")) as api:
