@@ -51,7 +51,7 @@ def exact_names(matcher: str) -> frozenset[str] | None:
     """Return the names that a matcher lists, joined by "|" or ","; None for a pattern."""
     if not _EXACT_NAMES.fullmatch(matcher):
         return None
-    return frozenset(re.split(r"\s*[|,]\s*", matcher))
+    return frozenset(name.strip() for name in re.split(r"[|,]", matcher))
 
 
 def may_match(matcher: str, tools: Collection[str]) -> bool:

@@ -16,7 +16,7 @@ from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_object
 
 # A default, ${NAME:-...}, is also valid in our format.
-_FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]*|workspace\w*)\}")
+_FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]{0,200}|workspace\w*)\}")
 _ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _COPIED = (
     *("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled"),

@@ -52,7 +52,7 @@ CHECK_LIMIT_S: Final = 600.0
 _RECORD_EVERY_S: Final = 30.0
 _HEAD_CHARS: Final = 1_000
 _TAIL_CHARS: Final = 5_000
-_SAID: Final = re.compile(r"^[\s*_>-]*(BLOCKED|DONE)[*_]*:[*_]*[ \t]*(\S.*)", re.MULTILINE)
+_SAID: Final = re.compile(r"^[ \t*_>-]*(BLOCKED|DONE)[*_]*:[*_]*[ \t]*(\S.*)", re.MULTILINE)
 # Durations, dates, addresses in memory and names of temporary files differ each time.
 _VARIES: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _BLOCKED: Final = "end your reply with a line `BLOCKED: ` and what you need"

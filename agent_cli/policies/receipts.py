@@ -307,7 +307,9 @@ _OUTCOME_BELOW: Final = re.compile(r"(Ran \d+ tests? in [\d.]+s)\s*\n\s*")  # of
 _LEFT_OUT: Final = re.compile(r"^\[… [\d,]+ (?:of [\d,]+ )?characters left out", re.MULTILINE)
 _OTHERS_CODE: Final = re.compile(r"[|;\n]|(?:^|[\s&])!\s")
 _MOVED: Final = re.compile(r"\A\s*cd [^;&|\n]+ && ")
-_FILTERED: Final = re.compile(r"(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?: -\S+)*(?: \d+)?)?\s*\Z")
+_FILTERED: Final = re.compile(
+    r"(?<!\s)(?:\s*2>&1)?(?:\s*\|\s*(?:tail|head)(?: -\S+)*(?: \d+)?)?\s*\Z"
+)
 _NO_WORDS: Final = frozenset({"variable_assignment", "file_redirect", "herestring_redirect"})
 _PROGRAM: Final = re.compile(r"[\w./@+~-]+")
 _INTERPRETER: Final = re.compile(

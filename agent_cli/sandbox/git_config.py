@@ -14,7 +14,7 @@ _SECTION = late_pattern(
     r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'
 )
 _ENTRY = late_pattern(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
-_COMMENT = late_pattern(r"\s+[#;]")
+_COMMENT = late_pattern(r"(?<!\s)\s+[#;]")  # not from each of many spaces on
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
 _QUOTED = late_pattern(r"'([^']+)'")
 _ENTERED = late_pattern(r"\b(?:cd|pushd|-C)\s+['\"]?([^\s'\";&|]+)")

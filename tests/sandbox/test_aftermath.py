@@ -401,6 +401,13 @@ def test_only_harmless_git_configuration_is_kept(text: str, kept: str | None) ->
     assert harmless(text) == (text if kept is None else kept)
 
 
+def test_spaces_in_a_value_of_git_configuration_do_not_hold_us_up() -> None:
+    """Looking for a comment from each space on would take hours."""
+    text = f"[core]\n\tfilemode = a{' ' * 1_000_000}b\n"
+
+    assert harmless(text) == text
+
+
 @pytest.mark.parametrize("is_link", [False, True])
 def test_pointer_to_a_folder_outside_is_moved_away_and_that_folder_left_alone(
     tmp_path: Path, *, is_link: bool

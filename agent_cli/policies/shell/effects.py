@@ -241,7 +241,7 @@ def is_known(name: str) -> bool:
     """Return whether a program is in a table, so that it is silent only if it reads."""
     short = base_name(name)
     tables = (effect_table(), PROGRAMS, EXPRESSIONS, BUILTINS, _SHELLS, _WRAPPERS)
-    return any(short in table or re.sub(r"[\d.]+$", "", short) in table for table in tables)
+    return any(short in table or _VERSION.sub("", short) in table for table in tables)
 
 
 def _operands(arguments: Sequence[str]) -> list[str]:
@@ -277,7 +277,7 @@ def may_only_read(script: str, reach: Reach) -> bool:
 
 
 _NAMED_MAX: Final = 3
-_VERSION: Final = late_pattern(r"[\d.]+$")
+_VERSION: Final = late_pattern(r"(?<![\d.])[\d.]+$")
 # The names of files say more than the effect alone.
 _WITH_NAMES: Final = frozenset(
     {

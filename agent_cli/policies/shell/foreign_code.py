@@ -61,7 +61,7 @@ _LITERAL: Final = late_pattern(
     r"|(?:%x|q[qwx]?)\s*[{(\[/|](.*?)[})\]/|]",
     re.DOTALL,
 )
-_JOINED: Final = late_pattern(r"(['\"])\s*[+.]?\s*\1")
+_JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed: a file behind r or w, and a command behind e.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
 _COMMAND_OF_SED: Final = late_pattern(r"(?:^|[\d$/;{}\s])e\s+(\S.*)|(?:^|[;{}\s])\d+e(\S.*)")

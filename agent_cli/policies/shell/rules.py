@@ -149,7 +149,7 @@ _NEVER_BEGINNINGS = frozenset(
 )
 _PROGRAM = late_pattern(r"[\w.][\w./+-]*|/[\w./+-]+", re.ASCII)
 _SUBCOMMAND = late_pattern(r"\w[\w.:+-]*", re.ASCII)
-_VERSION = late_pattern(r"[\d.-]+$")
+_VERSION = late_pattern(r"(?<![\d.-])[\d.-]+$")
 
 
 def session_prefixes(script: str, reach: Reach) -> tuple[str, ...]:

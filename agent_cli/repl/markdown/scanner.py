@@ -28,12 +28,12 @@ _CODE_INDENT: Final = 4
 _DEPTH_MAX: Final = 24
 _FENCE: Final = re.compile(r"(?P<mark>`{3,})(?P<info>[^`]*)\Z|(?P<tildes>~{3,})(?P<note>.*)\Z")
 _HEADING: Final = re.compile(r"(?P<mark>#{1,6})(?: +|\Z)")
-_HEADING_END: Final = re.compile(r"(?:\A| +)#+ *\Z")
+_HEADING_END: Final = re.compile(r"(?:\A|(?<! ) +)#+ *\Z")
 _RULE: Final = re.compile(r"([-*_])(?: *\1){2,} *\Z")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+) *\Z")
 # Indented nested tags are not code, whose long lines would not be wrapped.
 _TAG: Final = re.compile(r"</?[A-Za-z][^>]*>|<[A-Za-z][\w-]* [^>]*\Z|<!--")
-_DELIMITERS: Final = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *\Z")
+_DELIMITERS: Final = re.compile(r"\|? *+:?-++:? *+(?:\| *+:?-++:? *+)*+\|? *\Z")
 
 
 class Scanner:

@@ -1,0 +1,22 @@
+"""JSON with comments, as people write it, and as a stranger may to make us wait."""
+
+import pytest
+
+from agent_cli.system.json_text import load_commented
+
+CHARS = 1_000_000
+
+
+def test_comments_and_trailing_commas_are_left_out() -> None:
+    text = '{"a": "// no", /* one */ "b": ["\\"/*", 2,], // two\n "c": ",]",}'
+
+    assert load_commented(text) == {"a": "// no", "b": ['"/*', 2], "c": ",]"}
+
+
+@pytest.mark.parametrize(
+    "part", ['"x\\', '\\"', "/*", '"', ", "], ids=["text", "escape", "comment", "quote", "comma"]
+)
+def test_text_that_ends_nowhere_is_refused_at_once(part: str) -> None:
+    """Looking for its end from each place on would take hours."""
+    with pytest.raises(ValueError, match=r"line 1 column"):
+        load_commented('{"a": ' + part * (CHARS // len(part)))
