@@ -1,7 +1,7 @@
 """Read the PDF on stdin in a process of its own, which a hostile file can only fill or end.
 
-    python -I pdf_process.py text FIRST LAST CHARS_MAX   prints the text of pages
-    python -I pdf_process.py copy FIRST LAST PAGES_MAX   prints a PDF of these pages, in base64
+    python -P pdf_process.py text FIRST LAST CHARS_MAX   prints the text of pages
+    python -P pdf_process.py copy FIRST LAST PAGES_MAX   prints a PDF of these pages, in base64
 
 The answer is one JSON object. FIRST counts from 1, LAST 0 means the last page. Memory and processor
 time are limited before the first byte is parsed. It imports nothing of this program.

@@ -112,7 +112,8 @@ async def _ask(data: bytes, task: str, first: int, last: int, limit: int) -> dic
     """
     if len(data) > PDF_BYTES_MAX:
         raise UsageError("it is larger than 50 MB; split a copy, for example with qpdf")
-    command = [sys.executable, "-I", str(_PROGRAM), task, str(first), str(last), str(limit)]
+    # Not -I, which knows no packages that pip installed for the user alone.
+    command = [sys.executable, "-P", str(_PROGRAM), task, str(first), str(last), str(limit)]
     try:
         async with asyncio.timeout(_LIMIT_S):
             ran = await ask_program(
