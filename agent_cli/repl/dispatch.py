@@ -27,7 +27,7 @@ from agent_cli.repl.ports import Application
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched, on_terminal
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.programs import users_path
-from agent_cli.terminal.sanitize import reveal
+from agent_cli.terminal.sanitize import overwritten, reveal
 from agent_cli.terminal.writer import Lines, OutputLines, Pages
 
 
@@ -248,8 +248,7 @@ class _Output:
 
 def _lines(output: bytes | bytearray) -> str:
     """Return *output* as text; of an overwritten line, such as a progress bar, the final state."""
-    lines = output.decode(errors="replace").rstrip("\n").split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return overwritten(output.decode(errors="replace").rstrip("\n"))
 
 
 def user_shell(environment: Mapping[str, str]) -> str:

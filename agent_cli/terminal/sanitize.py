@@ -53,6 +53,13 @@ def clean_but_colors(text: str) -> str:
     return "".join(part if at % 2 else clean(part) for at, part in enumerate(parts))
 
 
+def overwritten(text: str) -> str:
+    """Return *text* with the last state of each line that carriage returns draw over."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
 def reveal(text: str) -> str:
     r"""Replace every invisible character by an escape such as `\x1b` or `\u202e`.
 

@@ -101,6 +101,17 @@ def test_outcome_of_a_call_is_summarized_in_a_few_words(details: Json, outcome: 
     assert has_failed(details) == (outcome == "exit 3")
 
 
+def test_progress_bar_is_shown_in_its_last_state() -> None:
+    """All states of `pip` or `git clone` stood in one row, one behind the other."""
+    bar = "\r\x1b[32m 12%\x1b[0m fetching\r 96% fetching\nunpacking 1\runpacking 2\r\nok\r\n"
+
+    shown = Results(Paint(color=False), lambda: 80).result(
+        ToolResult.of(bar, {"kind": "command"}), is_error=False, was_asked=False
+    )
+
+    assert shown == ["   96% fetching", "  unpacking 2", "  ok"]
+
+
 def test_exit_line_of_a_command_is_left_out_of_its_output() -> None:
     """The call's own row has the code and the seconds; `/output` keeps the full text."""
     results = Results(Paint(color=False), lambda: 80)
