@@ -35,8 +35,8 @@ _IN_WORDS: Final = {
 }
 _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
-_EXPLAIN: Final = Choice("", ("explain",), shortcut="ctrl+e")
-_VIEW: Final = Choice("Show all of it", ("v", "view"), key="v", shortcut="ctrl+o")
+_EXPLAIN: Final = Choice("", ("explain",), shortcut="Ctrl-E")
+_VIEW: Final = Choice("Show all of it", ("v", "view"), key="v", shortcut="Ctrl-O")
 
 
 def answers_to(
@@ -65,7 +65,7 @@ def answers_to(
     one = len(numbers) == 1
     yes = "Yes" if one else f"Yes, all {len(numbers)}"
     hints = ["" if one else f"{numbers[0]}–{numbers[-1]} opens one"]
-    hints += ["ctrl+e explains"] if can_explain else []
+    hints += ["Ctrl-E explains"] if can_explain else []
     hint = " · ".join(filter(None, hints))
     offered: dict[Choice, Action] = {
         Choice(yes, ("y", "yes"), key="y", beside=hint, news=news): "yes"

@@ -186,9 +186,9 @@ def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
     def check(_event: KeyPressEvent) -> None:
         screen.asking.check()
 
-    _bind_shortcut(keys, screen, "c-o", "ctrl+o")
+    _bind_shortcut(keys, screen, "c-o", "Ctrl-O")
     # With text in the input the key goes to its end.
-    _bind_shortcut(keys, screen, "c-e", "ctrl+e", only=Condition(lambda: screen.draft.is_empty))
+    _bind_shortcut(keys, screen, "c-e", "Ctrl-E", only=Condition(lambda: screen.draft.is_empty))
 
     def move(rows: int) -> None:
         if choices := screen.asking.choices:

@@ -31,7 +31,7 @@ def test_hint_stands_below_its_answer_where_there_is_no_room_beside_it() -> None
     """On a phone nothing else says that a digit opens a call, or that a mode would not ask."""
     news = [""]
     yes = Choice("Yes", ("y",), beside="1–6 opens one", news=lambda: news[0])
-    choices = Choices([yes, Choice("Show", ("v",), shortcut="ctrl+o")], "decline")
+    choices = Choices([yes, Choice("Show", ("v",), shortcut="Ctrl-O")], "decline")
 
     [beside, *_] = choices.rows(30, 20)
     below = choices.rows(16, 20)
