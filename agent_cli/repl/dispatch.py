@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
@@ -134,6 +135,9 @@ _END_LIMIT_S: Final = 2.0
 _NO_SHELLS: Final = frozenset({"false", "nologin"})
 # These shells wait for a program that handles Ctrl-C; a plain sh would die and leave it running.
 _PATIENT_SHELLS: Final = frozenset({"bash", "zsh", "fish"})
+# They change the shell that runs them, and nothing else.
+_FOR_ONE_LINE: Final = re.compile(r"(?:cd|pushd|export|alias|source|\.)(?:\s[^;&|<>\n]*)?")
+_ONE_LINE_NOTE: Final = "[for this line only: each ! has its own shell; join commands with &&]"
 _WAIT_ON_CTRL_C: Final = "trap '[ $? -ne 130 ] || exit 130' INT\n"
 
 
@@ -192,6 +196,8 @@ class OwnCommands:
             output.show_rest()
             if not line.startswith("!!"):
                 self._offered.append(_as_context(command, output.text, ending))
+        if not ending and _FOR_ONE_LINE.fullmatch(command):
+            ending = _ONE_LINE_NOTE
         if ending:
             show(ending)
 

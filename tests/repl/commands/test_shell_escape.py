@@ -104,6 +104,17 @@ async def test_silent_command_shows_nothing_and_empty_command_is_an_error() -> N
     assert commands.offered_with(UserMessage.of("hi")).text == "I ran this command:\n$ true\n\n\nhi"
 
 
+async def test_change_of_the_shell_alone_is_said_to_end_with_its_line() -> None:
+    """`!cd src` and then `!make` ran make in the workspace, without a word."""
+    note = "[for this line only: each ! has its own shell; join commands with &&]\n"
+    for line, shown in (("!cd /", note), ("!export A=1", note), ("!cd / && true", "")):
+        screen = io.StringIO()
+
+        await OwnCommands(_writer(screen)).run(line, CancelToken())
+
+        assert screen.getvalue() == shown
+
+
 @pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])
 async def test_command_that_no_shell_accepts_is_a_usage_error(command: str) -> None:
     """A pasted NUL, or megabytes: this used to be a traceback in the log."""
