@@ -27,8 +27,8 @@ OWNERS = {
     "google": ("providers/anthropic/clouds/",),
     "botocore": ("providers/anthropic/clouds/",),
     "httpx2": ("providers/", "mcp_client/", "hooks/run/", "web/"),
-    "bs4": ("web/pages/",),
-    "markdownify": ("web/pages/",),
+    "bs4": ("web/page_process/",),  # a process of its own
+    "markdownify": ("web/page_process/",),
     "tenacity": ("providers/",),
     "anyio": ("mcp_client/stdio/",),  # the SDK's streams
     "jwt": ("mcp_client/dpop/",),  # comes with the SDK
@@ -60,6 +60,7 @@ WRITERS_TO_STDOUT = (
     "cli/",
     "app/checks/doctor/",
     "system/stop_signals/",  # flushes it
+    "web/page_process/",  # a process of its own
 )
 CATCHERS_OF_EVERYTHING = {
     "undo/watch/": "a fault of the record must not hold or fail the command that it records",

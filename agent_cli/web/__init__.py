@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
@@ -19,7 +19,6 @@ from agent_cli.contracts.tooling import (
     ToolResult,
 )
 from agent_cli.contracts.wording import without_fence
-from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import is_installed
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def web_fetch_tool(
                     f"{address.url} redirects to another server: {response.elsewhere}. Call"
                     " web_fetch with that address if it is the page you want."
                 )
-            text = await in_background(partial(text_of_page, response))
+            text = await text_of_page(response)
         part = text[params.offset : params.offset + limit]
         if not part:
             raise ToolError(

@@ -6,23 +6,22 @@ needs the extra `web`.
 
 import asyncio
 import re
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
-from urllib.parse import urljoin
+from pathlib import Path
+from typing import Final
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.addresses import Resolve, are_inside, is_internal_host, resolve
+from agent_cli.system.asked_program import TooMuchOutput, ask_program
 from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
-
-if TYPE_CHECKING:
-    from bs4 import BeautifulSoup, Tag
 
 LIMIT_S: Final = 30.0
 _TIMEOUT: Final = httpx2.Timeout(LIMIT_S, connect=LIMIT_S / 3)
@@ -266,17 +265,16 @@ class PageRequests:
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|javascript|toml)|")
 _CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]+)", re.IGNORECASE)
-_UNREAD: Final = ["script", "style", "noscript", "template", "svg", "iframe", "head"]
-_EMPTY_LINES: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
-# With less in it, <main> is not what the page is about.
-_MAIN_CHARS_MIN: Final = 200
+_PROGRAM: Final = Path(__file__).with_name("page_process.py")
+_PARSED_WITHIN_S: Final = 30.0
+_MARKDOWN_BYTES_MAX: Final = 4 * BYTES_MAX
 
 
-def text_of_page(response: Response) -> str:
-    """Return what *response* says; this may take a second.
+async def text_of_page(response: Response) -> str:
+    """Return what *response* says.
 
     Raises:
-        ToolError: It is no text.
+        ToolError: It is no text, or takes too long to read.
     """
     kind = response.media_type
     if not _TEXTS.fullmatch(kind) and kind not in _HTML:
@@ -285,7 +283,7 @@ def text_of_page(response: Response) -> str:
         raise ToolError(f"{response.address.url} is not text, so it is not read.")
     text = _decoded(response)
     if kind in _HTML or (not kind and text.lstrip()[:1] == "<"):
-        return _markdown(text, str(response.address.url))
+        return await _markdown(text, str(response.address.url))
     return text.strip()
 
 
@@ -299,30 +297,27 @@ def _decoded(response: Response) -> str:
     return response.body.decode("utf-8-sig", errors="replace")
 
 
-def _markdown(html: str, url: str) -> str:
-    from bs4 import BeautifulSoup  # with the first page
-    from markdownify import MarkdownConverter
+async def _markdown(html: str, url: str) -> str:
+    """Return the *html* of a stranger as Markdown; see page_process.py.
 
-    soup = BeautifulSoup(html, "html.parser")
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    for tag in soup.find_all(_UNREAD):
-        tag.decompose()
-    part = _main_part(soup)
-    for link in part.find_all("a", href=True):
-        link["href"] = urljoin(url, str(link["href"]))
-    for image in part.find_all("img"):
-        image.replace_with(str(image.get("alt") or ""))
+    Raises:
+        ToolError: That takes too long, or too much memory.
+    """
     try:
-        text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(part)
-    except RecursionError:  # hundreds of elements within each other
-        text = part.get_text("\n", strip=True)
-    text = _EMPTY_LINES.sub("\n\n", text).strip()
-    return f"# {title}\n\n{text}" if title and title not in text[:500] else text
-
-
-def _main_part(soup: "BeautifulSoup") -> "Tag":
-    """Return the part that holds what the page is about; menus and footers stand around it."""
-    main = soup.find("main") or soup.find(role="main")
-    if main is not None and len(main.get_text(strip=True)) >= _MAIN_CHARS_MIN:
-        return main
-    return soup.body or soup
+        async with asyncio.timeout(_PARSED_WITHIN_S):
+            ran = await ask_program(
+                [sys.executable, "-P", str(_PROGRAM), url],
+                html.encode(errors="replace"),
+                environment={},
+                workspace=_PROGRAM.parent,
+                output_bytes_max=_MARKDOWN_BYTES_MAX,
+            )
+    except OSError as error:
+        if not isinstance(error, TimeoutError):
+            raise ToolError(f"{url} cannot be read: {error}.") from error
+    except TooMuchOutput:
+        pass
+    else:
+        if not ran.code:
+            return ran.stdout
+    raise ToolError(f"{url} takes too much time or memory to be read. Read another page.")

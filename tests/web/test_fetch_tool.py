@@ -14,7 +14,7 @@ from agent_cli.policies.network_rules import guards_page
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.repl.approval.answers import rule_in_words
 from agent_cli.repl.approval.call_rows import titled
-from agent_cli.web import web_fetch_tool
+from agent_cli.web import pages, web_fetch_tool
 from agent_cli.web.pages import BYTES_MAX, PageRequests
 from agent_cli.web.search_tool import web_search_tool
 from tests.tool_traits import traits
@@ -245,6 +245,31 @@ async def test_text_is_read_whatever_its_encoding_and_depth(
     web.answers["/"] = answer
 
     assert text in await fetch(tool_for(web), f"https://{DOCS}/")
+
+
+@pytest.mark.parametrize("html", ["<a " * 6_000, "<main><img src=x>" * 30_000])
+async def test_page_that_takes_long_to_parse_is_refused(
+    web: Web, monkeypatch: pytest.MonkeyPatch, html: str
+) -> None:
+    """Threat 17: time grows with the square; a page of 2 MB took hours, in a thread of ours."""
+    monkeypatch.setattr(pages, "_PARSED_WITHIN_S", 0.2)
+    web.answers["/"] = Answer(html.encode())
+
+    with pytest.raises(ToolError, match="takes too much time or memory to be read"):
+        await fetch(tool_for(web), f"https://{DOCS}/")
+
+
+async def test_page_whose_parser_reaches_a_limit_of_the_system_is_refused(
+    web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Processor time is a signal, memory an exception: both end the process with an exit code."""
+    program = tmp_path / "page_process.py"
+    program.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGXCPU)\n")
+    monkeypatch.setattr(pages, "_PROGRAM", program)
+    web.answers["/"] = Answer(b"<p>x")
+
+    with pytest.raises(ToolError, match="takes too much time or memory to be read"):
+        await fetch(tool_for(web), f"https://{DOCS}/")
 
 
 async def test_endless_page_is_cut(web: Web) -> None:
