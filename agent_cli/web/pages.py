@@ -292,7 +292,7 @@ def _decoded(response: Response) -> str:
     for name in (response.charset, declared[1].decode("ascii") if declared else ""):
         try:
             return response.body.decode(name, errors="replace")
-        except LookupError:  # no name, or none of an encoding of texts
+        except (LookupError, UnicodeError):  # no name, or none of an encoding of texts
             continue
     return response.body.decode("utf-8-sig", errors="replace")
 

@@ -235,6 +235,8 @@ async def test_page_without_text_is_told(web: Web, answer: Answer, said: str) ->
         (Answer("é".encode("latin-1"), "text/plain; charset=latin-1"), "é"),
         (Answer('<meta charset="shift_jis"><p>日本</p>'.encode("shift_jis"), "text/html"), "日本"),
         (Answer("é".encode(), "text/plain; charset=hex"), "é"),
+        (Answer("é".encode(), "text/plain; charset=undefined"), "é"),
+        (Answer(b'<meta charset="idna"><p>x</p>', "text/html"), "x"),
         (Answer(b'{"a": 1}', "application/vnd.api+json"), '{"a": 1}'),
         (Answer(b"<div>" * 3_000 + b"deep", "text/html"), "deep"),
     ],
