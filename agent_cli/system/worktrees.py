@@ -21,7 +21,9 @@ from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
 
 _LINE_BYTES_MAX: Final = 1_048_576  # as git
-_REMOTE_URL: Final = late_pattern(r'\[remote "[^"\n]*"\][^[]*?^\s*url\s*=\s*(\S+)', re.MULTILINE)
+_REMOTE_URL: Final = late_pattern(
+    r'\[remote "[^"\n]*"\][^[]*?^[ \t]*url[ \t]*=[ \t]*(\S+)', re.MULTILINE
+)
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from agent_cli.system.worktrees import (
     add_worktree,
     changes_in,
     commit_of,
+    is_clone_of,
     is_untouched,
     remove_worktree,
     repository_of,
@@ -183,3 +185,28 @@ def test_existing_folder_is_never_touched_by_a_new_worktree(
         add_worktree(repository, mine, commit_of(repository, "main"))
 
     assert (mine / "work.txt").read_text() == "kept"
+
+
+def test_git_configuration_of_a_stranger_is_searched_in_little_time(tmp_path: Path) -> None:
+    """Threat 17: at each start, before trust; the time grew with the square of its blank lines."""
+    for name in ("mine", "theirs"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    (tmp_path / "theirs/.git/config").write_text('[remote "x"]' + "\n" * 40_000)
+    began_s = time.thread_time()
+
+    assert not is_clone_of(tmp_path / "theirs", tmp_path / "mine")
+
+    assert time.thread_time() - began_s < 1
+
+
+@pytest.mark.parametrize(
+    "line", ["\turl = {0}", "url={0}", "\tfetch = x\n\n  url  =  {0}", 'url = "{0}"']
+)
+def test_remote_tells_a_clone(tmp_path: Path, line: str) -> None:
+    """However its address is laid out in the configuration."""
+    for name in ("original", "copy"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    address = line.format(tmp_path / "original")
+    (tmp_path / "copy/.git/config").write_text(f'[core]\n\tbare = false\n[remote "x"]\n{address}\n')
+
+    assert is_clone_of(tmp_path / "copy", tmp_path / "original")
