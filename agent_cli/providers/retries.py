@@ -4,7 +4,6 @@ tenacity decides, the stream waits.
 """
 
 import asyncio
-import fcntl
 import json
 import os
 import random
@@ -25,6 +24,7 @@ from agent_cli.contracts import options
 from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying, StreamEvent
 from agent_cli.providers.failures import CallFailed
+from agent_cli.system.private_files import wait_for_lock
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 from agent_cli.system.shared_pauses import PauseState, Step
@@ -100,7 +100,7 @@ class SharedPause:
         except OSError:
             return 0.0
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            wait_for_lock(descriptor, self._path)
             before = os.pread(descriptor, _BYTES_MAX, 0)
             state = _read(before)
             result = state.take(step, asked_delay_s, self._clock())

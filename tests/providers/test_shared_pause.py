@@ -1,11 +1,13 @@
 """Calls of several processes share the pauses of a struggling server."""
 
 import asyncio
+import fcntl
 from pathlib import Path
 
 import pytest
 
 from agent_cli.providers.retries import SharedPause
+from agent_cli.system import private_files
 
 
 class _World:
@@ -101,6 +103,22 @@ async def test_damaged_file_pauses_nothing(tmp_path: Path, content: str) -> None
 
     await SharedPause(path, sleep=sleep).turn()
     await SharedPause(tmp_path / "missing" / "pause.json", sleep=sleep).failed(1.0)
+
+
+async def test_file_that_a_stopped_process_has_locked_pauses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process under SIGSTOP, or a server of files that is away, would hold each call for ever."""
+    path = tmp_path / "pause.json"
+    monkeypatch.setattr(private_files, "LIMIT_S", 0.05)
+
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        turn = asyncio.ensure_future(SharedPause(path).turn())
+        done, _ = await asyncio.wait({turn}, timeout=0.9)
+
+    await turn
+    assert done == {turn}
 
 
 async def test_probe_whose_process_died_is_repeated_by_another(tmp_path: Path) -> None:
