@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +17,8 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.sandbox import Confinement
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
-from agent_cli.system.launching import Launcher
+from agent_cli.system.launching import KeeperLink, Launcher, Order
+from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli_tools import Workspace, command_line
 from agent_cli_tools.bash import bash_tool
 from agent_cli_tools.command_line import CommandLine, Member, group_members, threads_of_user
@@ -253,6 +255,36 @@ def runs_in(link: Path, folder: Path) -> bool:
         return link.resolve() == folder
     except OSError:
         return False
+
+
+class _Asking(Launcher):
+    """Starts commands that stand still at once, until a question about a file is answered."""
+
+    def launch(self, order: Order, errors: int = -1) -> tuple[KeeperLink, int]:
+        link, output = super().launch(order, errors)
+        link.messages.append({"asks": asdict(Loss(1, 1, ["/a"], "/b", 1, ""))})
+        return link, output
+
+
+async def test_question_of_a_job_is_withdrawn_in_its_event_loop(tmp_path: Path) -> None:
+    """Its processes are ended in a thread, where no task may be cancelled."""
+    asyncio.get_running_loop().set_debug(True)  # then asyncio raises for that
+    line = CommandLine("sleep 60", Path("/bin/bash"), tmp_path, dict(os.environ), Confinement())
+    launcher, asked = _Asking(), asyncio.Event()
+    command = await start(launcher, line, OutputBuffer(SessionResources().open_spill))
+
+    async def decide(_question: CommandQuestion) -> bool:
+        asked.set()
+        return await asyncio.Event().wait()
+
+    command.decide = decide
+    assert not command.has_ended()
+    await asked.wait()
+
+    await command.stop()
+    launcher.close()
+
+    assert command.has_ended()
 
 
 async def test_time_limit_stands_still_while_a_person_is_asked() -> None:

@@ -201,13 +201,13 @@ class RunningCommand:
         """Kill remaining processes and free all resources; blocks. May be called repeatedly."""
         if not self._is_closed():
             self._is_freed = True
-            self._output.close()
+            self._stop_waiting()
             self._free()
 
     async def finish(self) -> None:
         """Do as `close`, in a thread, because checking files takes time."""
         if not self._is_closed():
-            self._output.close()
+            self._stop_waiting()
             self._freeing = unstoppable(self._free)
         if self._freeing is not None:
             await asyncio.shield(self._freeing)
@@ -238,9 +238,13 @@ class RunningCommand:
             self.refused = question
         self._link.answer(goes_on=goes_on)
 
-    def _free(self) -> None:
+    def _stop_waiting(self) -> None:
+        """Wait neither for output nor for an answer; only in the event loop, unlike `_free`."""
+        self._output.close()
         if self._deciding:
             self._deciding.cancel()
+
+    def _free(self) -> None:
         if not self._link.end(_END_LIMIT_S):
             self.kill()
         self.put_back = [*self._confinement.release(), *self.changes()]
