@@ -15,6 +15,7 @@ _ENTRY = struct.Struct(">8xII4xI4s8xI20sH")
 _EXTENDED, _STAGES, _ON_FILE, _LENGTH = 0x4000, 0x3000, 12, 0xFFF
 _HASHED_BYTES_MAX = 4_000_000
 _INDEX_BYTES_MAX = 256_000_000
+_GITDIR_BYTES_MAX = 4096
 
 
 class IndexEntry(NamedTuple):
@@ -134,7 +135,9 @@ class HeldFiles:
     def _read(self, top: str) -> None:
         entries = self._entries[top] = {}
         try:
-            file = os.open(f"{_git_folder(top)}/index", os.O_RDONLY | os.O_CLOEXEC)
+            # Without O_NONBLOCK, a named pipe in its place would hold the command that asks.
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.open(f"{_git_folder(top)}/index", flags)
             try:
                 found = os.fstat(file)
                 index = os.read(file, min(found.st_size, _INDEX_BYTES_MAX))
@@ -150,20 +153,12 @@ class HeldFiles:
 
 
 def _git_folder(top: str) -> str:
-    """Return the folder of the repository, which a linked working tree names in a file.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return the folder of the repository, which a linked working tree names in a file."""
     path = f"{top}.git"
     if os.path.isdir(path):
         return path
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        named = os.fsdecode(os.read(file, 4096)).removeprefix("gitdir:").strip()
-    finally:
-        os.close(file)
-    return os.path.join(top, named)
+    named = os.fsdecode(start_of(path, _GITDIR_BYTES_MAX) or b"")
+    return os.path.join(top, named.removeprefix("gitdir:").strip())
 
 
 def content_id(path: str, found: os.stat_result) -> bytes:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -316,3 +317,21 @@ def test_file_is_held_only_with_the_content_that_git_has(tmp_path: Path, changed
     held = HeldFiles().holds(str(path), path.stat())
 
     assert held is (changed in ("time", "nothing"))
+
+
+@pytest.mark.parametrize("place", [".git", ".git/index"])
+def test_named_pipe_in_the_place_of_a_git_file_holds_nothing(tmp_path: Path, place: str) -> None:
+    """It stands in the keeper: the command was let go on unprotected after five seconds."""
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / place)
+    path = tmp_path / "a.txt"
+    path.touch()
+    found: list[bool] = []
+    looking = threading.Thread(
+        target=lambda: found.append(HeldFiles().holds(str(path), path.stat())), daemon=True
+    )
+
+    looking.start()
+    looking.join(0.9)
+
+    assert found == [False]
