@@ -22,6 +22,8 @@ PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_A
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 RULE_KINDS = ("allow", "ask", "deny")
+# A stranger's files are read at each start, before trust.
+FILE_CHARS_MAX = 4_000_000
 
 KeyPath: TypeAlias = tuple[str, ...]
 
@@ -92,15 +94,20 @@ def read_file(path: Path) -> str:
     """Return the text of a settings file.
 
     Raises:
-        SettingsError: The file cannot be read, or is not UTF-8.
+        SettingsError: The file cannot be read, is not UTF-8, or is longer than settings can be.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(FILE_CHARS_MAX + 1)
     except UnicodeDecodeError:
         # Without the cause, whose text would quote bytes of the file.
         raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    if len(text) > FILE_CHARS_MAX:
+        million = FILE_CHARS_MAX // 1_000_000
+        raise SettingsError(f"{path} has more than {million} million characters; move it away")
+    return text
 
 
 def environment_entries(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.settings import FILE_CHARS_MAX
 from agent_cli.settings.environment import (
     OPTIONAL_SECRETS,
     Environment,
@@ -112,6 +113,17 @@ def test_env_file_that_is_not_utf8_is_an_error_without_its_bytes() -> None:
         load_environment({}, workspace=WORKSPACE, trusted=False)
 
     assert str(raised.value) == f"{path} is not UTF-8 text; save it as UTF-8"
+
+
+def test_file_longer_than_settings_can_be_is_not_read() -> None:
+    """A stranger's is read at each start, before trust: 300 MB took 9 s and 900 MB of memory."""
+    path = write_env(paths.user_env_file(), "")
+    os.truncate(path, FILE_CHARS_MAX + 1)
+
+    with pytest.raises(SettingsError) as raised:
+        load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    assert str(raised.value) == f"{path} has more than 4 million characters; move it away"
 
 
 def test_missing_api_key_error_says_where_to_get_and_set_one() -> None:
