@@ -131,14 +131,17 @@ def run_session(
     With *threads* the server holds it (threads_above_tokens), though it is not Anthropic's own
     (threads_elsewhere).
     """
-    _write_workspace(tools)
+    has_late = STEPS["wake"] in lines
+    _write_workspace(tools, has_late=has_late)
+    # Without the late server, which the first prompt waits for in vain, it is as long as it takes.
+    wait_s = "10" if has_late else "60"
     with serve_in_thread(answer=answer) as api:
         run = agent_cli(
             *("--permission-mode", "yolo", "--mcp-config", "servers.json", "--model", model),
             api=api,
             script="\n".join([f"CALL bash {dumps({'command': 'true'})} {'word ' * 4_000}", *lines])
             + "\n",
-            AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="10",
+            AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S=wait_s,
             AGENT_CLI_PROVIDER__THREADS_ABOVE_TOKENS="5000" if threads else "0",
             AGENT_CLI_PROVIDER__THREADS_ELSEWHERE="true",
         )
@@ -169,7 +172,7 @@ def check(losses: list[Loss], told: list[tuple[str, int]]) -> None:
         assert loss.tokens * 0.7 <= found[1], (loss, told)
 
 
-def _write_workspace(tools: int) -> None:
+def _write_workspace(tools: int, *, has_late: bool) -> None:
     Path("big.txt").write_text("a line of text\n" * 200)
     for folder in ("sub", "other", ".claude/skills/greet"):
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -184,10 +187,9 @@ def _write_workspace(tools: int) -> None:
     ]
     raw = [sys.executable, "-I", "-S", RAW_SERVER, dumps({"tools": named})]
     late = ["-c", 'while [ ! -e go ]; do sleep 0.05; done; touch up; exec "$@"', "sh", *raw]
-    servers = {
-        "tools": {"command": raw[0], "args": raw[1:]},
-        "late": {"command": "sh", "args": late},
-    }
+    servers = {"tools": {"command": raw[0], "args": raw[1:]}}
+    if has_late:
+        servers["late"] = {"command": "sh", "args": late}
     Path("servers.json").write_text(dumps({"mcpServers": servers}))
 
 
