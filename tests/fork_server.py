@@ -57,6 +57,7 @@ ON_FIRST_USE = (
     "encodings.utf_8_sig",
     "httpcore2",
     "mcp.server.mcpserver",
+    "pypdf",
     "rich.traceback",
     "structlog",
     "truststore",

@@ -4,8 +4,9 @@ import io
 import time
 import zlib
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pypdf import PdfReader
@@ -16,10 +17,24 @@ from agent_cli.attachments.pdfs import PdfContent, pdf_content
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.media_files import DOCUMENT_PAGES_MAX, document_block, pages_of
 from agent_cli.contracts.timeline import Block
+from agent_cli.system.asked_program import ProgramAnswer, ask_program
+from tests.forked import arguments_of
 from tests.pdf_files import SCANNED, assembled, encrypted, pdf_file
 
 PAPER = pdf_file(["Introduction\nof the paper", "Method", "Results"])
 CHARS_MAX = 10_000
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the process that reads a file: a new one takes a third of a second for its imports."""
+    forked = arguments_of(str(pdfs._PROGRAM))  # here, as the server may take longer than a file may
+
+    async def ask(command: Sequence[str], data: bytes, **options: Any) -> ProgramAnswer:
+        program, _option, _script, *arguments = command
+        return await ask_program([program, *forked, *arguments], data, **options)
+
+    monkeypatch.setattr(pdfs, "ask_program", ask)
 
 
 async def shown(
@@ -214,8 +229,11 @@ async def test_a_file_with_more_than_is_read_is_not_called_damaged() -> None:
         pytest.param("many letters", marks=pytest.mark.slow),
     ],
 )
-async def test_a_hostile_file_ends_within_bounds(kind: str) -> None:
+async def test_a_hostile_file_ends_within_bounds(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a process of its own, which is limited in memory and time; this one stays small."""
+    monkeypatch.setattr(pdfs, "ask_program", ask_program)  # a new process, as for a person
     data, begun = HOSTILE[kind](), time.monotonic()
 
     try:
