@@ -33,7 +33,8 @@ class GitError(Exception):
 def git_output(folder: Path, *arguments: str, limit_s: float) -> str | None:
     """Return the output of git in *folder*; None if it fails, is missing or takes too long.
 
-    For queries only: unlike `run_git`, it does not disable the repository's filters.
+    For queries that read no file of the working tree: unlike `run_git`, it does not disable the
+    repository's filters.
     """
     try:
         return os.fsdecode(_run(folder, arguments, limit_s, {}))
@@ -61,6 +62,21 @@ def run_git(
     """
     environment = {**_no_filters(folder, limit_s), **(variables or {})}
     return _run(folder, arguments, limit_s, environment)
+
+
+def status_rows(folder: Path, *options: str, limit_s: float) -> list[str]:
+    """Return a row for each change in the repository of *folder*, as `git status` prints it.
+
+    A row is two letters, a space, and the path from the top of the working tree. A renamed file has
+    two. Of a submodule only another commit counts: for its files git would run the filters that the
+    submodule's own configuration names.
+
+    Raises:
+        GitError: Git failed.
+    """
+    status = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty")
+    listed = os.fsdecode(run_git(folder, *status, *options, limit_s=limit_s))
+    return [row for row in listed.split("\0") if row]
 
 
 def _no_filters(folder: Path, limit_s: float) -> dict[str, str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
-from agent_cli.system.git import GitError, run_git
+from agent_cli.system.git import GitError, run_git, status_rows
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import exists, is_dir, real_path
 from agent_cli.system.records import dataclass
@@ -234,9 +234,8 @@ def work_in(worktree: Worktree) -> Work:
         GitError: Git cannot tell.
     """
     commits = _line(worktree.path, "rev-list", "--count", f"{worktree.base}..HEAD")
-    options = ("--porcelain", "--null", "--no-renames", "--untracked-files=all")
-    status = run_git(worktree.path, "status", *options, limit_s=_CHECKOUT_LIMIT_S)
-    return Work(int(commits), status.count(b"\0"))
+    rows = status_rows(worktree.path, "--untracked-files=all", limit_s=_CHECKOUT_LIMIT_S)
+    return Work(int(commits), len(rows))
 
 
 def remove_worktree(worktree: Worktree, *, branch: str = "") -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.git import GitError, git_output, run_git
+from agent_cli.system.git import GitError, git_output, run_git, status_rows
 
 _LIMIT_S = 60.0
 Query = Callable[[Path], object]
@@ -65,4 +65,30 @@ def test_program_that_a_repository_names_for_missing_objects_is_not_run(
 
     query(repository)
 
+    assert not ran.exists()
+
+
+def test_status_runs_no_filter_of_the_repository_or_of_a_submodule(tmp_path: Path) -> None:
+    """Threat 11: git asks each submodule about its files, with the submodule's configuration."""
+    ran, inner, outer = tmp_path / "ran", tmp_path / "inner", tmp_path / "outer"
+
+    def git(folder: Path, *words: str) -> None:
+        allowed = ("-c", "user.name=Test", "-c", "user.email=a@b.c", "-c")
+        command = ["git", "-C", str(folder), *allowed, "protocol.file.allow=always", *words]
+        subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+
+    for folder in (inner, outer):
+        folder.mkdir()
+        git(folder, "init", "--quiet")
+        (folder / ".gitattributes").write_text("* filter=evil\n")
+        (folder / "a.txt").write_text("one\n")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "-m", "first")
+    git(outer, "submodule", "--quiet", "add", "../inner", "sub")
+    git(outer, "commit", "--quiet", "-m", "second")
+    for folder in (outer, outer / "sub"):
+        git(folder, "config", "filter.evil.clean", f"touch {ran}; cat")
+        (folder / "a.txt").write_text("two\n")  # of the same size, so git compares the content
+
+    assert status_rows(outer, limit_s=_LIMIT_S) == [" M a.txt"]
     assert not ran.exists()

@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.wording import first_named, one_line
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
-from agent_cli.system.git import git_output
+from agent_cli.system.git import GitError, git_output, status_rows
 
 if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
@@ -151,12 +151,13 @@ class PeaceKeeper:
 
 def _uncommitted(root: Path) -> Mapping[str, bool]:
     """Return the files that differ from HEAD, untracked ones included, and which are staged."""
-    status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
-    listed = git_output(root, *status, limit_s=_GIT_LIMIT_S)
     top = git_output(root, "rev-parse", "--show-toplevel", limit_s=_GIT_LIMIT_S)
-    if listed is None or top is None:
+    if top is None:
         return {}
-    rows = filter(None, listed.split("\0"))
+    try:
+        rows = status_rows(root, "--untracked-files=all", limit_s=_GIT_LIMIT_S)
+    except GitError:
+        return {}
     return {f"{top.rstrip()}/{row[3:]}": row[0] not in " ?" for row in rows}
 
 

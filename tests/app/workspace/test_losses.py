@@ -226,6 +226,23 @@ async def test_committed_work_of_another_session_is_not_at_stake(tmp_path: Path)
     await keeper("git stash")
 
 
+async def test_question_about_the_work_of_others_starts_no_program_of_the_repository(
+    tmp_path: Path,
+) -> None:
+    """Threat 11: `git status` runs the filters of a repository, and ours is in no sandbox."""
+    root, ran = tmp_path / "repository", tmp_path / "ran"
+    root.mkdir()
+    (root / ".gitattributes").write_text("* filter=x\n")
+    in_git(root, f"git config filter.x.clean 'touch {ran}; cat'")
+    dialogs = Dialogs("Leave it")
+    keeper, _person = peace(root, dialogs)
+
+    with pytest.raises(ToolError, match="not committed of another session"):
+        await keeper("git add -A")
+
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize(("answer", "questions"), [("Run it", 2), ("Always", 1)])
 async def test_answer_about_the_work_of_others_holds_once_or_for_the_session(
     tmp_path: Path, answer: str, questions: int
