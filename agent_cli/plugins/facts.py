@@ -23,7 +23,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
-from agent_cli.system.git import git_output
+from agent_cli.system.git import GitError, git_output, status_rows
 from agent_cli.terminal.sanitize import reveal
 
 ENTRY: Final = "session_facts"
@@ -119,19 +119,9 @@ class WorkspaceDirectories:
 class SessionFacts:
     """A `prepare` contributor: the date and git's state at the start of the session."""
 
-    def __init__(
-        self, root: Path, *, trusted: bool, today: Callable[[], date] = date.today
-    ) -> None:
-        """Store the arguments; git runs later.
-
-        Args:
-            root: The workspace.
-            trusted: Whether git may read all of its configuration here: `git status` runs the
-                programs it names.
-            today: Returns the date.
-        """
+    def __init__(self, root: Path, *, today: Callable[[], date] = date.today) -> None:
+        """Store the workspace *root* and the clock; git runs later."""
         self._root = root
-        self._trusted = trusted
         self._today = today
 
     async def __call__(self, turn: Turn) -> None:
@@ -139,7 +129,7 @@ class SessionFacts:
         facts = _recorded_facts(turn.conversation)
         day = _day(self._today())
         if not facts:
-            git = await asyncio.to_thread(git_state, self._root, trusted=self._trusted)
+            git = await asyncio.to_thread(git_state, self._root)
             facts = ["\n".join([f"Today is {day}.", *([git] if git else [])])]
             _record(turn.conversation, facts[0])
         elif day not in facts[-1] and not turn.conversation.open_calls():
@@ -149,29 +139,23 @@ class SessionFacts:
         turn.system.append(facts[0])
 
 
-def git_state(root: Path, *, trusted: bool) -> str:
-    """Return git's branch and, if trusted, the number of changes; "" without a repository.
+def git_state(root: Path) -> str:
+    """Return git's branch and the number of changes; "" without a repository.
 
     Blocks for a short time only.
     """
-    branch = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    branch = git_output(root, "symbolic-ref", "--quiet", "--short", "HEAD", limit_s=_GIT_LIMIT_S)
     if branch is None:
         return ""
-    facts = f"Git branch: {one_line(reveal(branch), _NAME_CHARS_MAX)}"
-    # `git status` runs the filter programs that a repository's configuration names.
-    status = _git(root, "status", "--porcelain") if trusted else None
-    if status is None:
+    facts = f"Git branch: {one_line(reveal(branch.rstrip()), _NAME_CHARS_MAX)}"
+    try:
+        marks = [row[:2] for row in status_rows(root, limit_s=_GIT_LIMIT_S)]
+    except GitError:
         return facts
-    marks = [line[:2] for line in status.splitlines()]
     untracked = marks.count("??")
     if not marks:
         return f"{facts}, nothing to commit"
     return f"{facts}, {len(marks) - untracked} changed and {untracked} untracked files"
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    printed = git_output(root, *arguments, limit_s=_GIT_LIMIT_S)
-    return None if printed is None else printed.rstrip("\n")
 
 
 def _day(today: date) -> str:

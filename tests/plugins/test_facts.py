@@ -113,7 +113,7 @@ async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: 
     today = [date(2026, 11, 22)]
     repository(tmp_path)
     options = LoopConfig(
-        prepare=[SessionFacts(tmp_path, trusted=True, today=lambda: today[0])],
+        prepare=[SessionFacts(tmp_path, today=lambda: today[0])],
         system_prompt="You are a test.",
     )
     agent, model, _ = scripted_agent(says("a"), says("b"), options=options)
@@ -136,15 +136,13 @@ async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: 
         assert after.messages[: len(before.messages)] == before.messages
 
 
-def test_changed_files_are_counted_only_where_git_is_trusted(tmp_path: Path) -> None:
-    """Otherwise `git status` would run programs named by the repository's configuration."""
+def test_changed_files_are_counted(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "a.txt").write_text("one")
     subprocess.run(["git", "add", "a.txt"], cwd=tmp_path, check=True)
     (tmp_path / "b.txt").touch()
 
-    assert git_state(tmp_path, trusted=True) == "Git branch: main, 1 changed and 1 untracked files"
-    assert git_state(tmp_path, trusted=False) == "Git branch: main"
+    assert git_state(tmp_path) == "Git branch: main, 1 changed and 1 untracked files"
 
 
 @pytest.mark.parametrize(("takes_s", "state"), [(2.0, "Git branch: main"), (2.01, "")])
@@ -158,23 +156,29 @@ def test_first_prompt_does_not_wait_longer_than_two_seconds_for_git(
 
     monkeypatch.setattr(facts, "git_output", slow_git)
 
-    assert git_state(tmp_path, trusted=False) == state
+    assert git_state(tmp_path) == state
 
 
 def test_git_state_runs_no_program_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threats 11 and 13: it has a filter, a file system monitor and a git of its own."""
+    """Threats 11 and 13: it has a filter, a file system monitor and a git of its own.
+
+    Trusting the workspace says nothing about its git configuration, so it makes no difference.
+    """
     repository(tmp_path)
+    (tmp_path / "a.txt").write_text("one")
+    subprocess.run(["git", "add", "a.txt"], cwd=tmp_path, check=True)
     for name in ("git", "canary"):
         (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/CANARY\n")
         (tmp_path / name).chmod(0o755)
     (tmp_path / ".gitattributes").write_text("* filter=evil\n")
     for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process"):
         subprocess.run(["git", "config", key, f"{tmp_path}/canary"], cwd=tmp_path, check=True)
+    (tmp_path / "a.txt").write_text("two")  # of the same size, so git compares the content
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
-    assert git_state(tmp_path, trusted=False) == "Git branch: main"
+    assert git_state(tmp_path) == "Git branch: main, 1 changed and 3 untracked files"
 
     assert not (tmp_path / "CANARY").exists()
 
@@ -185,9 +189,9 @@ def test_long_name_of_a_branch_is_cut(tmp_path: Path, length: int, shown: str) -
     repository(tmp_path)
     subprocess.run(["git", "checkout", "-q", "-b", "b" * length], cwd=tmp_path, check=True)
 
-    assert git_state(tmp_path, trusted=False) == f"Git branch: {shown}"
+    assert git_state(tmp_path) == f"Git branch: {shown}, nothing to commit"
 
 
 def test_git_state_is_empty_without_a_repository(tmp_path: Path) -> None:
     """The prompt says nothing about git then."""
-    assert git_state(tmp_path, trusted=True) == ""
+    assert git_state(tmp_path) == ""

@@ -148,7 +148,7 @@ def _old_results(agent: AgentParts) -> OldResults | None:
 
 
 def _facts(agent: AgentParts) -> SessionFacts:
-    return SessionFacts(agent.workspace.root, trusted=agent.startup.trusted)
+    return SessionFacts(agent.workspace.root)
 
 
 def _plan_mode(agent: AgentParts) -> Contributor:
