@@ -74,6 +74,7 @@ class McpServers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group = asyncio.TaskGroup()
         self._signing_in = asyncio.Lock()
+        self._switching = asyncio.Lock()
 
     async def __aenter__(self) -> "McpServers":
         await self._group.__aenter__()
@@ -245,10 +246,12 @@ class McpServers:
         """
         config = self._configured(name)
         await asyncio.to_thread(self._host.remember_switch, name, True)
-        if name in self._connections:
+        async with self._switching:
+            if not (is_there := name in self._connections):
+                self._show(ServerState(name, ServerPhase.CONNECTING))
+                await self._load_and_connect([config])
+        if is_there:
             return await self.reconnect(name)
-        self._show(ServerState(name, ServerPhase.CONNECTING))
-        await self._load_and_connect([config])
         if connection := self._connections.get(name):
             await connection.settled.wait()
         return self._states[name]
@@ -262,9 +265,11 @@ class McpServers:
         """
         self._configured(name)
         await asyncio.to_thread(self._host.remember_switch, name, False)
-        if connection := self._connections.pop(name, None):
-            await self._stop(connection)
-        self._show(ServerState(name, ServerPhase.DISABLED))
+        async with self._switching:
+            if connection := self._connections.pop(name, None):
+                async with connection.restarting:  # or it would run again after its stop
+                    await self._stop(connection)
+            self._show(ServerState(name, ServerPhase.DISABLED))
 
     def _connection(self, name: str) -> "ServerConnection":
         try:
@@ -291,6 +296,8 @@ class McpServers:
     async def _restart(self, connection: "ServerConnection") -> None:
         name = connection.config.name
         async with connection.restarting:  # two at once would both run it
+            if self._connections.get(name) is not connection:  # switched off meanwhile
+                return
             await self._stop(connection)
             connection.prepare_again()
             self._tasks[name] = self._group.create_task(connection.run())

@@ -236,6 +236,18 @@ async def test_server_can_be_disabled_and_enabled(raw_server: "RawServer", call:
     assert kept == [("raw", False), ("off", True), ("raw", True)]
 
 
+async def test_server_disabled_while_it_is_restarted_stays_off(raw_server: "RawServer") -> None:
+    """Its new process ran on, with the state "ready" and a connection that no list had."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        await asyncio.gather(servers.reconnect("raw"), servers.disable("raw"))
+
+        assert servers.states() == (ServerState("raw", ServerPhase.DISABLED),)
+        assert servers.tools() == ()
+
+
 async def test_server_disabled_before_it_was_started_stays_off(raw_server: "RawServer") -> None:
     """The first second goes into loading the SDK; enabled twice, it is started once."""
     async with McpServers(os.environ) as servers:
