@@ -203,9 +203,17 @@ def read_config_file(
     return ConfigFile(tuple(servers), tuple(problems))
 
 
+_FILE_CHARS_MAX: Final = 4_000_000  # as of settings
+
+
 def _entries(path: Path) -> dict[str, object]:
     try:
-        content = load_commented(path.read_text(encoding="utf-8-sig"))
+        with path.open(encoding="utf-8-sig") as stream:
+            text = stream.read(_FILE_CHARS_MAX + 1)
+        if len(text) > _FILE_CHARS_MAX:
+            million = _FILE_CHARS_MAX // 1_000_000
+            raise SettingsError(f"{path} has more than {million} million characters; move it away")
+        content = load_commented(text)
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -1,14 +1,14 @@
 """Skills on disk: a folder each, with a SKILL.md whose front matter has name and description."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_cli.prompt_files import entries_of, model_name, split_front_matter, unread_line
-from agent_cli.system.paths import is_file, is_special, real_path
+from agent_cli.system.paths import NO_FILE, exists, is_file, is_special, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
@@ -92,7 +92,7 @@ def find_skills(
     skills: dict[str, Skill] = {}
     problems: list[str] = []
     places = [*(PluginSkills("", folder) for folder in folders), *plugins]
-    found = ((p, file) for p in places for file in skill_paths(p.folder, entries_max=None))
+    found = ((p, file) for p in places for file in sorted(filter(exists, _named(p.folder))))
     for place, path in found:
         if len(skills) == SKILLS_MAX:
             problems.append(
@@ -116,8 +116,11 @@ def skill_paths(folder: Path, *, entries_max: int | None = _ENTRIES_MAX) -> Sequ
     Code that runs at every key press looks only at some of the entries: an untrusted folder may be
     a link to a whole disk.
     """
-    named = (entry / FILE for entry in entries_of(folder, entries_max))
-    return sorted(filter(is_file, named))
+    return sorted(filter(is_file, _named(folder, entries_max)))
+
+
+def _named(folder: Path, entries_max: int | None = None) -> Iterator[Path]:
+    return (entry / FILE for entry in entries_of(folder, entries_max))
 
 
 def read_skill(path: Path) -> Skill:
@@ -133,6 +136,8 @@ def read_skill(path: Path) -> Skill:
     around = real_path(path.parent.parent) if path.parent.is_symlink() else folder.parent
     if not file.is_relative_to(around):
         raise ValueError("it leads out of its folder")
+    if is_special(path):
+        raise ValueError(NO_FILE)
     with path.open(encoding="utf-8", errors="replace") as stream:
         text = stream.read(FILE_BYTES_MAX)
     fields, _ = split_front_matter(text)

@@ -127,9 +127,11 @@ def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:
         (b"[]", 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"mcpServers": []}', 'must hold {"mcpServers": {name: {...}, ...}}'),
         (b'{"a": "\xff"}', "is not UTF-8 at byte 7"),
+        (b" " * 4_000_001, "has more than 4 million characters; move it away"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"[%b]" % (b"1" * 5_000), "holds a number that is too long"),
     ],
+    ids=["comma", "list", "no table", "bytes", "long", "nested", "digits"],
 )
 def test_malformed_server_file_error_says_where(
     tmp_path: Path, content: bytes, complaint: str

@@ -125,6 +125,8 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
     skill(project, "typo", "---\n# ours\nname: typo\ndescription Fill in forms\n---\n")
     (tmp_path / "SKILL.md").write_text("---\nname: out\ndescription: x\n---\n")
     (project / "out").symlink_to(tmp_path)
+    (project / "pipe").mkdir()
+    os.mkfifo(project / "pipe/SKILL.md")
     warnings: list[str] = []
 
     run = Contributing([skills([shelf, project], warn=warnings.append)], says("a"), says("b"))
@@ -141,6 +143,7 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
         "bare/SKILL.md is not used: it does not begin with front matter between two lines of ---",
         "mute/SKILL.md is not used: it has no description",
         "out/SKILL.md is not used: it leads out of its folder",
+        "pipe/SKILL.md is not used: it is a named pipe, a device or a socket; replace or remove it",
         "typo/SKILL.md is not used: it has no description; 'description Fill in forms' is no line"
         " of the form name: value",
     ]
