@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import prompt_of_run
 from agent_cli.repl.dispatch import OwnCommands
 from agent_cli.terminal.writer import Writer
@@ -118,3 +119,20 @@ async def test_own_commands_can_be_left_as_they_are() -> None:
         assert changes.take_back(but_own=True).undone == ["rm a"]
 
         assert (Path("a").exists(), Path("b").exists()) == (True, False)
+
+
+@pytest.mark.usefixtures("repository")
+async def test_agent_that_changed_nothing_is_not_said_to_be_undone() -> None:
+    """Only a command of the user's own had changed a file; it was taken for the agent's."""
+    Path("b").write_text("mine")
+    async with program(Script()) as run:
+        changes = run.app.file_changes
+        typed = OwnCommands(
+            Writer(io.StringIO(), io.StringIO(), color=False),
+            launcher=run.app.launcher,
+            kept=changes.begin_own,
+        )
+        await typed.run("!rm b", CancelToken())
+
+        with pytest.raises(AgentCliError, match="the agent's tools changed no file in this"):
+            changes.take_back(but_own=True)

@@ -10,6 +10,7 @@ from typing import Final
 from agent_cli.policies.shell import Reach
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.fed_scripts import possible_commands
+from agent_cli.policies.shell.git import only_shows
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.reach import OutOfReach
 from agent_cli.policies.shell.readings import Reading
@@ -58,7 +59,7 @@ def named_files(
         bytes_max: What is copied in all.
         is_kept_back: Returns whether a file is a secret, which is not kept.
     """
-    seen = [each for each in possible_commands(command) if each]
+    seen = [each for each in possible_commands(command) if each and not _only_shows(each)]
     programs = {base_name(each[0]) if each[0] else "" for each in seen}
     redirects = _REDIRECTION.search(command) is not None
     if not (redirects or programs & _LOSERS or destructions(seen, reach.root)):
@@ -77,6 +78,10 @@ def named_files(
         unkept=found.unkept,
         by_link=by_link,
     )
+
+
+def _only_shows(words: Reading) -> bool:
+    return base_name(words[0] or "") == "git" and only_shows(words)
 
 
 def _named(command: str, reach: Reach) -> Iterator[str]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
-from agent_cli.policies.shell.readings import readings
+from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.fixed_paths import start_of
@@ -219,17 +219,7 @@ def check_git(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
         raise Objection("git can run programs set in this repository's config")
     if not is_same_repository(reach.root, Path(folder)):
         raise Objection("git in another repository")
-    words = list(arguments)
-    while words and words[0].text in _GLOBAL_OPTIONS:
-        words.pop(0)
-    name = " ".join(word.text for word in words[:2])
-    if name in _FORMS:
-        form, rest = _FORMS[name], words[2:]
-    elif words and words[0].text in _FORMS:
-        name, rest = words[0].text, words[1:]
-        form = _FORMS[name]
-    else:
-        raise Objection(f"git {words[0].text if words else ''} may change the repository")
+    name, form, rest = _form_of(arguments)
     line = form.options.sort(f"git {name}", rest)
     if name in _NAMES:
         if len(line.operands) != 1 or not _CONFIG_NAME.fullmatch(line.operands[0].text):
@@ -247,6 +237,34 @@ def check_git(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
             raise Objection("git grep: the search text is a pattern of file names; quote it")
         operands = operands[1:]
     _check_named(f"git {name}", operands, reach, folder)
+
+
+def only_shows(words: Reading) -> bool:
+    """Return whether the git command *words* has a read-only form, whatever it names."""
+    if None in words:
+        return False
+    try:
+        name, form, rest = _form_of([Word(word) for word in words[1:] if word])
+        line = form.options.sort(f"git {name}", rest)
+    except Objection:
+        return False
+    return form.operands or not line.operands
+
+
+def _form_of(arguments: Sequence[Word]) -> tuple[str, _Form, Sequence[Word]]:
+    """Return the subcommand, its read-only form, and what stands behind it.
+
+    Raises:
+        Objection: It has none.
+    """
+    words = list(arguments)
+    while words and words[0].text in _GLOBAL_OPTIONS:
+        words.pop(0)
+    for length in (2, 1):
+        name = " ".join(word.text for word in words[:length])
+        if name in _FORMS:
+            return name, _FORMS[name], words[length:]
+    raise Objection(f"git {words[0].text if words else ''} may change the repository")
 
 
 def _check_named(name: str, operands: Sequence[Word], reach: Reach, folder: str) -> None:

@@ -204,12 +204,32 @@ async def test_secret_is_not_kept(session: NamingSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cat untracked.txt", "make", "python x.py", "ls > /dev/null", "true 2>&1"]
+    "command",
+    [
+        *("cat untracked.txt", "make", "python x.py", "ls > /dev/null", "true 2>&1"),
+        *("git status --short | head -3", "git log --oneline", "git diff && git branch -a"),
+        *("git --no-pager show HEAD", "git stash list"),
+    ],
 )
 async def test_command_that_loses_nothing_by_name_costs_nothing(
     session: NamingSession, command: str
 ) -> None:
+    """`git status` copied the whole work tree before it ran, and was what /undo took back."""
     assert session.named(command) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("git diff --output=tracked.txt", "git branch -D other", "git stash", "git log $x"),
+        *("git status; rm -rf data", "git status && git checkout -q .", "git -C data status"),
+    ],
+)
+async def test_command_of_git_that_may_lose_something_is_kept(
+    session: NamingSession, command: str
+) -> None:
+    """A form that only reads ends where an option writes, or is not known before it runs."""
+    assert session.named(command) is not None
 
 
 async def test_link_that_leads_out_of_the_workspace_is_kept_as_a_link(

@@ -108,7 +108,8 @@ def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
     ]
     if not standing:
         why = "what the agent changed in this session is undone already"
-        if not any(run.changes or journal.logs_of(run) for run in journal.runs):
+        by_agent = (run for run in journal.runs if not is_own_run(run.id))
+        if not any(run.changes or journal.logs_of(run) for run in by_agent):
             where = "of the workspace" if journal.worktrees else "in this session"
             why = f"the agent's tools changed no file {where}"
         elsewhere = _in_worktrees(journal.worktrees)
