@@ -61,7 +61,7 @@ class EditorModelDialogs:
     async def ask(
         self, questions: Sequence[UserQuestion], *, who: str = "the agent"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*; None if the user closed a question."""
+        """Return an answer to each question of *who*, or to those before one that was closed."""
         async with self._turn:
             try:
                 if self._client.shows_forms:
@@ -125,9 +125,9 @@ class EditorModelDialogs:
             answer = await self._client.choose(call, [*choices, closing])
             by_id = {str(at): option.label for at, option in enumerate(question.options)}
             if answer not in by_id:
-                return None
+                break
             answers.append(by_id[answer])
-        return answers
+        return answers or None
 
     def _call(self, title: str, kind: str, content: list[Json]) -> dict[str, Json]:
         id = self._running_call() or new_id()

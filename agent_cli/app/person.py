@@ -19,10 +19,10 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import (
     CHANGE_PLAN,
-    CLOSED,
     NOBODY_ALLOWS,
     UNDECIDED,
     apply_decisions,
+    closed_after,
     decline_and_stop,
 )
 from agent_cli.core.run import RunResult
@@ -88,8 +88,9 @@ class ModelsPerson:
         if self.dialogs is None or not self.dialogs.can_ask:
             raise ToolError(_NOBODY)
         answers = await self._asked(partial(self.dialogs.ask, questions), questions, "The model")
-        if answers is None:
-            raise ToolError(CLOSED)
+        if answers is None or len(answers) < len(questions):
+            before = zip((each.question for each in questions), answers or (), strict=False)
+            raise ToolError(closed_after(before))
         return answers
 
     async def _asked(

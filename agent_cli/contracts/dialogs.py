@@ -132,7 +132,10 @@ class ModelDialogs(Protocol):
     async def ask(
         self, questions: Sequence[UserQuestion], *, who: str = "the model"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*; None when the user closed a question."""
+        """Return an answer to each question of *who*.
+
+        Where the user closed a question, the answers to those before it; None without any.
+        """
         ...
 
     async def decide_plan(self, plan: str) -> PlanDecision:

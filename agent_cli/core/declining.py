@@ -35,6 +35,12 @@ REFUSALS_MAX: Final = 10
 SAYING: Final = "The user does not want this call to run and says: "
 
 
+def closed_after(answered: Iterable[tuple[str, str]]) -> str:
+    """Return the model's result when the user closes a question behind those *answered*."""
+    pairs = [f"{question}\n→ {answer}" for question, answer in answered]
+    return "\n".join([CLOSED, *(["They had answered:", *pairs] if pairs else ())])
+
+
 def unwanted_because(comment: str) -> str:
     """Return the model's result when the user answers with *comment* instead of yes or no."""
     return f"{SAYING}{comment}"

@@ -84,7 +84,7 @@ class ModelQuestions:
     async def ask(
         self, questions: Sequence[UserQuestion], *, who: str = THE_MODEL
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*; None when the user closed a question."""
+        """Return an answer to each question of *who*, or to those before one that was closed."""
         answers: list[str] = []
         try:
             async with self._dialog():
@@ -95,8 +95,7 @@ class ModelQuestions:
                     answers.append(await self._answer(question, who, of))
         except (KeyboardInterrupt, EOFError):
             self._lines.aside("not answered", "dim")
-            return None
-        return answers
+        return answers or None
 
     async def decide_plan(self, plan: str) -> PlanDecision:
         """Show *plan* and return the user's decision."""

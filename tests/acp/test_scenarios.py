@@ -722,6 +722,17 @@ async def test_ask_user_shows_choices_if_the_client_does_not_support_forms() -> 
         assert "Which database?\n→ Postgres" in text_of(results_in(api.requests[1].body)[0])
 
 
+async def test_ask_user_keeps_the_choices_before_a_closed_question() -> None:
+    asked = QUESTION["input"]["questions"]
+    both = tool_use("ask_user", {"questions": [*asked, {**asked[0], "question": "Which cache?"}]})
+    async with FakeMessagesApi(reply(both), reply("ok")) as api, editor(api) as (client, _):
+        client.permissions += ["1", "none"]
+        await client.say(await client.open(), "go")
+
+        [told] = results_in(api.requests[1].body)
+        assert "They had answered:\nWhich database?\n→ Postgres" in text_of(told)
+
+
 async def test_approving_a_plan_leaves_plan_mode_and_notifies_the_client() -> None:
     async with (
         FakeMessagesApi(reply(PLAN), reply(WRITE), reply("ok")) as api,

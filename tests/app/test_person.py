@@ -8,6 +8,9 @@ import pytest
 
 from agent_cli.app.person import ModelsPerson
 from agent_cli.contracts.dialogs import PlanDecision, PlanRefused, UserQuestion
+from agent_cli.contracts.errors import ToolError
+from agent_cli.core.declining import CLOSED
+from agent_cli.plugins.ask_user import Option, Question
 
 
 @dataclass
@@ -52,6 +55,19 @@ async def test_person_decides_about_new_files_in_the_name_of_the_sandbox(
     for question in person.dialogs.asked:
         assert question.startswith("The sandbox: While a command ran, these appeared or changed.")
         assert question.endswith("  /w/9/.vscode\n  and 2 more")
+
+
+async def test_answers_before_a_closed_question_reach_the_model() -> None:
+    """It was told of no answer, and asked for what the user had chosen."""
+    person = ModelsPerson(lambda: pytest.fail("asked for permissions"))
+    person.dialogs = Dialogs("SQLite")
+    options = [Option(label="SQLite"), Option(label="Postgres")]
+    questions = [Question(question=f"Which {each}?", options=options) for each in "ab"]
+
+    with pytest.raises(ToolError) as closed:
+        await person.ask(questions)
+
+    assert str(closed.value) == f"{CLOSED}\nThey had answered:\nWhich a?\n→ SQLite"
 
 
 async def test_nobody_decides_before_a_front_end_is_up() -> None:

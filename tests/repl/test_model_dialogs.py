@@ -79,12 +79,13 @@ async def test_typed_number_picks_the_option_with_that_label() -> None:
     assert await dialogs.ask([VERSION, VERSION]) == ["3", "2"]
 
 
-async def test_ctrl_c_at_a_question_of_the_model_returns_no_answers() -> None:
-    """Partial answers would be taken for all of them."""
-    dialogs, person = asked("1", KeyboardInterrupt)
+async def test_ctrl_c_at_a_question_of_the_model_keeps_the_answers_before_it() -> None:
+    """They stand on the screen, so the user takes them for given."""
+    for keys, answers in ((["1", KeyboardInterrupt], ["SQLite"]), ([KeyboardInterrupt], None)):
+        dialogs, person = asked(*keys)
 
-    assert await dialogs.ask([DATABASE, DATABASE]) is None
-    assert person.seen[-1] == "not answered"
+        assert await dialogs.ask([DATABASE, DATABASE]) == answers
+        assert person.seen[-1] == "not answered"
 
 
 async def test_question_of_the_model_cannot_control_the_terminal() -> None:
