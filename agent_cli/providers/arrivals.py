@@ -8,17 +8,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final, Self
 
+WAITING_BYTES_MAX: Final = 1_000_000
+
 
 class Arrivals:
     """An iterator over the pieces of a body, each time over all that came meanwhile, as one.
 
-    A task reads them, until the end of the `async with` block at the latest.
+    A task reads them, until the end of the `async with` block at the latest. It stops reading while
+    `WAITING_BYTES_MAX` wait to be taken, so that a flood of a server does not fill the memory.
     """
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body
         self._pieces: list[bytes] = []
+        self._waiting_bytes = 0
         self._changed = asyncio.Event()
+        self._taken = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         """Begin to read."""
@@ -50,6 +55,8 @@ class Arrivals:
             await self._changed.wait()
         came = b"".join(self._pieces)
         self._pieces.clear()
+        self._waiting_bytes = 0
+        self._taken.set()
         return came
 
     async def _read(self) -> None:
@@ -58,7 +65,11 @@ class Arrivals:
         try:
             async for piece in self._body:
                 self._pieces.append(piece)
+                self._waiting_bytes += len(piece)
                 self._changed.set()
+                if self._waiting_bytes >= WAITING_BYTES_MAX:
+                    self._taken.clear()
+                    await self._taken.wait()
                 if pause_s := gulps.pause_s(clock() - asked_s):
                     await asyncio.sleep(pause_s)
                 asked_s = clock()

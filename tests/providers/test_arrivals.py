@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from agent_cli.contracts.timeline import text_of
-from agent_cli.providers.arrivals import AFTER_PIECES, PAUSE_S, Arrivals, Gulps
+from agent_cli.providers.arrivals import AFTER_PIECES, PAUSE_S, WAITING_BYTES_MAX, Arrivals, Gulps
 from tests.fakes import LIMIT_S
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker
@@ -53,6 +53,17 @@ async def test_pieces_that_came_together_are_one() -> None:
         found += [each async for each in arrivals]
 
     assert found == [b"a", b"bc", b"d"]
+
+
+async def test_no_more_is_read_while_much_waits_to_be_taken() -> None:
+    """A server could fill the memory else."""
+    body = Body([b"x" * WAITING_BYTES_MAX] * 3)
+    body.let_come()
+
+    async with asyncio.timeout(LIMIT_S), Arrivals(body.pieces()) as arrivals:
+        found = [len(each) async for each in arrivals]
+
+    assert found == [WAITING_BYTES_MAX] * 3
 
 
 async def test_what_came_before_a_failure_is_returned_before_it() -> None:
