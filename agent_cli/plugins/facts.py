@@ -154,7 +154,7 @@ def git_state(root: Path) -> str:
         return facts
     untracked = marks.count("??")
     if not marks:
-        return f"{facts}, nothing to commit"
+        return f"{facts}, clean"
     return f"{facts}, {len(marks) - untracked} changed and {untracked} untracked files"
 
 

@@ -127,7 +127,7 @@ async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: 
     await resumed.prompt("three")
     await resumed.prompt("four")
 
-    known = "Today is Sunday, 2026-11-22.\nGit branch: main, nothing to commit"
+    known = "Today is Sunday, 2026-11-22.\nGit branch: main, clean"
     requests = [*model.requests, *later.requests]
     assert [request.system for request in requests] == [("You are a test.", known)] * 4
     told = [str(request.messages).count("it is now Monday, 2026-11-23") for request in requests]
@@ -189,7 +189,7 @@ def test_long_name_of_a_branch_is_cut(tmp_path: Path, length: int, shown: str) -
     repository(tmp_path)
     subprocess.run(["git", "checkout", "-q", "-b", "b" * length], cwd=tmp_path, check=True)
 
-    assert git_state(tmp_path) == f"Git branch: {shown}, nothing to commit"
+    assert git_state(tmp_path) == f"Git branch: {shown}, clean"
 
 
 def test_git_state_is_empty_without_a_repository(tmp_path: Path) -> None:
