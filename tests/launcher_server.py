@@ -87,8 +87,10 @@ def fork_launchers(address: Callable[[], bytes]) -> None:
 
 def running_launchers() -> set[int]:
     """Return the process ids of the launchers that this process has had forked and that run."""
-    _running.difference_update([each for each in _running if each.poll() is not None])
-    return {each.pid for each in _running}
+    known = [*_running]  # a copy: another thread of the test may start one meanwhile
+    ended = {each for each in known if each.poll() is not None}
+    _running.difference_update(ended)
+    return {each.pid for each in known if each not in ended}
 
 
 @functools.cache
