@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.app.app import App
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import prompt_of_run
@@ -71,17 +72,19 @@ def committed(repository: None) -> None:
     subprocess.run(["sh", "-c", SEED], check=True, timeout=60)
 
 
+def own_commands(app: App) -> OwnCommands:
+    """Return what runs the lines that the user types behind an exclamation mark."""
+    writer = Writer(io.StringIO(), io.StringIO(), color=False)
+    return OwnCommands(writer, launcher=app.launcher, kept=app.file_changes.begin_own)
+
+
 @pytest.mark.usefixtures("committed")
 async def test_what_the_users_own_command_names_is_a_run_of_its_own() -> None:
     """It may use sudo, and what it leaves runs on, so it is not watched; its names are kept."""
     asks = [reply(tool_use("bash", {"command": "rm c"})), reply("Done."), reply("I see.")]
     async with program(Script(go=asks)) as run:
         await run.prompt()
-        typed = OwnCommands(
-            Writer(io.StringIO(), io.StringIO(), color=False),
-            launcher=run.app.launcher,
-            kept=run.app.file_changes.begin_own,
-        )
+        typed = own_commands(run.app)
         for line in ("!git commit -qam two", "!cat a", "!rm -rf a data; echo x > b", "!!git stash"):
             await typed.run(line, CancelToken())
         *agents, first, second = run.app.file_changes.changed_runs()
@@ -109,11 +112,7 @@ async def test_own_commands_can_be_left_as_they_are() -> None:
     async with program(Script(go=asks)) as run:
         await run.prompt()
         changes = run.app.file_changes
-        typed = OwnCommands(
-            Writer(io.StringIO(), io.StringIO(), color=False),
-            launcher=run.app.launcher,
-            kept=changes.begin_own,
-        )
+        typed = own_commands(run.app)
         await typed.run("!rm b", CancelToken())
 
         assert changes.take_back(but_own=True).undone == ["rm a"]
@@ -127,11 +126,7 @@ async def test_agent_that_changed_nothing_is_not_said_to_be_undone() -> None:
     Path("b").write_text("mine")
     async with program(Script()) as run:
         changes = run.app.file_changes
-        typed = OwnCommands(
-            Writer(io.StringIO(), io.StringIO(), color=False),
-            launcher=run.app.launcher,
-            kept=changes.begin_own,
-        )
+        typed = own_commands(run.app)
         await typed.run("!rm b", CancelToken())
 
         with pytest.raises(AgentCliError, match="the agent's tools changed no file in this"):
