@@ -28,6 +28,7 @@ _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.
 _CHECKOUT_LIMIT_S: Final = 900.0
+_SUBMODULE_MODE: Final = b"160000 "
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,13 @@ def changes_in(worktree: Worktree) -> bytes:
         own = worktree.path / _line(worktree.path, "rev-parse", "--git-path", "index")
         if own.is_file():
             shutil.copy2(own, index)
-        run_git(worktree.path, "add", "--all", ".", limit_s=_CHECKOUT_LIMIT_S, variables=variables)
+        paths = (".", *_without_submodules(worktree.path))
+        run_git(
+            worktree.path,
+            *("add", "--all", "--", *paths),
+            limit_s=_CHECKOUT_LIMIT_S,
+            variables=variables,
+        )
         options = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff")
         return run_git(
             worktree.path,
@@ -206,6 +213,21 @@ def changes_in(worktree: Worktree) -> bytes:
             limit_s=_CHECKOUT_LIMIT_S,
             variables=variables,
         )
+
+
+def _without_submodules(tree: Path) -> list[str]:
+    """Return pathspecs that leave out the submodules of *tree* that are at their recorded commits.
+
+    In those, git would look for changed files, with the filters that the submodule's own
+    configuration names.
+    """
+    listed = run_git(tree, "ls-files", "--stage", "-z", limit_s=_CHECKOUT_LIMIT_S).split(b"\0")
+    submodules = {row.partition(b"\t")[2] for row in listed if row.startswith(_SUBMODULE_MODE)}
+    if not submodules:
+        return []
+    rows = status_rows(tree, "--untracked-files=no", limit_s=_CHECKOUT_LIMIT_S)
+    same = {os.fsdecode(path) for path in submodules} - {row[3:] for row in rows}
+    return [f":(exclude,top,literal){path}" for path in sorted(same)]
 
 
 def is_untouched(worktree: Worktree) -> bool:

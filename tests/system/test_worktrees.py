@@ -47,6 +47,36 @@ def worktree(repository: Path, tmp_path: Path) -> Worktree:
     return add_worktree(repository, tmp_path / "trees" / "one", commit_of(repository, "main"))
 
 
+def test_submodules_own_filters_are_not_run(
+    repository: Path, worktree: Worktree, tmp_path: Path
+) -> None:
+    """Git would start them to learn whether a file of the submodule has changed."""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(other))
+    (other / ".gitattributes").write_text("* filter=x\n")
+    (other / "a.txt").write_text("one\n")
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "first")
+    allowed = ("-c", "protocol.file.allow=always")
+    git(worktree.path, *allowed, "submodule", "--quiet", "add", str(other), "sub")
+    git(worktree.path, "commit", "--quiet", "-m", "submodule")
+    inside, ran = worktree.path / "sub", tmp_path / "ran"
+    git(inside, "config", "filter.x.clean", f"touch '{ran}'; cat")
+    os.utime(inside / "a.txt", (LONG_AGO_S, LONG_AGO_S))
+
+    patch = changes_in(worktree)
+    (worktree.path / "b.txt").write_text("two\n")
+    tree = git(inside, "rev-parse", "HEAD^{tree}").strip()
+    moved = git(inside, "commit-tree", "-m", "second", tree).strip()
+    git(inside, "update-ref", "--no-deref", "HEAD", moved)
+    later = changes_in(worktree)
+
+    assert b"+Subproject commit" in patch
+    assert f"+Subproject commit {moved}".encode() in later
+    assert b"b.txt" in later
+    assert not ran.exists()
+
+
 def test_untouched_worktree_is_recognised_and_removed_completely(
     repository: Path, worktree: Worktree
 ) -> None:
