@@ -104,7 +104,9 @@ _RESPONSE = (
 
 
 class Loopback:
-    """A listener that takes the URL of the first request with a code or an error.
+    """A listener that takes the URL of the first request with a code or an error, and our state.
+
+    The state shows that the request belongs to the sign-in: any page can send the browser here.
 
     Attributes:
         redirect_uri: The redirect URI to register with the authorization server.
@@ -114,11 +116,13 @@ class Loopback:
         # Servers that compare redirect URIs exactly list "localhost", not 127.0.0.1.
         self.redirect_uri = f"http://localhost:{port}{_PATH}"
         self._arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._state: list[str] | None = None
 
     async def address_after(self, url: str, visit: Visit) -> str:
         """Send the user to *url*; return the URL that the browser requested or the user pasted."""
         if self._arrived.done():
             self._arrived = asyncio.get_running_loop().create_future()
+        self._state = parse_qs(urlsplit(url).query).get("state")
         async with asyncio.TaskGroup() as group:
             visiting = group.create_task(self._visit(url, visit))
             address = await self._arrived
@@ -140,7 +144,8 @@ class Loopback:
             target = words[1] if len(words) > 1 and words[0] == "GET" else ""
             parts = urlsplit(target)
             query = parse_qs(parts.query)
-            expected = parts.path == _PATH and ("code" in query or "error" in query)
+            is_ours = parts.path == _PATH and query.get("state") == self._state
+            expected = is_ours and ("code" in query or "error" in query)
             if expected and not self._arrived.done():
                 self._arrived.set_result(f"http://localhost{target}")
             text = "The sign-in goes on in the terminal." if expected else "There is nothing here."

@@ -108,15 +108,16 @@ async def test_browser_redirect_to_the_listener_completes_the_sign_in(
     async def visit(url: str) -> None:
         async with httpx2.AsyncClient(timeout=10, follow_redirects=False) as browser:
             back = (await browser.get(url)).headers["location"].replace("localhost", "127.0.0.1")
-            stranger = back.partition("?")[0] + "?nothing=1"
-            pages.append((await browser.get(stranger)).status_code)
+            for stranger in ("nothing=1", "error=access_denied", "code=theirs&state=guessed"):
+                page = await browser.get(f"{back.partition('?')[0]}?{stranger}")
+                pages.append(page.status_code)
             pages.append((await browser.get(back)).status_code)
 
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", visit)
 
     assert state.phase is ServerPhase.READY
-    assert pages == [404]
+    assert pages == [404, 404, 404]
     assert web.redirects[0].startswith("http://localhost:")
 
 
