@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_cli.batch import PATCH, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
+from agent_cli.batch.bundles import unpack_bundle
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.git import GitError, unpack_bundle
+from agent_cli.system.git import GitError
 from agent_cli.system.private_files import write_private
 from agent_cli.system.shared_pauses import PauseState, Step
 from agent_cli.system.worktrees import Worktree, changes_in
