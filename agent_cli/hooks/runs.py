@@ -128,12 +128,6 @@ class HookRuns:
             ]
         return merged([task.result().answer for task in running])
 
-    async def run_one(
-        self, hook: Hook, payload: Mapping[str, Json], subject: str = ""
-    ) -> HookAnswer:
-        """Run one hook and return its answer."""
-        return (await self._ran(hook, payload, subject)).answer
-
     async def _run_late(
         self,
         hook: Hook,

@@ -51,8 +51,12 @@ async def test_hook_that_is_waited_for_long_is_told_of_once(tmp_path: Path) -> N
         (tmp_path / "told").touch()
 
     around = HookEnvironment(tmp_path, os.environ)
-    runs = HookRuns((slow, late), around, waits=tell, told_after_s=0.0)
-    await asyncio.gather(*(runs.run_one(hook, {}) for hook in runs.hooks))
+    behind = asyncio.TaskGroup()
+    runs = HookRuns(
+        (slow, late), around, background=behind.create_task, waits=tell, told_after_s=0.0
+    )
+    async with behind:
+        await runs.run(runs.hooks, {})
 
     [line] = told
     assert line == f"waiting for the Stop hook {slow.command} (at most 600 s, here)"
