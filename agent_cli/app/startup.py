@@ -151,6 +151,8 @@ def start(
         workspace = _directory(startup.loaded.settings.working_directory)
         # The trust question was about another directory.
         pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
+        if not (arguments.trust or pinned) and (acting := acting_files(workspace)):
+            notices = (*notices, _ignored(acting, workspace))
         startup = startup._replace(
             workspace=workspace,
             trusted=arguments.trust or pinned,

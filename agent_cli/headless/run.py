@@ -6,7 +6,6 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from agent_cli.attachments.attachments import with_attachments
@@ -165,7 +164,7 @@ class _HeadlessRun:
         with preparing(text):
             message = await with_attachments(
                 text,
-                Path.cwd(),
+                app.workspace,
                 data=given.piped,
                 refusal=app.why_kept_back,
                 outside=app.why_outside,

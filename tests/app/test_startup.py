@@ -396,6 +396,21 @@ def test_directory_that_the_caller_chose_wins_over_the_setting_for_tools_and_rul
     assert [rule.text for rule in unnamed.loaded.rules] == ["bash(other)"]
 
 
+def test_files_ignored_in_the_directory_of_the_setting_are_named(tmp_path: Path) -> None:
+    """The question about trust is of the folder in which the program was started."""
+    works = tmp_path / "works"
+    works.mkdir()
+    (works / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
+    paths.private_dir(paths.config_dir())
+    paths.user_settings_file().write_text(f'working_directory = "{works}"')
+
+    untrusted, trusted = (start(Arguments(trust=yes), may_ask=False) for yes in (False, True))
+
+    [notice] = untrusted.notices
+    assert notice.startswith(".mcp.json ignored: this workspace is not trusted")
+    assert trusted.notices == ()
+
+
 def test_tilde_of_no_user_is_reported_in_one_sentence() -> None:
     """Settings and server entries are typed by hand."""
     paths.private_dir(paths.config_dir())

@@ -11,7 +11,7 @@ from agent_cli.app.app import App
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import prompt_of_run
-from agent_cli.repl.dispatch import OwnCommands
+from agent_cli.repl.own_commands import OwnCommands
 from agent_cli.terminal.writer import Writer
 from agent_cli.undo import stopped_calls, watchable
 from tests.app.agents.test_agents import Script, program

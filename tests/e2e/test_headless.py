@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.system import paths
 from tests.e2e.program import (
     agent_cli,
     finished,
@@ -187,6 +188,23 @@ def test_names_in_a_prompt_attach_no_file_outside_the_workspace(way: str, tmp_pa
     assert "the names in the folder .." not in sent
     assert run.stderr.count("outside the workspace") == 5
     assert f"it leads to {outside}, which is outside" in run.stderr
+
+
+def test_names_in_a_prompt_are_those_of_the_working_directory_that_the_settings_name(
+    tmp_path: Path,
+) -> None:
+    """A file with that name, where the program was started, was refused as outside."""
+    works = tmp_path / "works"
+    works.mkdir()
+    (works / "a.txt").write_text("content of the workspace")
+    Path("a.txt").write_text("content of the folder of the shell")
+    paths.private_dir(paths.config_dir())
+    paths.user_settings_file().write_text(f'working_directory = "{works}"')
+    with serve_in_thread(reply("ok")) as api:
+        run = agent_cli("-p", "see @a.txt", api=api)
+
+    sent = str(api.requests[0].body["messages"])
+    assert (run.code, "content of the workspace" in sent) == (0, True)
 
 
 def test_flags_reach_the_request() -> None:

@@ -1,6 +1,7 @@
 """The shell escape, in real shells."""
 
 import asyncio
+import contextlib
 import io
 import os
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, UsageError
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.repl.dispatch import OwnCommands, user_shell
+from agent_cli.repl.own_commands import OwnCommands, user_shell
 from agent_cli.terminal.writer import Writer
 from tests.waiting import is_alive
 
@@ -113,6 +114,21 @@ async def test_change_of_the_shell_alone_is_said_to_end_with_its_line() -> None:
         await OwnCommands(_writer(screen)).run(line, CancelToken())
 
         assert screen.getvalue() == shown
+
+
+async def test_commands_run_in_the_workspace_also_on_the_terminal(tmp_path: Path) -> None:
+    """The setting `working_directory` can name another one than that of this process."""
+    screen, works = io.StringIO(), tmp_path / "works"
+    works.mkdir()
+    commands = OwnCommands(_writer(screen), contextlib.nullcontext, folder=works)
+
+    await commands.run("!pwd", CancelToken())
+    (works / "vi").write_text("#!/bin/sh\npwd > seen\n")
+    (works / "vi").chmod(0o755)
+    await commands.run("!./vi", CancelToken())
+
+    assert screen.getvalue().startswith(f"{works}\n")
+    assert (works / "seen").read_text() == f"{works}\n"
 
 
 @pytest.mark.parametrize("command", ["echo a\0b", f"echo {'x' * 3_000_000}"], ids=["nul", "long"])

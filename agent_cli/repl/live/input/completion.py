@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeAlias
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
@@ -64,8 +65,8 @@ def sources_of(app: Application, on_change: Callable[[], object]) -> Sequence[So
         argument_choices(app),
         PromptChoices(app.servers, ask),
         ResourceChoices(app.servers, ask),
-        FileChoices(WorkspaceFiles(), on_change),
-        outside_choices,
+        FileChoices(WorkspaceFiles(app.workspace), on_change),
+        partial(outside_choices, app.workspace),
     )
 
 

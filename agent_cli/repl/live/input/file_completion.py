@@ -142,29 +142,29 @@ class FileChoices:
             self._on_change()
 
 
-def outside_choices(before: str) -> Iterator[Completion]:
-    """Yield the entries of a folder outside the workspace: `@~/`, `@../`, `@/etc/`."""
+def outside_choices(workspace: Path, before: str) -> Iterator[Completion]:
+    """Yield the entries of a folder outside *workspace*: `@~/`, `@../`, `@/etc/`."""
     reference = reference_before(before)
     if reference is None or not reference.path.startswith(_OUTSIDE):
         return
     folder, _, typed = reference.path.rpartition("/")
-    for name in islice(_fitting(_entries(f"{folder}/"), typed), FOUND_MAX):
+    for name in islice(_fitting(_entries(workspace / expanded(f"{folder}/")), typed), FOUND_MAX):
         yield _choice(f"{folder}/{name}", reference)
 
 
 def directories_at(path: str) -> Iterator[Completion]:
     """Yield the directories that complete *path*: `../oth`, `~/src/`, `lib`."""
     folder, slash, typed = path.rpartition("/")
-    names = (name for name in _entries(folder + slash or "./") if name.endswith("/"))
+    names = (name for name in _entries(expanded(folder + slash or "./")) if name.endswith("/"))
     for name in islice(_fitting(names, typed), FOUND_MAX):
         shown = one_line(reveal(name), _SHOWN_CHARS_MAX)
         yield Certain(name, -len(typed), shown)
 
 
-def _entries(folder: str) -> list[str]:
+def _entries(folder: Path) -> list[str]:
     """Return the sorted names in *folder*, directories with a slash; none on an error."""
     try:
-        with os.scandir(expanded(folder)) as found:
+        with os.scandir(folder) as found:
             return sorted(
                 f"{each.name}/" if is_dir(Path(each.path)) else each.name
                 for each in islice(found, _ENTRIES_MAX)

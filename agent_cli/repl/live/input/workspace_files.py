@@ -25,10 +25,10 @@ _EMPTY_MAX: Final = 50
 
 
 class WorkspaceFiles:
-    """The paths below the working directory, without ignored ones; a folder ends with `/`."""
+    """The paths below *folder*, without ignored ones; a folder ends with `/`."""
 
-    def __init__(self) -> None:
-        self._root = Path()
+    def __init__(self, folder: Path) -> None:
+        self._root = folder
         self._paths: set[str] = set()
         self._is_repository = False
         # When each folder was last changed; None if it has to be read again.
@@ -37,7 +37,6 @@ class WorkspaceFiles:
     def all(self) -> Collection[str]:
         """List everything anew."""
         began_ns = time.time_ns()
-        self._root = Path.cwd()
         files = _known_to_git(self._root)
         self._is_repository = files is not None
         if files is None:
@@ -52,7 +51,7 @@ class WorkspaceFiles:
 
         It overlooks changes of ignore rules, and in folders that held no file: `all` sees them.
         """
-        if Path.cwd() != self._root or not self._stamps:
+        if not self._stamps:
             return self.all()
         began_ns = time.time_ns()
         stamps = self._stamped(self._stamps, began_ns)

@@ -22,7 +22,12 @@ def test_ignored_files_are_not_listed_and_folders_are() -> None:
     for name in ("src/deep/kept.py", "b.log"):
         Path(name).touch()
 
-    assert WorkspaceFiles().all() == {".gitignore", "src/", "src/deep/", "src/deep/kept.py"}
+    assert WorkspaceFiles(Path.cwd()).all() == {
+        ".gitignore",
+        "src/",
+        "src/deep/",
+        "src/deep/kept.py",
+    }
 
 
 def test_listing_files_runs_no_program_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +41,7 @@ def test_listing_files_runs_no_program_of_the_repository(monkeypatch: pytest.Mon
         subprocess.run(["git", "config", key, value], check=True)
     monkeypatch.setenv("PATH", f"{Path('bin').absolute()}:bin:{os.environ['PATH']}")
 
-    assert WorkspaceFiles().all() == {"bin/", "bin/git", "monitor"}
+    assert WorkspaceFiles(Path.cwd()).all() == {"bin/", "bin/git", "monitor"}
 
     assert not Path("CANARY").exists()
 
@@ -47,7 +52,7 @@ def test_files_outside_a_git_repository_are_listed_by_walking_folders() -> None:
         Path(name).parent.mkdir()
         Path(name).touch()
 
-    assert WorkspaceFiles().all() == {"src/", "src/a.py", ".hidden/", ".hidden/b.py"}
+    assert WorkspaceFiles(Path.cwd()).all() == {"src/", "src/a.py", ".hidden/", ".hidden/b.py"}
 
 
 def test_only_the_first_files_of_an_endless_folder_are_listed(
@@ -61,7 +66,7 @@ def test_only_the_first_files_of_an_endless_folder_are_listed(
     monkeypatch.setattr(workspace_files, "walk", walk)
     monkeypatch.setattr(workspace_files, "_PATHS_MAX", 3)
 
-    assert WorkspaceFiles().all() == {"0.txt", "1.txt", "2.txt"}
+    assert WorkspaceFiles(Path.cwd()).all() == {"0.txt", "1.txt", "2.txt"}
 
 
 @pytest.mark.parametrize("in_git", [True, False])
@@ -71,13 +76,13 @@ def test_a_look_at_what_changed_finds_what_a_whole_listing_finds(in_git: bool, s
     if in_git:
         subprocess.run(["git", "init", "-q"], check=True)
         Path(".gitignore").write_text("*.log\nout/\n")
-    dice, files = random.Random(seed), WorkspaceFiles()
+    dice, files = random.Random(seed), WorkspaceFiles(Path.cwd())
     _change(dice, 10)
     files.all()
 
     for _ in range(15):
         _change(dice, dice.randint(0, 6))
-        assert set(files.renewed()) == set(WorkspaceFiles().all())
+        assert set(files.renewed()) == set(WorkspaceFiles(Path.cwd()).all())
 
 
 def test_a_folder_with_very_many_new_files_is_asked_about_as_a_whole() -> None:
@@ -85,7 +90,7 @@ def test_a_folder_with_very_many_new_files_is_asked_about_as_a_whole() -> None:
     subprocess.run(["git", "init", "-q"], check=True)
     Path("kept").mkdir()
     Path("kept/a.py").touch()
-    files = WorkspaceFiles()
+    files = WorkspaceFiles(Path.cwd())
     files.all()
     for number in range(400):
         Path(f"kept/{number}-{'x' * 200}.py").touch()
