@@ -30,7 +30,13 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd
-from agent_cli.core.declining import NOBODY_ALLOWS, REFUSALS_MAX, UNWANTED, apply_decisions
+from agent_cli.core.declining import (
+    NOBODY_ALLOWS,
+    REFUSALS_MAX,
+    UNWANTED,
+    apply_decisions,
+    record_decision,
+)
 from agent_cli.core.run import RunResult
 from agent_cli.mcp_server.ports import Application
 from agent_cli.system.event_loop import in_background
@@ -185,7 +191,12 @@ class ServedRun:
         if self._allow:
             allowable = [call for call in calls if not call.is_question]
             await self._allow.prepare({call.id: self._question(call) for call in allowable})
-        return await apply_decisions(agent, calls, [await self._decision(call) for call in calls])
+        decisions: list[Decision] = []
+        for call in calls:
+            decisions.append(await self._decision(call))
+            if call is not calls[-1]:
+                record_decision(agent, call, decisions[-1])
+        return await apply_decisions(agent, calls, decisions)
 
     async def _decision(self, call: ToolCall) -> Decision:
         """Return the user's decision about *call*."""
@@ -323,9 +334,9 @@ class _ClientsDialogs:
                 _log.info("the client did not ask its user", fault=str(error))
                 return None
             if answer.action != "accept":
-                return None
+                break
             answers.append(str(answer.data.model_dump()["answer"]))
-        return answers
+        return answers or None
 
     async def decide_plan(self, plan: str) -> PlanDecision:  # noqa: ARG002 - of the port
         # Approved, it would end the mode that the server was started in.

@@ -279,6 +279,45 @@ async def test_two_approvals_in_a_row_are_both_asked() -> None:
         assert api.refusals == []
 
 
+async def test_each_decision_is_recorded_while_the_next_is_asked_for() -> None:
+    """A client that goes away then costs only the decisions that it had not sent."""
+    again = tool_use("write", {"path": "two.txt", "content": "2\n"})
+    recorded: list[str] = []
+
+    class Watching(User):
+        async def answer(
+            self, context: Any, params: ElicitRequestParams
+        ) -> ElicitResult | ErrorData:
+            [session] = sessions_dir().rglob("*.jsonl")
+            recorded.append(session.read_text())
+            return await super().answer(context, params)
+
+    async with (
+        FakeMessagesApi(reply(WRITE, again), reply("Both.")) as api,
+        serving(api, user=Watching(True, True), mode="legacy") as client,
+    ):
+        outcome = await called(client, "ask", prompt="write both")
+
+    assert outcome["text"] == "Both."
+    assert ['"decision":"approved"' in each for each in recorded] == [False, True]
+
+
+async def test_answers_before_a_closed_question_reach_the_model() -> None:
+    """The client's user gave them; the model read that there were none."""
+    options = [{"label": label, "description": ""} for label in ("Go on", "Stop")]
+    questions = [
+        {"question": f"Question {at}?", "header": f"Q{at}", "options": options} for at in (1, 2)
+    ]
+    asking = tool_use("ask_user", {"questions": questions})
+    async with (
+        FakeMessagesApi(reply(asking), reply("Done.")) as api,
+        serving(api, user=User("Go on", "cancel"), mode="legacy") as client,
+    ):
+        await called(client, "ask", prompt="go")
+
+    assert "They had answered:" in text_of(results_in(api.requests[1].body)[0])
+
+
 async def test_failed_run_returns_the_error_text() -> None:
     failure = error(400, "invalid_request_error", "no such thing")
     async with FakeMessagesApi(failure) as api, serving(api) as client:
