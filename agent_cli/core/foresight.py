@@ -90,15 +90,29 @@ class Foresight:
 async def _error(item: CallToForesee, contents: FileContents) -> str:
     """Return the error of *item* with these *contents*, which it changes; "" if there is none."""
     assert item.tool
-    assert item.tool.foresee
+    return await foreseen_error(item.tool, item.params, (*item.reads, *item.writes), contents)
+
+
+async def foreseen_error(
+    tool: Tool, params: object, paths: Sequence[str], contents: FileContents
+) -> str:
+    """Return the error that a call of *tool* ends with; "" if there is none, or it is uncertain.
+
+    Args:
+        tool: It has a `foresee`.
+        params: The checked input.
+        paths: The files that the call may use.
+        contents: What files hold before the call in place of what is on the disk, by path; gets
+            what the call writes.
+    """
+    assert tool.foresee
     try:
         async with asyncio.timeout(_LIMIT_S):
-            context = ToolContext(paths=(*item.reads, *item.writes))
-            await item.tool.foresee(item.params, context, contents)
+            await tool.foresee(params, ToolContext(paths=tuple(paths)), contents)
     except ToolError as error:
         return bounded(str(error))
     except TimeoutError:
         pass  # The person is asked; the call has a limit of its own.
     except (Exception, SystemExit) as error:
-        _log.error("call not foreseen", tool=item.tool.name, exception=traceback_of(error))
+        _log.error("call not foreseen", tool=tool.name, exception=traceback_of(error))
     return ""

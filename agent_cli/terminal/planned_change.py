@@ -28,7 +28,7 @@ def planned_change(given: Json, target: Path) -> PlannedChange | None:
         None if the effect is uncertain: another kind of input, not a plain text file, or a text
         that does not occur exactly as often as the edit says.
     """
-    before = _read(target)
+    before = file_text(target)
     match given:
         case {"path": str(path), "edits": [*edits], **rest} if before is not None and not rest:
             after = _edited(before, edits)
@@ -54,7 +54,8 @@ def written_by(name: str, given: Json, tools: Sequence[Tool]) -> Path | None:
     return Path(paths[0]) if len(paths) == 1 else None
 
 
-def _read(path: Path) -> str | None:
+def file_text(path: Path) -> str | None:
+    """Return the content of a small UTF-8 file; None if it is missing or another kind of file."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > _FILE_BYTES_MAX:

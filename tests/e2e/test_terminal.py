@@ -13,7 +13,7 @@ from tests.messages_api import (
     serve_in_thread,
     tool_use,
 )
-from tests.repl.terminal import Terminal
+from tests.repl.terminal import Terminal, editor
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 UNREAD_S = 0.5
@@ -87,6 +87,28 @@ def test_ctrl_c_ends_the_wait_before_a_retry() -> None:
         terminal.until_prompt()
         terminal.send("again\r")
         terminal.until("Now.")
+    assert api.refusals == []
+
+
+def test_user_changes_the_file_that_an_edit_would_leave() -> None:
+    """The editor opens the whole file after the edit; the model reads the edit that ran instead."""
+    Path("a.py").write_bytes(b"one = 1\r\ntwo = 2\r\n")
+    edit = tool_use("edit", {"path": "a.py", "edits": [{"old": "two = 2", "new": "two = 3"}]})
+    look = editor('case "$1" in *.py) sed -i "s/two = 3/two = 4/" "$1";; esac')
+    with (
+        serve_in_thread(reply(edit), reply("Understood.")) as api,
+        in_terminal(api, EDITOR=look) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("one\r")
+        terminal.until("Change the file first")
+        answer(terminal, "e\r")
+        terminal.until("Understood.")
+        terminal.until_prompt()
+
+        assert "as you edited it" in terminal.text
+    assert Path("a.py").read_bytes() == b"one = 1\r\ntwo = 4\r\n"
+    assert "input before it ran. Used instead" in str(api.requests[1].body)
     assert api.refusals == []
 
 

@@ -21,6 +21,8 @@ from agent_cli.core.declining import (
     UNDECIDED,
     UNWANTED,
 )
+from agent_cli.repl.approval.preview import has_only_crlf
+from agent_cli.repl.approval.proposed_file import proposed_file
 from agent_cli.repl.dialogue import Choice
 from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
@@ -135,7 +137,7 @@ _FIELDS: Final = {"command": ".sh", "content": ".txt"}
 
 
 async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) -> Json:
-    """Open the input of *call* in *editor* and return the saved input.
+    """Open *call* in *editor*: the file that it would leave, a part of its input, or all of it.
 
     Returns:
         The whole input, valid for its tool; None if it is unchanged or empty.
@@ -143,13 +145,13 @@ async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) ->
     Raises:
         UsageError: The saved text is not a valid input of the tool.
     """
-    field, ending, text = _opened(call.input)
-    saved = await editor(text, ending)
-    # Editors add a final newline, which does not count as a change.
-    if not saved.strip() or saved.removesuffix("\n") == text.removesuffix("\n"):
+    file = await proposed_file(call, tools)
+    field, ending, text = ("", file.path.suffix, file.text) if file else _opened(call.input)
+    saved = _as_before(await editor(text, ending), text)
+    if not saved.strip() or saved == text:
         return None
-    if not text.endswith("\n"):
-        saved = saved.removesuffix("\n")
+    if file:
+        return await file.input_leaving(saved)
     content = (
         {**call.input, field: saved} if isinstance(call.input, dict) and field else _json(saved)
     )
@@ -157,8 +159,10 @@ async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) ->
     return content
 
 
-def edited_part(call: ToolCall) -> str:
+async def edited_part(call: ToolCall, tools: Sequence[Tool]) -> str:
     """Return a word for the part of *call* that the editor opens."""
+    if await proposed_file(call, tools):
+        return "file"
     return _opened(call.input)[0] or "input"
 
 
@@ -168,6 +172,16 @@ def _opened(content: Json) -> tuple[str, str, str]:
         if isinstance(content, dict) and isinstance(value := content.get(field), str):
             return field, ending, value
     return "", ".json", json.dumps(content, ensure_ascii=False, indent=2)
+
+
+def _as_before(saved: str, text: str) -> str:
+    """Return *saved* without what an editor changes by itself in *text*: its line ends."""
+    end = "\r\n" if has_only_crlf(text) else "\n"
+    if "\r" not in saved:
+        saved = saved.replace("\n", end)
+    if not text.endswith("\n"):  # editors add a final newline, which does not count as a change
+        saved = saved.removesuffix(end)
+    return saved
 
 
 def _json(saved: str) -> Json:

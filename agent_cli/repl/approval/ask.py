@@ -202,7 +202,7 @@ class Approvals:
         opened from a list *of* several has an answer that leads back, undecided.
         """
         found = {number: self._shown(call) for number, call in calls.items()}
-        offered = self._offered(calls, found, of=of)
+        offered = await self._offered(calls, found, of=of)
         self._write(found)
         one = len(calls) == 1
         while True:
@@ -279,16 +279,19 @@ class Approvals:
             self._draw([Row(now.title, "title", beside="as you edited it"), *indented(now.rows)])
         return edited
 
-    def _offered(
+    async def _offered(
         self, calls: _Calls, found: Mapping[int, ShownCall], *, of: int
     ) -> dict[Choice, Action]:
-        part = edited_part(*calls.values()) if self._editor and len(calls) == 1 else ""
+        part = ""
+        if self._editor and len(calls) == 1:
+            [call] = calls.values()
+            part = await edited_part(call, self._tools)
         return answers_to(
             list(calls),
             rules=[self._permissions.asked_about(call).rules for call in calls.values()],
             project_file=self._permissions.project_file,
             edited=part,
-            is_folded=any(fitting(call) != call.titled.rows for call in found.values()),
+            is_folded=any(fitting(each) != each.titled.rows for each in found.values()),
             can_explain=any(map(self._permissions.explain, calls.values())),
             of=of,
             news=lambda: self._news(calls),

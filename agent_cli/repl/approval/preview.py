@@ -276,17 +276,14 @@ def language_of(path: Path) -> str:
 
 
 def _difference(before: str, after: str, language: str) -> Iterator[Row]:
-    if _has_only_crlf(before) and "\r" not in after:  # replacing such a file keeps its line endings
+    if has_only_crlf(before) and "\r" not in after:  # replacing such a file keeps its line endings
         before = before.replace("\r\n", "\n")
     if before == after:
         yield Row("nothing changes", "dim")
         return
     old, new = _lines(before), _lines(after)
     old_tokens, new_tokens = _tokens(old, language), _tokens(new, language)
-    skipped = max(0, _common(old, new) - _AROUND)
-    behind = max(0, _common(old[skipped:][::-1], new[skipped:][::-1]) - _AROUND)
-    old, new = old[skipped : len(old) - behind], new[skipped : len(new) - behind]
-    for number, group in enumerate(_groups(old, new)):
+    for number, group in enumerate(changed_groups(old, new, around=_AROUND)):
         if number:
             yield BETWEEN
         for kind, old_at, old_end, new_at, new_end in group:
@@ -296,14 +293,13 @@ def _difference(before: str, after: str, language: str) -> Iterator[Row]:
                     around = _without_blank(around, new, 0)
                 if new_end == group[-1][4]:
                     around = _without_blank(around, new, -1)
-                lines = new[around.start : around.stop]
-                yield from _rows(" ", lines, skipped + around.start, new_tokens)
+                yield from _rows(" ", new[around.start : around.stop], around.start, new_tokens)
             else:
                 gone, come = old[old_at:old_end], new[new_at:new_end]
                 marks = _marks(gone, come)
                 lost, won = [before for before, _ in marks], [after for _, after in marks]
-                yield from _rows("−", gone, skipped + old_at, old_tokens, lost)
-                yield from _rows("+", come, skipped + new_at, new_tokens, won)
+                yield from _rows("−", gone, old_at, old_tokens, lost)
+                yield from _rows("+", come, new_at, new_tokens, won)
     if before and after and before.endswith("\n") != after.endswith("\n"):
         yield Row("a newline at the end " + ("comes" if after.endswith("\n") else "goes"), "dim")
 
@@ -315,10 +311,21 @@ def _without_blank(around: range, lines: Sequence[str], side: Literal[0, -1]) ->
     return around
 
 
-def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[Sequence[_Opcode]]:
+def changed_groups(
+    old: Sequence[str], new: Sequence[str], *, around: int
+) -> Iterator[Sequence[_Opcode]]:
+    """Return the changes as opcodes of difflib, with *around* equal lines around each group."""
+    skipped = max(0, _common(old, new) - around)
+    behind = max(0, _common(old[skipped:][::-1], new[skipped:][::-1]) - around)
+    old, new = old[skipped : len(old) - behind], new[skipped : len(new) - behind]
     if max(len(old), len(new)) > _MATCHED_LINES_MAX:
-        return [[("replace", 0, len(old), 0, len(new))]]
-    return SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_AROUND)
+        yield [("replace", skipped, skipped + len(old), skipped, skipped + len(new))]
+        return
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
+        yield [
+            (kind, skipped + old_at, skipped + old_end, skipped + new_at, skipped + new_end)
+            for kind, old_at, old_end, new_at, new_end in group
+        ]
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
@@ -331,7 +338,8 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _has_only_crlf(text: str) -> bool:
+def has_only_crlf(text: str) -> bool:
+    """Return whether all line ends of *text* are CRLF, and there is one."""
     return 0 < text.count("\n") == text.count("\r\n")
 
 
