@@ -15,7 +15,12 @@ from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.permission_modes import CLAUDE_MODES, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.wording import USD_MAX
-from agent_cli.prompt_files import model_name, nested_markdown_files, split_front_matter
+from agent_cli.prompt_files import (
+    model_name,
+    nested_markdown_files,
+    prompt_text,
+    split_front_matter,
+)
 from agent_cli.prompt_files.written_servers import FIELD, written_servers
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
@@ -36,7 +41,6 @@ _EFFORTS: Final[Mapping[str, ThinkingLevel]] = {
     "max": "xhigh",
 }
 
-FILE_BYTES_MAX: Final = 64 * 1024
 AGENTS_MAX: Final = 100
 BUILT_IN: Final = ("explore", "plan", "general")
 
@@ -330,10 +334,7 @@ class AgentCatalogue:
         try:
             if folder.inside and not real_path(path).is_relative_to(real_path(folder.inside)):
                 raise ValueError("it leads out of the workspace")
-            if path.stat().st_size > FILE_BYTES_MAX:
-                raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
-            text = path.read_text(encoding="utf-8", errors="replace")
-            agent = parse_definition(text, str(path))
+            agent = parse_definition(prompt_text(path), str(path))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._warn(f"agent {path} is not used: {reason}")

@@ -17,10 +17,9 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
-from agent_cli.prompt_files import markdown_files, split_front_matter
+from agent_cli.prompt_files import markdown_files, prompt_text, split_front_matter
 from agent_cli.system.records import dataclass
 
-FILE_BYTES_MAX: Final = 64 * 1024
 STYLES_MAX: Final = 100
 DEFAULT: Final = "default"
 BEGUN_WITH: Final = "output_style"
@@ -62,9 +61,7 @@ def find_styles(folders: Iterable[tuple[Path, str]]) -> tuple[dict[str, OutputSt
 
 
 def _read(path: Path, source: str) -> OutputStyle:
-    if path.stat().st_size > FILE_BYTES_MAX:
-        raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
-    fields, text = split_front_matter(path.read_text(encoding="utf-8", errors="replace"))
+    fields, text = split_front_matter(prompt_text(path))
     fields = fields or {}
     if not text.strip():
         raise ValueError("it says nothing")

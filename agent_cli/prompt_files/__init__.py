@@ -17,6 +17,19 @@ from agent_cli.system.trees import walk
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 _INHERIT: Final = "inherit"
+FILE_BYTES_MAX: Final = 64 * 1024
+
+
+def prompt_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It has more than `FILE_BYTES_MAX`; not read, since a stranger may have made it.
+    """
+    if path.stat().st_size > FILE_BYTES_MAX:
+        raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str] | None, str]:

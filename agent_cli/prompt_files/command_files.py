@@ -16,13 +16,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.prompt_commands import WrittenPrompt
-from agent_cli.prompt_files import model_name, nested_markdown_files, split_front_matter
+from agent_cli.prompt_files import (
+    FILE_BYTES_MAX,
+    model_name,
+    nested_markdown_files,
+    split_front_matter,
+)
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 
-FILE_BYTES_MAX: Final = 64 * 1024
 FILES_MAX: Final = 200
 SHIPPED: Final = ("/init", "/review")
 """Commands whose prompts the program comes with."""

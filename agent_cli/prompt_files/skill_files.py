@@ -7,7 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_cli.prompt_files import entries_of, model_name, split_front_matter, unread_line
+from agent_cli.prompt_files import (
+    FILE_BYTES_MAX,
+    entries_of,
+    model_name,
+    split_front_matter,
+    unread_line,
+)
 from agent_cli.system.paths import NO_FILE, exists, is_file, is_special, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
@@ -18,7 +24,6 @@ FILES_MAX = 50
 _ENTRIES_MAX = 1000
 DESCRIPTION_CHARS_MAX = 300
 _SHOWN_CHARS = 60
-FILE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 

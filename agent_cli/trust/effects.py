@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.prompt_files import prompt_text
 from agent_cli.prompt_files.written_servers import written_servers
 from agent_cli.settings import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.settings.env_file import is_user_only
@@ -207,7 +208,7 @@ def _agent(path: Path, variables: Mapping[str, str]) -> Iterator[str]:
 def agent_effects(path: Path, variables: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield a sentence for each MCP server that an agent's definition starts."""
     try:
-        servers = written_servers(path.read_text(encoding="utf-8", errors="replace"))
+        servers = written_servers(prompt_text(path))
     except (OSError, ValueError) as error:
         yield f"cannot be used as it is: {_plain(str(error))}"
         return

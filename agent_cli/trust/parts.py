@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
+from agent_cli.prompt_files import prompt_text
 from agent_cli.prompt_files.written_servers import written_servers
 from agent_cli.settings import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
 from agent_cli.settings.files import ClaudeFile, file_entries
@@ -131,7 +132,7 @@ def _entries(path: Path, workspace: Path) -> Iterator[Mapping[str, object]]:
             for server in layers.settings().mcp.servers:
                 yield {**server._asdict(), "args": [*server.args]}
         elif path.suffix == ".md":
-            written = written_servers(path.read_text(encoding="utf-8", errors="replace"))
+            written = written_servers(prompt_text(path))
             yield from _tables(written.entries if written else None)
     except (SettingsError, OSError, ValueError, RecursionError):
         return

@@ -9,8 +9,8 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.plugins import command_files
 from agent_cli.app.startup import start
 from agent_cli.contracts.errors import UsageError
+from agent_cli.prompt_files import FILE_BYTES_MAX
 from agent_cli.prompt_files.command_files import (
-    FILE_BYTES_MAX,
     CommandFile,
     CommandFiles,
     CommandFolder,

@@ -35,6 +35,18 @@ def test_workspace_is_trusted_until_trust_is_revoked() -> None:
     assert not TrustStore.of_user().is_trusted(WORKSPACE)
 
 
+def test_definition_that_is_too_large_to_be_used_is_not_read() -> None:
+    """A repository of a few kB can hold one of gigabytes: nothing compresses as well as spaces."""
+    definition = WORKSPACE / ".claude/agents/a.md"
+    definition.parent.mkdir(parents=True)
+    server = "---\nname: a\ndescription: b\nmcpServers:\n  - x:\n      command: ls\n---\n"
+    definition.write_text(server + " " * 70_000)
+
+    [told] = what_would_act(WORKSPACE)
+
+    assert told.effects[1:] == ("cannot be used as it is: it has more than 64 KB",)
+
+
 @pytest.mark.parametrize(
     "name",
     [

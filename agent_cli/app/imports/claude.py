@@ -24,8 +24,8 @@ from agent_cli.plugins.instruction_files import (
 )
 from agent_cli.plugins.output_styles import find_styles
 from agent_cli.plugins.project_instructions import BYTES_MAX
-from agent_cli.prompt_files import split_front_matter
-from agent_cli.prompt_files.command_files import FILE_BYTES_MAX, CommandFiles, CommandFolder
+from agent_cli.prompt_files import FILE_BYTES_MAX, split_front_matter
+from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.prompt_files.skill_files import FILE, find_skills
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.system import paths
