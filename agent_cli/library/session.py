@@ -209,10 +209,7 @@ class AgentSession:
             ConversationError: A call waits for a decision, and there is no `approve`.
             UsageError: The session is closed, or was opened in another event loop.
         """
-        app = self._opened()
-        if asyncio.get_running_loop() is not self._loop:
-            raise UsageError("this session was opened in another event loop: open one in this loop")
-        await self._ends_of_left_streams()
+        app = await self._ready()
         with self._slot.claimed() as stop:
             run = _PromptRun(app, self._options.approve, stop)
             unsubscribe = app.agent.subscribe(run.note)
@@ -249,8 +246,9 @@ class AgentSession:
         prompt: Callable[[], Coroutine[None, None, PromptResult]],
         begun: list[asyncio.Future[PromptResult]],
     ) -> AsyncGenerator[StreamItem]:
+        app = await self._ready()  # before listening: the left run still sends its last events
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        unsubscribe = self.agent.subscribe(queue.put_nowait)
+        unsubscribe = app.agent.subscribe(queue.put_nowait)
         # Not a TaskGroup: this generator yields (PEP 789). It owns the task.
         task = asyncio.ensure_future(prompt())
         begun.append(task)
@@ -266,11 +264,20 @@ class AgentSession:
                 with suppress(AgentCliError):
                     await task
 
-    async def _ends_of_left_streams(self) -> None:
+    async def _ready(self) -> "App":
+        """Return the application once the runs of all streams that were left have ended.
+
+        Raises:
+            UsageError: The session is closed, or was opened in another event loop.
+        """
+        app = self._opened()
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError("this session was opened in another event loop: open one in this loop")
         left = [task for task in self._left if task is not asyncio.current_task()]
         self._left.clear()
         if left:
             await asyncio.wait(left)
+        return app
 
     def abort(self) -> None:
         """Stop the prompt that runs, if any: its result has the stop reason "aborted"."""

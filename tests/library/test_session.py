@@ -324,6 +324,38 @@ async def test_next_prompt_waits_for_a_stream_that_was_left() -> None:
     assert result.text == "ok"
 
 
+async def test_stream_behind_one_that_was_left_has_only_its_own_events() -> None:
+    """It began to listen while the left run still ended, and yielded the end of that first."""
+    gate = Gate()
+    with serve_in_thread(reply("one two", gate=gate, hold_at=4), reply("ok")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            async for event in session.stream("go"):
+                if event.type == "message_update":
+                    break
+            types = [event.type async for event in session.stream("again")]
+        gate.open()
+
+    assert types[0] == "agent_start"
+    assert types.count("agent_end") == 1
+
+
+async def test_stream_that_is_stopped_before_its_run_begins_sends_nothing() -> None:
+    """It waited for the end of a stream that was left, and ran when nobody read it any more."""
+    gate = Gate()
+    with serve_in_thread(reply("one two", gate=gate, hold_at=4), reply("unread")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            async for event in session.stream("go"):
+                if event.type == "message_update":
+                    break
+            waiting = asyncio.ensure_future(anext(session.stream("again")))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        gate.open()
+
+    assert len(api.requests) == 1
+
+
 async def test_a_stream_that_a_variable_holds_still_runs() -> None:
     """Its reader may read on, so that another prompt is refused; so is one beside a prompt."""
     gate = Gate()
