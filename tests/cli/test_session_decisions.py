@@ -25,7 +25,7 @@ from tests.fakes import calls
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 
-UNREAD_S = 0.5
+UNREAD_S = 2.0  # the program counts from the moment it goes on after the question
 WRITE = tool_use("write", {"path": "made.txt", "content": "by the tool\n"}, id="toolu_write")
 LOOK = tool_use("glob", {"pattern": "*.md"}, id="toolu_look")
 

@@ -3,7 +3,6 @@
 import random
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -17,7 +16,6 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.provider import Reply as ModelReply
 from agent_cli.contracts.timeline import Success, Usage
 from agent_cli.core.conversation import Conversation
-from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import agent_cli, in_terminal
@@ -301,8 +299,6 @@ def _session_of_before() -> None:
 def _choose(terminal: Terminal, keys: str) -> None:
     """Answer once the question has been shown long enough for a person to read it."""
     terminal.until("❯ 1 Send it")
-    seen_at_s = time.monotonic()
-    terminal.until(lambda: time.monotonic() - seen_at_s > SILENCE_S + 0.1)
     terminal.send(keys)
 
 

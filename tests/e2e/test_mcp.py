@@ -190,7 +190,7 @@ def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
         wait_until(lambda: "notifications/cancelled" in Path("record").read_text(), "it was told")
         terminal.child.kill(signal.SIGKILL)
 
-        wait_until(lambda: not processes_with(marker), "no server is left", limit_s=2)
+        wait_until(lambda: not processes_with(marker), "no server is left", promised_s=2)
     names = {tool["name"] for tool in api.requests[0].body["tools"]}
     died, answered = results_in(api.requests[1].body)
     assert {name for name in names if name.startswith("mcp__")} == {

@@ -55,7 +55,7 @@ def nothing_runs(server: str) -> None:
         left = [*processes_with(SLEEP), *processes_with(server)]
         return not left and not any(_lives(pid) for pid in pids)
 
-    wait_until(gone, "no process is left", limit_s=GONE_WITHIN_S)
+    wait_until(gone, "no process is left", promised_s=GONE_WITHIN_S)
 
 
 def _lives(process: Path) -> bool:
@@ -123,7 +123,9 @@ def test_exited_session_leaves_no_process(server: str) -> None:
         everything_runs(server)
         terminal.send("\x03")
         terminal.until("interrupted")
-        wait_until(lambda: not processes_with(SLEEP), "the command is gone", limit_s=GONE_WITHIN_S)
+        wait_until(
+            lambda: not processes_with(SLEEP), "the command is gone", promised_s=GONE_WITHIN_S
+        )
         terminal.until_prompt()
         terminal.send("and now?\r")
         terminal.until("Still here.")

@@ -16,7 +16,6 @@ from tests.messages_api import (
 from tests.repl.terminal import Terminal, editor
 
 CTRL_C, CTRL_D = "\x03", "\x04"
-UNREAD_S = 0.5
 
 
 def test_session_streams_replies_survives_an_error_and_exits() -> None:

@@ -18,6 +18,7 @@ import pyte
 from agent_cli.terminal.first_prompt import PROMPT
 from tests.forked import start_in_terminal
 from tests.repl.emulator import Emulator
+from tests.waiting import unstalled_s
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
 LIMIT_S = 60.0
@@ -159,7 +160,7 @@ class Terminal:
         except OSError:  # no process has the other side open any more
             return False
         self.bytes += data
-        self.read_at_s.append(time.monotonic())
+        self.read_at_s.append(unstalled_s())
         self._stream.feed(data)
         self._text = None
         return bool(data)

@@ -50,6 +50,17 @@ if os.environ.get("WITHOUT_PIDFD"):
     command[3:3] = ["-c", start]
 subprocess.Popen(command, start_new_session=True).wait()
 """
+# The supervisor, for a command that may stand still for long before it handles SIGTERM.
+PATIENT = """
+import sys
+from agent_cli.system import supervisor
+supervisor.GRACE_S = 60.0
+sys.exit(supervisor.main(sys.argv[1:]))
+"""
+
+
+def patiently_supervised(*command: str) -> list[str]:
+    return [sys.executable, "-c", PATIENT, str(os.getpid()), *command]
 
 
 def family(pids: Path, *more: str) -> list[str]:
@@ -122,8 +133,8 @@ def test_no_start_of_a_quick_command_hangs(starts: int) -> None:
 
 
 def test_sigterm_is_passed_on_to_the_command() -> None:
-    command = supervised(
-        ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
+    command = patiently_supervised(
+        "sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"
     )
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -136,8 +147,8 @@ def test_sigterm_is_passed_on_to_the_command() -> None:
 
 def test_closed_stdin_terminates_the_command_a_second_later() -> None:
     """S1-42: servers end with their input; the program waits a second for one that does not."""
-    command = supervised(
-        ["sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"]
+    command = patiently_supervised(
+        "sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"
     )
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -194,7 +205,7 @@ def test_no_process_survives_the_kill_of_the_parent(
 
         parent.kill()
 
-        wait_until(lambda: not any(map(is_alive, read_pids(pids))), limit_s=2)
+        wait_until(lambda: not any(map(is_alive, read_pids(pids))), promised_s=2)
 
 
 @pytest.mark.parametrize("is_inner", [False, True])
