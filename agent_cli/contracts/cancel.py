@@ -23,7 +23,6 @@ class CancelToken:
 
     def __init__(self) -> None:
         self.cancelled = False
-        self._event = asyncio.Event()
         self._scopes: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
 
     def cancel(self) -> None:
@@ -32,11 +31,8 @@ class CancelToken:
         for limit, loop in tuple(self._scopes.items()):
             with suppress(RuntimeError):  # its loop was closed
                 loop.call_soon_threadsafe(self._interrupt, limit)
-        if not self._scopes:
-            self._event.set()
 
     def _interrupt(self, limit: asyncio.Timeout) -> None:
-        self._event.set()
         if limit in self._scopes and not limit.expired():
             limit.reschedule(0)
 
@@ -47,7 +43,9 @@ class CancelToken:
 
     async def wait(self) -> None:
         """Return when the token is set."""
-        await self._event.wait()
+        with suppress(Aborted):
+            async with self.scope():
+                await asyncio.get_running_loop().create_future()
 
     @asynccontextmanager
     async def scope(self) -> AsyncGenerator[None]:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pydantic.config import JsonDict
 
 CALL_AGAIN: Final = " Correct it and call again."
+"""Ends an error about invalid input, for the model; front ends leave it out."""
 INVALID_JSON: Final = "INVALID_JSON"
 """The only key of an input that was no JSON object; its value is the text as the model wrote it."""
-"""Ends an error about invalid input, for the model; front ends leave it out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,3 +31,15 @@ async def test_cancel_scope_of_a_cancelled_token_does_not_run_its_body() -> None
     with pytest.raises(Aborted):
         async with token.scope():
             pytest.fail("it ran")
+
+
+async def test_wait_ends_when_another_thread_sets_the_token() -> None:
+    """An event loop that sleeps has to be woken; in debug mode it refuses any other way."""
+    asyncio.get_running_loop().set_debug(True)
+    token = CancelToken()
+    waiting = asyncio.ensure_future(token.wait())
+    await asyncio.sleep(0)  # it waits
+
+    await asyncio.to_thread(token.cancel)
+    await asyncio.wait_for(waiting, LIMIT_S)
+    await asyncio.wait_for(token.wait(), LIMIT_S)  # it stays set
