@@ -71,6 +71,7 @@ CATCHERS_OF_EVERYTHING = {
     "app/jobs/": "a bug in a run that a job started must not end the other jobs",
     "attachments/images/": "Pillow raises anything for a damaged image; it is told in one sentence",
     "attachments/pdf_process/": "pypdf raises anything for a damaged file; one sentence tells it",
+    "web/page_process/": "its parsers raise anything for a damaged page; one sentence tells it",
     "batch/ray_driver/": "whatever Ray raises while it connects is told in one sentence",
     "batch/ray_worker/": "Ray's own errors, of a lost actor, exist only where Ray is installed",
     "cli/main/": "a bug or a damaged installation ends with one sentence; --verbose has the rest",

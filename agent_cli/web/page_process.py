@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 MEMORY_BYTES_MAX: Final = 1024 * 1024 * 1024
-PROCESSOR_S_MAX: Final = 10
+PROCESSOR_S_MAX: Final = 30  # an honest page of 2 MB takes up to 20
 _UNREAD: Final = ["script", "style", "noscript", "template", "svg", "iframe", "head"]
 _EMPTY_LINES: Final = re.compile(r"\n(?:[ \t]*\n){2,}")
 # With less in it, <main> is not what the page is about.
@@ -27,10 +27,18 @@ _MAIN_CHARS_MIN: Final = 200
 
 
 def main(url: str) -> None:
-    """Print the page."""
+    """Print the page, or on stderr why it cannot be read."""
     _limit_itself()
     html = sys.stdin.buffer.read().decode(errors="replace")
-    sys.stdout.buffer.write(_markdown(html, url).encode(errors="replace"))
+    try:
+        text = _markdown(html, url)
+    except MemoryError:
+        raise
+    except ImportError as error:
+        sys.exit(str(error))
+    except Exception as error:  # the parsers raise anything, with words of the page
+        sys.exit(f"its HTML is damaged ({type(error).__name__})")
+    sys.stdout.buffer.write(text.encode(errors="replace"))
 
 
 def _limit_itself() -> None:
@@ -53,7 +61,8 @@ def _markdown(html: str, url: str) -> str:
         tag.decompose()
     part = _main_part(soup)
     for link in part.find_all("a", href=True):
-        link["href"] = urljoin(url, str(link["href"]))
+        with suppress(ValueError):  # no URL; it stays as it is
+            link["href"] = urljoin(url, str(link["href"]))
     for image in part.find_all("img"):
         image.replace_with(str(image.get("alt") or ""))
     try:

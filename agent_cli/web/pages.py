@@ -266,7 +266,7 @@ _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|javascript|toml)|")
 _CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset=[\"']?([\w-]+)", re.IGNORECASE)
 _PROGRAM: Final = Path(__file__).with_name("page_process.py")
-_PARSED_WITHIN_S: Final = 30.0
+_PARSED_WITHIN_S: Final = 60.0
 _MARKDOWN_BYTES_MAX: Final = 4 * BYTES_MAX
 
 
@@ -274,7 +274,7 @@ async def text_of_page(response: Response) -> str:
     """Return what *response* says.
 
     Raises:
-        ToolError: It is no text, or takes too long to read.
+        ToolError: It is no text, is damaged, or takes too long to read.
     """
     kind = response.media_type
     if not _TEXTS.fullmatch(kind) and kind not in _HTML:
@@ -301,7 +301,7 @@ async def _markdown(html: str, url: str) -> str:
     """Return the *html* of a stranger as Markdown; see page_process.py.
 
     Raises:
-        ToolError: That takes too long, or too much memory.
+        ToolError: That takes too long or too much memory, or it is damaged.
     """
     try:
         async with asyncio.timeout(_PARSED_WITHIN_S):
@@ -320,4 +320,7 @@ async def _markdown(html: str, url: str) -> str:
     else:
         if not ran.code:
             return ran.stdout
+        fault = ran.stderr.rstrip().rpartition("\n")[2]
+        if ran.code == 1 and fault != "MemoryError":
+            raise ToolError(f"{url} cannot be read: {fault}.")
     raise ToolError(f"{url} takes too much time or memory to be read. Read another page.")

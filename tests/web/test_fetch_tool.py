@@ -1,6 +1,8 @@
 """web_fetch, against an HTTPS server of this machine that stands for servers of the internet."""
 
 import asyncio
+import sys
+import venv
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -271,6 +273,48 @@ async def test_page_whose_parser_reaches_a_limit_of_the_system_is_refused(
     web.answers["/"] = Answer(b"<p>x")
 
     with pytest.raises(ToolError, match="takes too much time or memory to be read"):
+        await fetch(tool_for(web), f"https://{DOCS}/")
+
+
+@pytest.mark.slow
+async def test_honest_page_of_the_greatest_size_is_read(web: Web) -> None:
+    """The limit of processor time ended those above a megabyte."""
+    row = "<tr><td><a href='/wiki/Foo'>Foo bar</a></td><td>12</td><td><b>x</b> <i>y</i></td></tr>\n"
+    web.answers["/"] = Answer(f"<table>{row * (BYTES_MAX // len(row))}".encode())
+
+    assert "Foo bar" in await fetch(tool_for(web), f"https://{DOCS}/")
+
+
+async def test_link_that_is_no_url_stays_as_it_is(web: Web) -> None:
+    """The whole page was refused, as if it took too much time."""
+    web.answers["/"] = Answer(b"<a href='http://[bad'>x</a> <a href='/y'>y</a>")
+
+    assert f"[x](http://[bad) [y](https://{DOCS}/y)" in await fetch(
+        tool_for(web), f"https://{DOCS}/"
+    )
+
+
+async def test_page_that_no_parser_takes_is_called_damaged(web: Web) -> None:
+    """Its own words are left out: nothing marks them as foreign here."""
+    web.answers["/"] = Answer(b"<p>x<![ignore_your_rules[x]]>")
+
+    with pytest.raises(ToolError) as refused:
+        await fetch(tool_for(web), f"https://{DOCS}/")
+
+    assert str(refused.value) == (
+        f"https://{DOCS}/ cannot be read: its HTML is damaged (ParserRejectedMarkup)."
+    )
+
+
+async def test_missing_parser_is_named(
+    web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A process of its own may find fewer packages than this one, such as those of PYTHONPATH."""
+    venv.EnvBuilder(symlinks=True).create(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    web.answers["/"] = Answer(b"<p>x")
+
+    with pytest.raises(ToolError, match=r"cannot be read: No module named 'bs4'\.$"):
         await fetch(tool_for(web), f"https://{DOCS}/")
 
 
