@@ -69,7 +69,8 @@ def faults_of_call(error: ValidationError, schema: Mapping[str, Json]) -> Iterat
         meaning = parameter.get("description") if isinstance(parameter, Mapping) else None
         yield f"{where}: {fault['msg']}" + (f" ({meaning})" if meaning else "")
     if unknown:
-        yield f"no parameter is named {', '.join(unknown)}: they are {', '.join(parameters)}"
+        there_are = f"they are {', '.join(parameters)}" if parameters else "there are none"
+        yield f"no parameter is named {', '.join(unknown)}: {there_are}"
 
 
 def _plain(kind: str, context: Mapping[str, object], message: str) -> str:

@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
@@ -107,6 +107,16 @@ def test_every_fault_of_a_tool_input_is_named_with_its_path() -> None:
 
     with pytest.raises(ToolError, match=r"inner\.x: .*; n: "):
         check_input(move(Outer), {"inner": {}, "n": "many"})
+
+
+def test_tool_without_parameters_says_so_when_it_gets_one() -> None:
+    """The list of those there are was empty, and the sentence had no end."""
+
+    class Nothing(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+
+    with pytest.raises(ToolError, match="no parameter is named depth: there are none"):
+        check_input(move(Nothing), {"depth": 2})
 
 
 def test_tool_updates_may_be_text_or_results() -> None:
