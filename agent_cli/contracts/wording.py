@@ -1,6 +1,7 @@
 """Counts, durations, money and shortened text for people and the model; shared sentences."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Final
 
 CUT: Final = "\n\n[OUTPUT TRUNCATED: "
@@ -77,9 +78,24 @@ def seconds(elapsed_s: float) -> str:
 
 
 def whole_seconds(elapsed_s: int) -> str:
-    """Return a duration in whole seconds: `3 s`, `3 min 5 s`."""
+    """Return a duration that passed, in whole seconds: `3 s`, `3 min 5 s`, `2 h 0 min`."""
     minutes, rest_s = divmod(elapsed_s, 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
+# A header may say "inf".
+_DURATION_S_MAX: Final = 1e9
+
+
+def requested_duration(duration_s: float) -> str:
+    """Return a wait or a limit that was asked for: `0.5 s`, `50 min`, `1 h 30 min`, `1 min 1 s`."""
+    if duration_s < 60:
+        return f"{duration_s:.3g} s"
+    minutes, rest_s = divmod(ceil(min(duration_s, _DURATION_S_MAX)), 60)
+    parts = ((minutes // 60, "h"), (minutes % 60, "min"), (rest_s, "s"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
 
 def share(part: float) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.client.auth import OAuthFlowError
 
+from agent_cli.contracts.wording import requested_duration
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.reasons import (
     HTTP_FAILED,
@@ -89,6 +90,7 @@ _STREAMS_AT_ONCE = 20
 _STREAM_EVERY_S = 1.0
 _TIMEOUT = httpx2.Timeout(30, read=None)
 BODY_BYTES_MAX = 32 * 1024 * 1024
+_SECONDS = re.compile(r"[0-9]{1,9}")
 _QUOTED_CHARS = 200
 _SESSION_HEADER = "mcp-session-id"
 # A restarted server of the TypeScript SDK answers an old session with 400 and one of these.
@@ -288,8 +290,8 @@ def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body:
     message = str(error.get("message", "")) if error else _text(response, body)
     message = " ".join(printable(message).split())[:_QUOTED_CHARS]
     parts = [response.reason_phrase, message if message != response.reason_phrase else ""]
-    if (wait := response.headers.get("retry-after", "")).isdecimal():
-        parts.append(f"it asks to wait {wait} s")
+    if _SECONDS.fullmatch(wait := response.headers.get("retry-after", "")):
+        parts.append(f"it asks to wait {requested_duration(int(wait))}")
     details = ": ".join(part for part in parts if part)
     return f"HTTP {response.status_code} ({details})" if details else f"HTTP {response.status_code}"
 

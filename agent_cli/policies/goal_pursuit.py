@@ -22,7 +22,7 @@ from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, N
 from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.contracts.wording import counted, in_microdollars
+from agent_cli.contracts.wording import counted, in_microdollars, requested_duration
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
@@ -218,7 +218,8 @@ class Pursuit:
     def _hold_limits(self, progress: GoalProgress) -> None:
         goal = progress.goal
         if goal.time_max_s and progress.elapsed_s >= goal.time_max_s:
-            self._give_up(progress, "stopped", f"the goal's time of {goal.time_max_s:g} s is used")
+            time = requested_duration(goal.time_max_s)
+            self._give_up(progress, "stopped", f"the goal's time of {time} is used")
         if not goal.cost_max_usd:
             return
         cost = self._conversation().usage.cost_microdollars

@@ -23,6 +23,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from agent_cli.contracts import options
 from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying, StreamEvent
+from agent_cli.contracts.wording import requested_duration
 from agent_cli.providers.failures import CallFailed
 from agent_cli.system.private_files import wait_for_lock
 from agent_cli.system.records import dataclass
@@ -287,8 +288,9 @@ def _check_delay(failure: CallFailed, policy: RetryPolicy) -> None:
     if asked_s > policy.max_server_delay_s:
         error = failure.error
         raise ServerDelayTooLong(
-            f"the API asks to wait {asked_s:g} s, longer than retry.max_server_delay_s "
-            f"({policy.max_server_delay_s:g} s) allows; ask again later or raise that setting",
+            f"the API asks to wait {requested_duration(asked_s)}, longer than"
+            f" retry.max_server_delay_s ({policy.max_server_delay_s:g} s) allows;"
+            " ask again later or raise that setting",
             status=error.status,
             request_id=error.request_id,
             kind=error.kind,

@@ -19,7 +19,7 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.provider import BlockEnd, TextDelta
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import Tool, check_input
-from agent_cli.contracts.wording import counted, one_line
+from agent_cli.contracts.wording import counted, one_line, requested_duration
 from agent_cli.core.run import RunResult
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -130,7 +130,7 @@ def ago(elapsed_s: float) -> str:
 
 
 def _retry(event: events.Retry) -> str:
-    retry = f"retry {event.attempt} of {event.max_attempts} in {event.wait_s:g} s"
+    retry = f"retry {event.attempt} of {event.max_attempts} in {requested_duration(event.wait_s)}"
     restarted = "; the text above is discarded, the reply starts again" if event.restarted else ""
     return f"{event.reason}; {retry}{restarted}"
 

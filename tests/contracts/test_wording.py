@@ -8,6 +8,7 @@ from agent_cli.contracts.wording import (
     dollars,
     first_named,
     in_microdollars,
+    requested_duration,
     short_count,
 )
 
@@ -80,3 +81,20 @@ def test_amounts_in_a_column_have_the_same_number_of_decimals() -> None:
 )
 def test_first_names_are_shown_and_the_others_counted(names: str, shown: str) -> None:
     assert first_named([*names], 3) == shown
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "shown"),
+    [
+        (0.01, "0.01 s"),
+        (20.3827, "20.4 s"),
+        (59, "59 s"),
+        (61, "1 min 1 s"),
+        (3000, "50 min"),
+        (5400.0, "1 h 30 min"),
+        (7201.5, "2 h 2 s"),
+        (float("inf"), "277777 h 46 min 40 s"),
+    ],
+)
+def test_wait_that_was_asked_for_is_shown_without_zeros(duration_s: float, shown: str) -> None:
+    assert requested_duration(duration_s) == shown

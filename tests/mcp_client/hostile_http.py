@@ -202,9 +202,9 @@ def forbidden(handler: Handler, good: bytes) -> None:
     handler.reply(403, b"not for you", {"Content-Type": "text/plain"})
 
 
-@answer("HTTP 429 (Too Many Requests: it asks to wait 30 s). It has too many requests: wait")
+@answer("HTTP 429 (Too Many Requests: it asks to wait 50 min). It has too many requests: wait")
 def too_many_requests(handler: Handler, good: bytes) -> None:
-    handler.reply(429, b"", {"Retry-After": "30"})
+    handler.reply(429, b"", {"Retry-After": "3000"})
 
 
 @answer("HTTP 500 (Internal Server Error: boom). The fault is the server's")

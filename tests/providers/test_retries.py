@@ -151,7 +151,7 @@ async def test_requested_wait_above_the_limit_is_an_error(
     assert it.waits_s == waits_s
     if not waits_s:
         assert isinstance(asked.error, ServerDelayTooLong)
-        assert "asks to wait 61 s" in str(asked.error)
+        assert "asks to wait 1 min 1 s" in str(asked.error)
         assert asked.error.request_id == "req_scripted_error"
 
 

@@ -120,7 +120,8 @@ def test_tool_call_is_described_in_one_short_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elapsed_s", "shown"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (185, "3 min 5 s")]
+    ("elapsed_s", "shown"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (12.3, "12 s"), (185, "3 min 5 s"), (7205, "2 h 0 min")],
 )
 def test_duration_is_rounded_to_a_useful_precision(elapsed_s: float, shown: str) -> None:
     """S4-23."""

@@ -26,6 +26,7 @@ from agent_cli.contracts.wording import (
     dollars,
     in_microdollars,
     one_line,
+    requested_duration,
     seconds,
     whole_seconds,
 )
@@ -303,7 +304,7 @@ def _goal_status(context: Context) -> str:
         return f"no goal; {_USAGE}"
     goal = progress.goal
     passed = whole_seconds(int(progress.elapsed_s))
-    most = f" of {whole_seconds(int(goal.time_max_s))}" if goal.time_max_s else ""
+    most = f" of {requested_duration(goal.time_max_s)}" if goal.time_max_s else ""
     limits = [f"{progress.rounds} of {counted(goal.rounds_max, 'round')}", f"{passed}{most}"]
     if goal.cost_max_usd:
         limits.append(f"at most {dollars(in_microdollars(goal.cost_max_usd))}")
