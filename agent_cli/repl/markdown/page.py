@@ -132,6 +132,7 @@ class Leaf(Protocol):
         ...
 
 
+_TASK: Final = re.compile(r"\[(?P<state>[ xX])\](?: +|\Z)")
 _LIST_MARK: Final = re.compile(r"(?P<mark>[-+*]|(?P<number>\d{1,9})[.)])(?P<gap> +|$)")
 
 
@@ -145,12 +146,13 @@ class Item:
     """An item of a list. Its mark is shown once, before its first row.
 
     `column` is the position of the mark, `indent` that of the item's text, both relative to the
-    enclosing container.
+    enclosing container. `is_done` is None unless the item is a task.
     """
 
     mark: str
     column: int
     indent: int
+    is_done: bool | None = None
     is_shown: bool = False
 
 
@@ -206,7 +208,11 @@ def opened(text: str, *, interrupts: bool) -> tuple[Container, str] | None:
     # Many blanks after the mark: one ends it, the others indent code.
     gap = len(match["gap"]) if after and len(match["gap"]) <= 4 else 1
     item = Item(match["mark"], column, column + len(match["mark"]) + gap)
-    return item, rest[len(match["mark"]) + gap :]
+    text = rest[len(match["mark"]) + gap :]
+    if task := _TASK.match(text):
+        item.is_done = task["state"] != " "
+        text = text[task.end() :]
+    return item, text
 
 
 def prefix(containers: Sequence[Container], theme: Theme) -> Prefix:
@@ -218,11 +224,20 @@ def prefix(containers: Sequence[Container], theme: Theme) -> Prefix:
             bar = [(f"{theme.quote_bar} ", theme.faint)]
             first, rest = first + bar, rest + bar
             continue
-        mark = theme.bullet if container.mark in "-+*" else container.mark
+        mark = _shown_mark(container, theme)
         blanks = [(" " * (len(mark) + 1), "")]
         shown = blanks if container.is_shown else [(f"{mark} ", theme.marker)]
         first, rest = first + shown, rest + blanks
     return Prefix(first, rest)
+
+
+def _shown_mark(item: Item, theme: Theme) -> str:
+    """Return the mark of *item*: its number or a bullet, and the box of a task."""
+    is_numbered = item.mark not in "-+*"
+    if item.is_done is None:
+        return item.mark if is_numbered else theme.bullet
+    box = theme.done if item.is_done else theme.to_do
+    return f"{item.mark} {box}" if is_numbered else box
 
 
 class Page:

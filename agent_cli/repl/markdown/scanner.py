@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from agent_cli.repl.markdown.highlight import highlighter
 from agent_cli.repl.markdown.page import (
+    Item,
     Leaf,
     Page,
     Piece,
@@ -152,6 +153,8 @@ class Scanner:
             container, text = found
             self.page.containers.append(container)
             has_opened = True
+            if isinstance(container, Item) and container.is_done is not None:
+                break  # behind the box of a task is text
         return text, has_opened
 
     def _continues(self, piece: Piece) -> bool:
@@ -265,8 +268,9 @@ class Scanner:
 
 _WIDTH_MIN: Final = 8
 # A line with only these characters is ambiguous: shown at once it would briefly appear as a
-# heading, a list or a rule.
-_UNDECIDED: Final = re.compile(r"[-=+*#>`~|: ]*\Z|[ ]*\d{1,9}[.)]?\Z")
+# heading, a list or a rule, and the box of a task as its text.
+_BOX: Final = r"(?:\[(?:[ xX]\]?)?)?"
+_UNDECIDED: Final = re.compile(rf"[-=+*#>`~|: ]*{_BOX}\Z|[ ]*\d{{1,9}}(?:[.)](?: +{_BOX})?)?\Z")
 
 
 class MarkdownStream:

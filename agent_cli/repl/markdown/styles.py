@@ -41,6 +41,8 @@ class Theme:
     links: bool = False
     spoken: bool = False
     bullet: str = "•"
+    to_do: str = "☐"
+    done: str = "☑"
     quote_bar: str = "│"
     rule: str = "─"
     column_bar: str = "│"
@@ -85,10 +87,17 @@ def _theme(column: int) -> Theme:
 
 
 _NONE: Final = Theme(
-    keeps_marks=True, bullet="-", quote_bar=">", rule="-", column_bar="|", crossing="+"
+    keeps_marks=True,
+    bullet="-",
+    to_do="[ ]",
+    done="[x]",
+    quote_bar=">",
+    rule="-",
+    column_bar="|",
+    crossing="+",
 )
 
-SPOKEN: Final = Theme(spoken=True, quote_bar="quote:", rule="")
+SPOKEN: Final = Theme(spoken=True, to_do="to do:", done="done:", quote_bar="quote:", rule="")
 """The theme for screen readers; it cannot be chosen by name."""
 
 THEMES: Final[Mapping[ThemeName, Theme]] = MappingProxyType(
