@@ -37,6 +37,7 @@ from pydantic import BaseModel
 from agent_cli.app import preparations
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES
 from agent_cli.contracts.late_models import building, input_schema
+from agent_cli.plugins import facts
 from agent_cli.sandbox import Policy, Sandbox
 from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
@@ -50,6 +51,7 @@ READY = b"r"
 DESCRIPTORS = 4
 DESCRIPTORS_MAX = 1_024
 LATE_S = 1.0
+GIT_LIMIT_S = 60.0
 # Libraries that are imported lazily on first use: a quarter of a run's time.
 ON_FIRST_USE = (
     "anyio._backends._asyncio",
@@ -140,6 +142,7 @@ def import_everything() -> None:
     # On a busy machine most servers of the tests take longer than that, and the forks would prepare
     # commands that never come: a third of their time.
     preparations._REPLY_IS_LATE_S = LATE_S  # type: ignore[misc]
+    facts._GIT_LIMIT_S = GIT_LIMIT_S  # type: ignore[misc]
     # Most forks run no command, and the first one starts the launcher, too.
     setattr(launching.Launcher, "start", lambda _self: None)  # noqa: B010 - for mypy, too
     gc.collect()

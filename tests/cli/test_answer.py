@@ -423,7 +423,7 @@ def test_one_of_several_calls_is_answered_from_elsewhere_the_rest_here(
         run = agent_cli("answer", tokens(told, "toolu_other")["deny"], api=api)
         terminal.until("declined from elsewhere")
         terminal.until("allow?")
-        terminal.until_silent()
+        terminal.until_silent(2.0)  # the program counts from when it goes on after the question
         terminal.send("y\n")
         terminal.until("One.")
 
@@ -557,7 +557,7 @@ def test_answer_at_the_terminal_takes_the_token_back(told: Path) -> None:
         terminal.send("go\r")
         terminal.until("1 SQLite")
         _, signed = options(told)
-        terminal.until_silent()
+        terminal.until("❯ 1 SQLite")  # from now on Enter answers
         terminal.send("\r")
         terminal.until("Thanks.")
         run = agent_cli("answer", signed["Postgres"], api=api)

@@ -16,7 +16,7 @@ import pytest
 from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookEnvironment, run_hook
-from tests.waiting import LIMIT_S, ended_after_begin
+from tests.waiting import LIMIT_S, at_growing_limits
 
 PAYLOAD = {"hook_event_name": "PreToolUse", "tool_name": "Bash"}
 
@@ -102,7 +102,7 @@ async def test_hook_over_its_time_limit_is_killed_with_its_children(tmp_path: Pa
         assert f"longer than {limit_s} s" in found.fault
         return found.fault
 
-    await ended_after_begin(run, lambda _fault: pid.exists())
+    await at_growing_limits(run, lambda _fault: pid.exists())
 
     assert await _is_gone(int(pid.read_text()))
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host, McpServers, ServerConfig
 from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
+from tests.waiting import GROWING_LIMITS_S, at_growing_limits
 from tests.waiting import until as waiting_until
 
 if TYPE_CHECKING:
@@ -163,19 +165,25 @@ async def test_silent_call_is_cancelled_after_the_idle_limit(
 ) -> None:
     """The server is told to stop, and the next call works."""
     record = tmp_path / "record"
-    async with McpServers(os.environ) as servers:
-        servers.start([raw_server({"record": str(record)}, call_timeout_s=0.2)])
-        await servers.wait_started(LIMIT_S)
 
-        silent = await call(servers, "mcp__raw__reply", {"reply": None})
-        after = await call(servers, "mcp__raw__reply")
+    async def after_silence(limit_s: int) -> str:
+        record.unlink(missing_ok=True)
+        async with McpServers(os.environ) as servers:
+            servers.start([raw_server({"record": str(record)}, call_timeout_s=limit_s)])
+            await servers.wait_started(LIMIT_S)
 
-    assert (silent.text, silent.is_error) == (
-        "reply of MCP server 'raw' gave no sign of life for 0.2 s, and is no longer waited for. "
-        "It may have run: check before you repeat it.",
-        True,
-    )
-    assert after.text == "answered"
+            silent = await call(servers, "mcp__raw__reply", {"reply": None})
+            after = await call(servers, "mcp__raw__reply")
+
+        assert (silent.text, silent.is_error) == (
+            f"reply of MCP server 'raw' gave no sign of life for {limit_s} s, and is no longer "
+            "waited for. It may have run: check before you repeat it.",
+            True,
+        )
+        return after.text
+
+    await at_growing_limits(after_silence, "answered".__eq__)
+
     assert methods(record).count("notifications/cancelled") == 1
 
 
@@ -183,20 +191,28 @@ async def test_progress_is_shown_and_keeps_a_long_call_alive(
     sdk_server: ServerConfig, call: "Call"
 ) -> None:
     """The call takes longer than the idle limit."""
+
+    async def count(limit_s: int) -> str:
+        updates.clear()
+        params: dict[str, Json] = {"to": 12 * limit_s}  # ten a second
+        async with McpServers(os.environ) as servers:
+            servers.start([replace(sdk_server, call_timeout_s=limit_s)])
+            await servers.wait_started(LIMIT_S)
+            started = asyncio.get_running_loop().time()
+
+            outcome = await call(servers, "mcp__fixture__count", params, updates=updates)
+
+            assert asyncio.get_running_loop().time() - started > limit_s
+        return outcome.text
+
     updates: list[str] = []
-    config = ServerConfig(
-        name="fixture", command=sdk_server.command, args=sdk_server.args, call_timeout_s=2
-    )
-    async with McpServers(os.environ) as servers:
-        servers.start([config])
-        await servers.wait_started(LIMIT_S)
-        started = asyncio.get_running_loop().time()
 
-        outcome = await call(servers, "mcp__fixture__count", {"to": 25}, updates=updates)
+    await at_growing_limits(count, "counted".__eq__)
 
-        assert (outcome.text, outcome.is_error) == ("counted", False)
-        assert asyncio.get_running_loop().time() - started > config.call_timeout_s
-        assert (updates[0], updates[-1]) == ("counting (1 of 25)", "counting (25 of 25)")
+    assert (updates[0], updates[-1]) in [
+        (f"counting (1 of {to})", f"counting ({to} of {to})")
+        for to in (12 * limit_s for limit_s in GROWING_LIMITS_S)
+    ]
 
 
 async def test_progress_does_not_extend_the_whole_time_of_a_call(

@@ -20,6 +20,7 @@ from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 from tests.mcp_client.conftest import HttpServer
 from tests.records import captured_records
+from tests.waiting import at_growing_limits
 
 if TYPE_CHECKING:
     from mcp.client.subscriptions import Subscription
@@ -119,12 +120,15 @@ async def test_call_timeout_is_paused_while_the_user_answers(
 ) -> None:
     """A dialog inside a call is not a silent server."""
 
-    async def think_long(_question: Elicitation) -> ElicitationAnswer:
-        await asyncio.sleep(1.5)
-        return ElicitationAnswer("decline")
+    async def asked(limit_s: int) -> str:
+        async def think_long(_question: Elicitation) -> ElicitationAnswer:
+            await asyncio.sleep(1.5 * limit_s)
+            return ElicitationAnswer("decline")
 
-    async with running(Host(elicit=think_long), call_timeout_s=1.0) as servers:
-        assert (await call(servers, "mcp__full__ask")).text == "decline: None"
+        async with running(Host(elicit=think_long), call_timeout_s=float(limit_s)) as servers:
+            return (await call(servers, "mcp__full__ask")).text
+
+    await at_growing_limits(asked, "decline: None".__eq__)
 
 
 @pytest.mark.parametrize("way", ["http", "stdio"])

@@ -13,6 +13,7 @@ from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.limits import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
 from tests.mcp_client.conftest import no_freeze
+from tests.waiting import at_growing_limits
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
 SCRIPT = str(Path(hostile_stdio.__file__))
 AT_ONCE = RestartPolicy(delays_s=(0, 0, 0))
 LIMIT_S = 60
-SILENCE_S = 1.0
 
 
-def local(*arguments: str, is_silent: bool = False) -> ServerConfig:
+def local(*arguments: str, call_timeout_s: float = LIMIT_S) -> ServerConfig:
     return ServerConfig(
         name="local",
         command=sys.executable,
         args=("-I", "-S", SCRIPT, *arguments),
-        call_timeout_s=SILENCE_S if is_silent else LIMIT_S,
+        call_timeout_s=call_timeout_s,
     )
 
 
@@ -41,17 +41,22 @@ async def test_hostile_stdio_stream_affects_only_its_own_call(
     action: str, fate: str, call: "Call"
 ) -> None:
     """The server is named whenever the call did not succeed."""
-    async with McpServers(os.environ, restarts=AT_ONCE) as servers:
-        servers.start([local(is_silent=fate.startswith("gave no sign"))])
-        assert await servers.wait_started(LIMIT_S)
-        async with no_freeze():
-            result = await call(servers, "mcp__local__go", {"action": action})
-        again = await call(servers, "mcp__local__good")
 
-    assert result.is_error == (fate != "answered"), result.text
-    assert ("answered" if fate == "answered" else "local") in result.text
-    assert fate in ("answered", "error") or fate in result.text
-    assert (again.text, again.is_error) == ("answered", False)
+    async def again(limit_s: int) -> str:
+        is_silent = fate.startswith("gave no sign")
+        async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+            servers.start([local(call_timeout_s=limit_s if is_silent else LIMIT_S)])
+            assert await servers.wait_started(LIMIT_S)
+            async with no_freeze():
+                result = await call(servers, "mcp__local__go", {"action": action})
+            again = await call(servers, "mcp__local__good")
+
+        assert result.is_error == (fate != "answered"), result.text
+        assert ("answered" if fate == "answered" else "local") in result.text
+        assert fate in ("answered", "error") or fate in result.text
+        return again.text if is_silent or not again.is_error else pytest.fail(again.text)
+
+    await at_growing_limits(again, "answered".__eq__)
 
 
 @pytest.mark.parametrize(
@@ -102,16 +107,21 @@ async def test_a_stream_that_is_to_be_resumed_at_once_is_resumed_a_bounded_numbe
 ) -> None:
     """A server that ends each stream and asks for no pause does not make us flood it."""
     loop = asyncio.get_running_loop()
-    with hostile_http.hostile_http() as url:
-        config = ServerConfig(
-            name="web", transport="http", url=url, protocol="legacy", call_timeout_s=SILENCE_S
-        )
-        async with McpServers(os.environ, restarts=AT_ONCE) as servers:
-            servers.start([config])
-            assert await servers.wait_started(LIMIT_S)
-            started = loop.time()
-            result = await call(servers, "mcp__web__go", {"action": "come_back"})
-            resumed, elapsed_s = hostile_http.Handler.resumed, loop.time() - started
 
-    assert "gave no sign of life" in result.text
-    assert 0 < resumed <= 20 + elapsed_s + 1
+    async def resumed(limit_s: int) -> int:
+        with hostile_http.hostile_http() as url:
+            config = ServerConfig(
+                name="web", transport="http", url=url, protocol="legacy", call_timeout_s=limit_s
+            )
+            async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+                servers.start([config])
+                assert await servers.wait_started(LIMIT_S)
+                started = loop.time()
+                result = await call(servers, "mcp__web__go", {"action": "come_back"})
+                resumed, elapsed_s = hostile_http.Handler.resumed, loop.time() - started
+
+        assert "gave no sign of life" in result.text
+        assert resumed <= 20 + elapsed_s + 1
+        return resumed
+
+    await at_growing_limits(resumed, bool)

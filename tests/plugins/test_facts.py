@@ -14,6 +14,12 @@ from agent_cli.plugins.facts import SessionFacts, WorkspaceDirectories, git_stat
 from tests.fakes import says, scripted_agent
 
 
+@pytest.fixture
+def patient_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give git more than its two seconds, for a busy machine."""
+    monkeypatch.setattr(facts, "_GIT_LIMIT_S", 60.0)
+
+
 async def test_added_directory_is_announced_without_changing_the_prefix(
     tmp_path: Path,
 ) -> None:
@@ -108,6 +114,7 @@ def repository(root: Path) -> None:
         subprocess.run(["git", *line.split()], cwd=root, check=True)
 
 
+@pytest.mark.usefixtures("patient_git")
 async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: Path) -> None:
     """Otherwise the next day, or the next commit, would cost the prompt cache."""
     today = [date(2026, 11, 22)]
@@ -136,6 +143,7 @@ async def test_session_facts_stay_as_they_were_when_the_session_began(tmp_path: 
         assert after.messages[: len(before.messages)] == before.messages
 
 
+@pytest.mark.usefixtures("patient_git")
 def test_changed_files_are_counted(tmp_path: Path) -> None:
     repository(tmp_path)
     (tmp_path / "a.txt").write_text("one")
@@ -159,6 +167,7 @@ def test_first_prompt_does_not_wait_longer_than_two_seconds_for_git(
     assert git_state(tmp_path) == state
 
 
+@pytest.mark.usefixtures("patient_git")
 def test_git_state_runs_no_program_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +193,7 @@ def test_git_state_runs_no_program_of_the_repository(
 
 
 @pytest.mark.parametrize(("length", "shown"), [(100, "b" * 100), (101, f"{'b' * 99}…")])
+@pytest.mark.usefixtures("patient_git")
 def test_long_name_of_a_branch_is_cut(tmp_path: Path, length: int, shown: str) -> None:
     """It is text of a stranger, and stands in the system prompt."""
     repository(tmp_path)

@@ -31,7 +31,7 @@ from agent_cli_tools.processes import start
 from agent_cli_tools.session_resources import SessionResources
 from tests.sandbox.creations import only_what_is_named
 from tests.sandbox.world import CANARY, World, git, world
-from tests.waiting import LIMIT_S, ended_after_begin, unstalled_s, until
+from tests.waiting import LIMIT_S, at_growing_limits, unstalled_s, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes of Linux")
 
@@ -267,7 +267,7 @@ async def test_command_can_print_after_sigterm_at_its_timeout(
     monkeypatch.setattr(processes, "GRACE_S", LIMIT_S)  # its last line, on a busy machine too
     command = "trap 'echo was at 42; exit' TERM; echo up; while :; do sleep 0.05; done"
 
-    result = await ended_after_begin(
+    result = await at_growing_limits(
         lambda limit_s: bash(command, timeout=limit_s), lambda result: "\nup\n" in result.text
     )
 
@@ -420,7 +420,7 @@ async def test_hundred_daemons_of_a_command_end_at_its_timeout(bash: Bash) -> No
         " wait; sleep 65.5"
     )
 
-    result = await ended_after_begin(
+    result = await at_growing_limits(
         lambda limit_s: bash(storm, timeout=limit_s),
         lambda _result: list(bash.place.root.glob("s*")),
     )

@@ -16,7 +16,7 @@ from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, command_run, processes
 from agent_cli_tools.session_resources import SessionResources
 from tests.tools.calling import Tools
-from tests.waiting import LIMIT_S, ended_after_begin, is_alive, unstalled_s, until
+from tests.waiting import LIMIT_S, at_growing_limits, is_alive, unstalled_s, until
 
 OUTCOME = re.compile(r"\[exit (\d+)(?: \((\w+)\))? · (\d+\.\d) s(.*)\]$")
 
@@ -211,7 +211,7 @@ async def test_command_is_ended_at_its_timeout_and_its_output_returned(tools: To
         took_s[limit_s] = unstalled_s() - began_s
         return text
 
-    text = await ended_after_begin(run, lambda text: "so far" in text)
+    text = await at_growing_limits(run, lambda text: "so far" in text)
 
     [*_, limit_s] = took_s
     assert f"took longer than {limit_s} s" in text
@@ -231,7 +231,7 @@ async def test_output_printed_after_sigterm_at_the_timeout_is_returned(
     async def run(limit_s: int) -> str:
         return await tools.error("bash", command=command, timeout=limit_s)
 
-    assert "was at 42" in await ended_after_begin(run, lambda text: "\nup\n" in text)
+    assert "was at 42" in await at_growing_limits(run, lambda text: "\nup\n" in text)
     silent = await tools.error("bash", command="sleep 300", timeout=0.1)
     assert silent.endswith("does not end by itself. It printed nothing.")
 
@@ -245,7 +245,7 @@ async def test_processes_that_ignore_sigterm_are_killed_at_the_timeout(tools: To
         text = await tools.error("bash", command=command, timeout=limit_s)
         return [int(line) for line in text.splitlines() if line.isdigit()]
 
-    pids = await ended_after_begin(pids_of, lambda pids: len(pids) == 2)
+    pids = await at_growing_limits(pids_of, lambda pids: len(pids) == 2)
 
     await until(lambda: not any(map(is_alive, pids)))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.calling import Tools
-from tests.waiting import ended_after_begin, is_alive, unstalled_s
+from tests.waiting import at_growing_limits, is_alive, unstalled_s
 
 GIB = 2**30
 HANG_ENDS_WITHIN_S = 1.5
@@ -94,7 +94,7 @@ async def test_hanging_command_ends_soon_after_its_timeout(tools: Tools, command
         took_s.append(unstalled_s() - began_s - limit_s)
         return text
 
-    text = await ended_after_begin(run, PID_LINE.search)
+    text = await at_growing_limits(run, PID_LINE.search)
 
     assert took_s[-1] < HANG_ENDS_WITHIN_S
     pid = next(int(line) for line in text.splitlines() if line.isdigit())

@@ -340,7 +340,7 @@ async def test_call_is_stopped_at_once() -> None:
     cancel.cancel()
 
     with pytest.raises(Aborted):
-        await asyncio.wait_for(call, 5)
+        await asyncio.wait_for(call, 20)
 
 
 def test_question_names_page_and_server() -> None:
