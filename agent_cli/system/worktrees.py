@@ -221,22 +221,33 @@ def _without_submodules(tree: Path) -> list[str]:
     In those, git would look for changed files, with the filters that the submodule's own
     configuration names.
     """
-    listed = run_git(tree, "ls-files", "--stage", "-z", limit_s=_CHECKOUT_LIMIT_S).split(b"\0")
-    submodules = {row.partition(b"\t")[2] for row in listed if row.startswith(_SUBMODULE_MODE)}
+    submodules = _submodules(tree)
     if not submodules:
         return []
     rows = status_rows(tree, "--untracked-files=no", limit_s=_CHECKOUT_LIMIT_S)
-    same = {os.fsdecode(path) for path in submodules} - {row[3:] for row in rows}
+    same = submodules - {row[3:] for row in rows}
     return [f":(exclude,top,literal){path}" for path in sorted(same)]
+
+
+def _submodules(tree: Path) -> set[str]:
+    listed = run_git(tree, "ls-files", "--stage", "-z", limit_s=_CHECKOUT_LIMIT_S).split(b"\0")
+    modules = (row for row in listed if row.startswith(_SUBMODULE_MODE))
+    return {os.fsdecode(row.partition(b"\t")[2]) for row in modules}
 
 
 def is_untouched(worktree: Worktree) -> bool:
     """Return whether nothing would be lost with it: no changes, and no commit of its own.
 
-    Ignored files do not count. If git fails, the worktree counts as changed.
+    Ignored files do not count. If git fails, the worktree counts as changed; so it does with a
+    submodule that was checked out in it, whose files `changes_in` does not read.
     """
+    path = worktree.path
     try:
-        return commit_of(worktree.path, "HEAD") == worktree.base and not changes_in(worktree)
+        return (
+            commit_of(path, "HEAD") == worktree.base
+            and not any(exists(path / each / ".git") for each in _submodules(path))
+            and not changes_in(worktree)
+        )
     except (GitError, OSError):
         return False
 

@@ -77,6 +77,27 @@ def test_submodules_own_filters_are_not_run(
     assert not ran.exists()
 
 
+def test_worktree_with_a_checked_out_submodule_counts_as_changed(
+    repository: Path, tmp_path: Path
+) -> None:
+    """Git checks none out in a worktree; what an agent edits in it would be lost unseen."""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", str(other))
+    (other / "a.txt").write_text("one\n")
+    git(other, "add", ".")
+    git(other, "commit", "--quiet", "-m", "first")
+    allowed = ("-c", "protocol.file.allow=always")
+    git(repository, *allowed, "submodule", "--quiet", "add", str(other), "sub")
+    git(repository, "commit", "--quiet", "-m", "submodule")
+    tree = add_worktree(repository, tmp_path / "trees" / "one", commit_of(repository, "main"))
+    before = is_untouched(tree)
+
+    git(tree.path, *allowed, "submodule", "--quiet", "update", "--init")
+    (tree.path / "sub" / "a.txt").write_text("two\n")
+
+    assert (before, is_untouched(tree)) == (True, False)
+
+
 def test_untouched_worktree_is_recognised_and_removed_completely(
     repository: Path, worktree: Worktree
 ) -> None:
