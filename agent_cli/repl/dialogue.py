@@ -18,6 +18,7 @@ class Choice(NamedTuple):
         label: The answer in words.
         lines: The typed lines that select it, in lowercase. None may be an English sentence.
         is_checkbox: Whether it only checks a row of a list that is then shown again.
+        is_default: Whether Enter alone takes it, in place of the first of the list.
         key: The digit or letter before the label, which is one of `lines`; "" for none.
         beside: A hint behind the label.
         note: What must be read with the label, but is no part of the answer.
@@ -29,6 +30,7 @@ class Choice(NamedTuple):
     lines: tuple[str, ...]
     is_checkbox: bool = False
     is_checked: bool = False
+    is_default: bool = False
     key: str = ""
     beside: str = ""
     note: str = ""
@@ -89,7 +91,7 @@ class Questions(Protocol):
 
         Args:
             message: The question.
-            choices: The answers; Enter alone takes the first, where a list can be shown.
+            choices: The answers; Enter alone takes the default, where a list can be shown.
             text: The meaning of a typed sentence, e.g. "decline and tell the model why".
             ctrl_c: The effect of Ctrl-C, in words.
         """

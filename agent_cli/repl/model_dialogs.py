@@ -143,7 +143,7 @@ class ModelQuestions:
     async def _several(self, offered: Mapping[Choice, OptionPort]) -> str:
         """Return the picked answers, typed one by one or together, and the user's own words.
 
-        The first row shows the picked answers, so that Enter alone accepts them.
+        The last row shows the picked answers, and Enter alone accepts them: no row moves.
         """
         picked: list[OptionPort] = []
         while True:
@@ -156,9 +156,9 @@ class ModelQuestions:
                 for choice, option in offered.items()
             }
             named = ", ".join(map(_label, picked))
-            done = Choice(f"Done: {named}" if picked else "None of these", ("done", "none"))
-            listed = [done, *rows] if picked else [*rows, done]
-            answer = await self._select("answers? ", listed, _SEVERAL)
+            label = f"Done: {named}" if picked else "None of these"
+            done = Choice(label, ("done", "none"), is_default=bool(picked))
+            answer = await self._select("answers? ", [*rows, done], _SEVERAL)
             if isinstance(answer, Choice) and answer is not done:
                 option = rows[answer]
                 picked = [each for each in picked if each is not option] + (

@@ -253,7 +253,7 @@ def test_several_answers_are_selected_with_the_arrow_keys(columns: int) -> None:
 
 
 def test_space_checks_an_answer_and_stays_on_its_row() -> None:
-    """As in every list of checkboxes; Enter on the first row confirms."""
+    """As in every list of checkboxes; Enter on the last row confirms."""
     with (
         serve_in_thread(reply(SEVERAL), reply("Thanks.")) as api,
         in_terminal(api) as terminal,

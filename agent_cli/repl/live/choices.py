@@ -62,7 +62,7 @@ class Choices:
         *,
         has_default: bool = True,
     ) -> None:
-        """Mark the first of *choices*, if there is a default.
+        """Mark the default of *choices*, if there is to be one: by itself the first.
 
         *text* and *ctrl_c* describe typed text and that key.
         """
@@ -76,7 +76,9 @@ class Choices:
         self._text_label = text
         self._ctrl_c = ctrl_c
         self._text = ""
-        self._default = 0 if has_default else None
+        defaults = (index for index, choice in enumerate(self._listed) if choice.is_default)
+        self._done = next(defaults, 0)
+        self._default = self._done if has_default else None
         self._selected = self._default
 
     def typed(self, text: str) -> None:
@@ -103,14 +105,14 @@ class Choices:
         self._selected = None if index == len(self._listed) else index
 
     def leaves_box(self) -> bool:
-        """Move the mark from a checked box to the first row, which accepts all; return whether.
+        """Move the mark from a checked box to the row that accepts all; return whether.
 
         Enter behind the space bar must not uncheck what that has checked.
         """
-        taken = self._listed[self._selected] if self._selected and not self._text else None
-        if taken is None or not taken.is_checkbox or not taken.is_checked:
+        taken = self.taken()
+        if isinstance(taken, str) or self._text or not taken.is_checkbox or not taken.is_checked:
             return False
-        self._selected = 0
+        self._selected = self._done
         return True
 
     def mark(self, checkbox: Choice) -> bool:
@@ -148,6 +150,8 @@ class Choices:
             is_sentence = self._text and not chosen(self._text, self.all)
             what = "your text: " if is_sentence else "type anything else to "
             what = f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}"
+            if any(choice.is_checkbox for choice in self._listed):
+                what = f"Space ticks · {what}"
             if self._selected is None:
                 what = f"choose with ↓, or {what}"
                 if self.has_unsent:

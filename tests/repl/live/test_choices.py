@@ -95,16 +95,19 @@ def test_enter_on_a_checked_box_goes_to_the_row_that_accepts_all() -> None:
         Choice(f"[{'x' if n == 2 else ' '}] {n}", (str(n),), is_checkbox=True, is_checked=n == 2)
         for n in (1, 2)
     ]
-    choices = Choices([Choice("Done: 2", ("done",)), *boxes], "answer")
+    done = Choice("Done: 2", ("done",), is_default=True)
+    choices = Choices([*boxes, done], "answer in your own words")
 
+    assert choices.taken() is done
+    assert choices.rows(98, 20)[-1].text.strip().startswith("Space ticks · type anything else to")
     choices.move(1)
     unchecked = choices.leaves_box()
     choices.move(1)
     checked = choices.leaves_box()
-    first = choices.taken()
+    last = choices.taken()
     choices.typed("2")
 
-    assert (unchecked, checked, first) == (False, True, choices.all[0])
+    assert (unchecked, checked, last) == (False, True, done)
     assert not choices.leaves_box()  # a typed number unchecks it
 
 
