@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Final
 
 from agent_cli.acp import ConnectionLost, RpcFault
@@ -111,7 +112,7 @@ class EditorModelDialogs:
             str(answer.values.get(f"{_OWN}{n}") or answer.values.get(f"q{n}") or "")
             for n in range(1, len(questions) + 1)
         ]
-        return answers if all(answers) else None
+        return [*takewhile(bool, answers)] or None
 
     async def _by_choices(self, questions: Sequence[UserQuestion]) -> Sequence[str] | None:
         answers: list[str] = []

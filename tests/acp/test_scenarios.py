@@ -722,6 +722,18 @@ async def test_ask_user_shows_choices_if_the_client_does_not_support_forms() -> 
         assert "Which database?\n→ Postgres" in text_of(results_in(api.requests[1].body)[0])
 
 
+async def test_ask_user_keeps_the_answers_before_an_empty_field_of_a_form() -> None:
+    """A form that was sent with one of two fields counted as closed without any answer."""
+    asked = QUESTION["input"]["questions"]
+    both = tool_use("ask_user", {"questions": [*asked, {**asked[0], "question": "Which cache?"}]})
+    async with FakeMessagesApi(reply(both), reply("ok")) as api, editor(api) as (client, _):
+        client.forms.append({"action": "accept", "content": {"q1": "SQLite"}})
+        await client.say(await client.open(client_capabilities=FORMS), "go")
+
+        [told] = results_in(api.requests[1].body)
+        assert "They had answered:\nWhich database?\n→ SQLite" in text_of(told)
+
+
 async def test_ask_user_keeps_the_choices_before_a_closed_question() -> None:
     asked = QUESTION["input"]["questions"]
     both = tool_use("ask_user", {"questions": [*asked, {**asked[0], "question": "Which cache?"}]})
