@@ -1,10 +1,10 @@
 """The files the agent changed: values, and the port to their record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from agent_cli.system.records import dataclass
+from agent_cli.system.records import dataclass, field
 
 _OWN = "!"
 _PART = "~"
@@ -21,8 +21,13 @@ def is_own_run(run_id: str) -> bool:
 
 
 def part_of_run(run_id: str, number: int) -> str:
-    """Return the id of what a run changed after it was undone *number* times."""
+    """Return the id of a further part of a run: what was left of it, or changed after its undo."""
     return f"{run_id}{_PART}{number}" if number else run_id
+
+
+def whole_run(run_id: str) -> str:
+    """Return the id of the run that *run_id*, perhaps a part, belongs to."""
+    return run_id.partition(_PART)[0]
 
 
 def prompt_of_run(run_id: str) -> str:
@@ -41,6 +46,7 @@ class TakenBack:
         commands: Commands run during the run or since; their changes are not recorded.
         undone: Commands of the run whose changes were undone.
         faults: A sentence about each file that could not be restored.
+        kept: Files that changed since and stay as they are, each with a note on why, or "".
     """
 
     run_id: str
@@ -49,6 +55,7 @@ class TakenBack:
     commands: Sequence[str]
     undone: Sequence[str] = ()
     faults: Sequence[str] = ()
+    kept: Mapping[Path, str] = field(default_factory=dict[Path, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +67,14 @@ class PlannedUndo:
         edits: How many changes of tools go back.
         files: How many files are restored or deleted; a renamed one is one.
         bytes: What these hold: before the run, or now for those that the run made.
+        kept: Files that changed since and would stay, each with a note on who changed it, or "".
     """
 
     commands: Sequence[str]
     edits: int
     files: int
     bytes: int
+    kept: Mapping[Path, str] = field(default_factory=dict[Path, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,17 +73,18 @@ class FileChanges(FileChangesPort, Protocol):
         ...
 
     def planned_undo(self, *, but_own: bool = False) -> PlannedUndo:
-        """Return what `take_back` would do.
+        """Return what `take_back` would do; in part, if there are files that would be kept.
 
         Raises:
             AgentCliError: It would refuse; the message says why.
         """
         ...
 
-    def take_back(self, *, but_own: bool = False) -> TakenBack:
+    def take_back(self, *, but_own: bool = False, in_part: bool = False) -> TakenBack:
         """Undo the last run that changed files, and inform the model with the next request.
 
-        With *but_own*, what the user's own commands, or hooks alone, changed stays.
+        With *but_own*, what the user's own commands, or hooks alone, changed stays; with *in_part*,
+        files that changed since, over which it is refused otherwise.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.

@@ -5,7 +5,8 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -124,6 +125,15 @@ def read_log(folder: Path) -> CommandLog | None:
         *(folder, str(header["command"]), began_ns, records, ended_ns, after),
         roots=header.get("roots", ()),
         unwatched=str(header.get("unwatched", "")),
+    )
+
+
+def narrowed(log: CommandLog, holds: Callable[[str], bool]) -> CommandLog:
+    """Return a log with the records and signatures of those paths that *holds* is true for."""
+    return replace(
+        log,
+        records=[each for each in log.records if holds(each.path)],
+        after={path: left for path, left in log.after.items() if holds(path)},
     )
 
 

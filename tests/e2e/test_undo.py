@@ -151,6 +151,49 @@ def test_rewind_restores_files_and_conversation_in_one_step() -> None:
     assert "make one" not in str(said)
 
 
+def test_undo_asks_whether_to_take_back_the_files_that_did_not_change_since() -> None:
+    """The user's own file stays, after a no all do; the rest goes back once it is as it was."""
+    Path("a.txt").write_text("one\n")
+    edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
+    make = tool_use("bash", {"command": "echo new > new.txt; echo old > old.txt"})
+    with (
+        serve_in_thread(reply(edit), reply(make), reply("Done."), reply("Well.")) as api,
+        Terminal(AGENT_CLI, "--permission-mode", "yolo", **environment(api, {})) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("go\r")
+        terminal.until("Done.")
+        terminal.until_prompt()
+        Path("a.txt").write_text("two, and mine\n")
+        terminal.send("/undo\r")
+        terminal.until("a.txt changed since and stays as it is; take back the rest,")
+        terminal.send("n\r")
+        terminal.until("nothing was undone")
+        terminal.until_prompt()
+        before = sorted(path.name for path in Path().glob("*.txt"))
+        terminal.send("/undo\r")
+        terminal.until(lambda: terminal.text.count("take back the rest") == 2)
+        terminal.send("y\r")
+        terminal.until("kept      a.txt")
+        terminal.until_prompt()
+        left = {path.name: path.read_text() for path in Path().glob("*.txt")}
+        terminal.send("/diff\r")
+        terminal.until("a.txt  +1 −1  (changed by somebody else too)")
+        terminal.until_prompt()
+        Path("a.txt").write_text("two\n")
+        terminal.send("/undo\r")
+        terminal.until("restored  a.txt")
+        terminal.until_prompt()
+        terminal.send("hello\r")
+        terminal.until("Well.")
+        told = str(api.requests[-1].body["messages"])
+
+    assert before == ["a.txt", "new.txt", "old.txt"]
+    assert left == {"a.txt": "two, and mine\n"}
+    assert Path("a.txt").read_text() == "one\n"
+    assert told.count("The user took back changes") == 2
+
+
 def test_command_that_deletes_much_is_refused_without_a_person_and_asked_about_with_one() -> None:
     """`-p` ends with 3; in the terminal the command waits for the answer, and goes on."""
     subprocess.run(["git", "init", "-q"], check=True)

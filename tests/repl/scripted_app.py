@@ -228,7 +228,7 @@ class FileChanges:
             raise AgentCliError("nothing to undo")
         return PlannedUndo(["npm install"], 2, 2, 3_204_000)
 
-    def take_back(self, *, but_own: bool = False) -> TakenBack:
+    def take_back(self, *, but_own: bool = False, in_part: bool = False) -> TakenBack:
         if not self._found:
             raise AgentCliError("nothing to undo")
         self._found = []

@@ -28,7 +28,8 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
-from agent_cli_tools.snapshots.journal import Change, Journal
+from agent_cli_tools.snapshots.changes import Change
+from agent_cli_tools.snapshots.journal import Journal
 from agent_cli_tools.stoppable import Claim
 from tests.tools.calling import Tools
 from tests.waiting import until
@@ -73,8 +74,8 @@ class Session:
     async def bash(self, command: str) -> None:
         await self.tools.text("bash", command=command)
 
-    def undo(self) -> TakenBack:
-        return self.snapshots.take_back()
+    def undo(self, *, in_part: bool = False) -> TakenBack:
+        return self.snapshots.take_back(in_part=in_part)
 
     def files(self) -> dict[str, str]:
         """Return every file's text, and "" for directories without any."""

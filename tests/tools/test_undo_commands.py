@@ -90,8 +90,8 @@ class Session:
             await self.tools.text("read", path=path)
         await self.tools.text("write", path=path, content=text)
 
-    def undo(self) -> TakenBack:
-        return self.snapshots.take_back()
+    def undo(self, *, in_part: bool = False) -> TakenBack:
+        return self.snapshots.take_back(in_part=in_part)
 
     def diff(self) -> dict[str, Difference]:
         found = self.snapshots.differences()

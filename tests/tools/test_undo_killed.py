@@ -25,7 +25,7 @@ _CHANGES = frozenset(
 COMMAND = "rm data/p1.bin; echo x > src/a1.py; mv src/a2.py two; mkdir d; chmod 600 src/a4.py"
 
 
-def killed_at(session: Session, number: int) -> bool:
+def killed_at(session: Session, number: int, *, in_part: bool = False) -> bool:
     """Undo in a process that is killed before its change *number*; return whether it was."""
     if (child := os.fork()) == 0:
         count = 0
@@ -42,7 +42,7 @@ def killed_at(session: Session, number: int) -> bool:
 
         sys.addaudithook(hook)
         try:
-            session.undo()
+            session.undo(in_part=in_part)
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -80,6 +80,41 @@ async def check_kill_at(number: int, base: Path) -> bool:
     return was_killed
 
 
+async def check_kill_in_part_at(number: int, base: Path) -> bool:
+    """Check as above that an undo that leaves a file is finished, and that its rest stays kept."""
+    root = base / "work"
+    fill(root)
+    session = Session(root, base / "state")
+    left = root / "src/a1.py"
+    try:
+        before = tree(root)
+        session.run()
+        await session.bash(COMMAND)
+        changed = left.stat()
+        left.write_text("mine")
+        after = tree(root)
+
+        was_killed = killed_at(session, number, in_part=True)
+        session.again()
+
+        if tree(root) == after:  # nothing had begun
+            session.undo(in_part=True)
+        assert left.read_text() == "mine"
+        now = tree(root)
+        assert [name for name in before if now.get(name) != before[name]] == ["src/a1.py"], number
+        with pytest.raises(AgentCliError, match="but for files that changed since"):
+            session.undo(in_part=True)
+        left.write_text("x\n")
+        os.utime(left, ns=(changed.st_atime_ns, changed.st_mtime_ns))
+        session.undo()
+        assert tree(root) == before, f"killed before change {number}"
+        kept = [each for each in session.state.glob("s-1/commands/*/*") if each.is_file()]
+        assert {each.name for each in kept} <= {"log.jsonl", "lock"}
+    finally:
+        session.close()
+    return was_killed
+
+
 @pytest.fixture(autouse=True)
 def _without_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_run, "may_gain_rights", lambda *_a, **_k: False)
@@ -90,6 +125,24 @@ async def test_undo_killed_at_any_moment_is_finished_by_the_next_start(tmp_path:
     was_killed = [await check_kill_at(number, tmp_path / str(number)) for number in (1, 12, 22, 24)]
 
     assert all(was_killed)
+
+
+async def test_undo_in_part_killed_at_any_moment_is_finished_too(tmp_path: Path) -> None:
+    """The file that stays is never touched, and what it held before stays kept."""
+    numbers = (1, 5, 10, 15, 20)
+    was_killed = [await check_kill_in_part_at(each, tmp_path / str(each)) for each in numbers]
+
+    assert all(was_killed)
+
+
+@pytest.mark.slow
+async def test_undo_in_part_killed_before_each_of_its_changes(tmp_path: Path) -> None:
+    """As above, at all of them."""
+    number = 1
+    while await check_kill_in_part_at(number, tmp_path / str(number)):
+        number += 1
+
+    assert number > 20
 
 
 @pytest.mark.slow

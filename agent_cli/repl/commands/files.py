@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
 
 _NAMED_MAX: Final = 20
+_ASKED_MAX: Final = 5
 _COMMANDS_MAX: Final = 3
 _PLANNED_CHARS_MAX: Final = 60
 _HOOKS: Final = "hooks"
@@ -42,7 +43,7 @@ async def undo(context: Context, _argument: str) -> None:
             key = await context.questions.choose_key(_OWN_QUESTION.format(whose, plan), "yn")
             is_kept = key != "y"
             if not is_kept:
-                await _carry_out(context, but_own=False)
+                await take_back(context, is_announced=True)
                 return
     await take_back(context, but_own=is_kept)
 
@@ -54,20 +55,49 @@ def _author(context: Context, run_id: str) -> str:
     return "a command of yours" if is_own_run(run_id) else ""
 
 
-async def take_back(context: Context, *, but_own: bool = False) -> None:
+async def take_back(context: Context, *, but_own: bool = False, is_announced: bool = False) -> bool:
     """Say what is undone, undo the file changes of the last run, and report them.
 
-    With *but_own*, what the user's own commands, or hooks alone, changed stays.
+    Where files changed since, the user is asked whether the others are to be taken back; without a
+    user to ask, nothing is.
+
+    Args:
+        context: Of the command.
+        but_own: Whether what the user's own commands, or hooks alone, changed stays.
+        is_announced: Whether the user has read what is undone.
+
+    Returns:
+        False if the user said no.
     """
-    planned = await asyncio.to_thread(context.app.file_changes.planned_undo, but_own=but_own)
-    context.writer.aside(f"taking back {_planned(planned)}", "dim")
-    await _carry_out(context, but_own=but_own)
-
-
-async def _carry_out(context: Context, *, but_own: bool) -> None:
-    taken = await asyncio.to_thread(context.app.file_changes.take_back, but_own=but_own)
+    changes = context.app.file_changes
+    planned = await asyncio.to_thread(changes.planned_undo, but_own=but_own)
+    in_part = bool(planned.kept) and context.questions.can_ask
+    if in_part:
+        question = _in_part(planned, context.app.workspace)
+        if await context.questions.choose_key(question, "yn") != "y":
+            context.writer.aside("nothing was undone; /diff run shows what there is to undo")
+            return False
+    elif not (planned.kept or is_announced):
+        context.writer.aside(f"taking back {_planned(planned)}", "dim")
+    taken = await asyncio.to_thread(changes.take_back, but_own=but_own, in_part=in_part)
     author = await asyncio.to_thread(_author, context, taken.run_id)
     context.writer.aside("\n".join(_lines(context, taken, author)))
+    return True
+
+
+def _in_part(planned: PlannedUndo, workspace: Path) -> str:
+    """Return the question whether to take back a part."""
+    named = [*_noted(planned.kept, workspace)]
+    more = len(named) - _ASKED_MAX
+    names = ", ".join(named[:_ASKED_MAX]) + (f" and {more} more" if more > 0 else "")
+    stay = "stays as it is" if len(named) == 1 else "stay as they are"
+    return f"{names} changed since and {stay}; take back the rest, {_planned(planned)}? (y/n) "
+
+
+def _noted(kept: Mapping[Path, str], workspace: Path) -> Iterator[str]:
+    """Return the names of files that stay, with the notes on them."""
+    for path, note in kept.items():
+        yield f"{_shown(path, workspace)} ({note})" if note else _shown(path, workspace)
 
 
 def _lines(context: Context, taken: TakenBack, author: str) -> Iterator[str]:
@@ -81,6 +111,13 @@ def _lines(context: Context, taken: TakenBack, author: str) -> Iterator[str]:
     yield f"undone: {prompt_text or 'a run that is no longer part of this conversation'}"
     yield from _named("restored", taken.restored, context.app.workspace)
     yield from _named("deleted ", taken.deleted, context.app.workspace)
+    kept = [*_noted(taken.kept, context.app.workspace)]
+    for name in kept[:_NAMED_MAX]:
+        yield f"  kept      {name}"
+    if len(kept) > _NAMED_MAX:
+        yield f"  and {len(kept) - _NAMED_MAX} more"
+    if kept:
+        yield "what was kept has changed since; /diff shows it, and a later /undo may take it back"
     for fault in taken.faults[:_NAMED_MAX]:
         yield f"not restored: {fault}"
     if len(taken.faults) > _NAMED_MAX:
@@ -198,9 +235,9 @@ FILE_COMMANDS: Final = (
         undo,
         during_a_run=False,
         more=(
-            "Run it again to undo the run before. If you changed one of the files since,\n"
-            "nothing is undone. On Linux, what commands changed is undone too; the report says\n"
-            "which did not allow it. The next request tells the model."
+            "Run it again to undo the run before. If you changed some of the files since, it asks\n"
+            "whether to take back the others. On Linux, what commands changed is undone too; the\n"
+            "report says which did not allow it. The next request tells the model."
         ),
     ),
     Command(

@@ -155,8 +155,11 @@ async def _rewind(context: Context, number: str) -> None:
         return
     files, conversation = choice in (_BOTH, _FILES_ONLY), choice != _FILES_ONLY
     if files:
-        for _ in range(runs):  # files first: if that fails, the conversation stays too
-            await take_back(context)
+        # Files first: if that fails, the conversation stays too. Counted anew, because what an undo
+        # in part leaves may become, or no longer be, something to take back.
+        while await asyncio.to_thread(_runs_since, context, prompt.id):
+            if not await take_back(context):
+                return
     if not conversation:
         return
     context.app.sessions.rewind(prompt.id)

@@ -1,6 +1,7 @@
 """Slash commands, in a session driven through a pipe."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -454,8 +455,8 @@ def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
     runs = [prompt.id for prompt in app.agent.conversation.prompts]
     taken: list[str] = []
 
-    def take_back(*, but_own: bool) -> TakenBack:
-        assert not but_own
+    def take_back(*, but_own: bool, in_part: bool) -> TakenBack:
+        assert not (but_own or in_part)
         taken.append(runs.pop())
         return TakenBack(taken[-1], [], [], [])
 
@@ -487,7 +488,7 @@ def test_undo_asks_before_it_takes_back_a_command_of_the_user(
     def planned_undo(*, but_own: bool = False) -> PlannedUndo:
         return PlannedUndo(["make"] * 5 if but_own else ["rm a"], 0, 1, 834)
 
-    def take_back(*, but_own: bool) -> TakenBack:
+    def take_back(*, but_own: bool, in_part: bool) -> TakenBack:
         taken.append(but_own)
         return TakenBack("1" if but_own else "1!2", [], [], [], undone=["rm a"])
 
@@ -513,6 +514,62 @@ def test_undo_asks_before_it_takes_back_a_command_of_the_user(
     assert [line for line in shown if line.startswith("taking")] == [of_agent] * but_own
     told = "undone: what your own command changed of the files that it names"
     assert (told in shown) is not but_own
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+@pytest.mark.parametrize("command", ["/undo", "/rewind"])
+def test_undo_asks_before_it_takes_back_the_files_that_did_not_change_since(
+    monkeypatch: pytest.MonkeyPatch, command: str, answer: str
+) -> None:
+    """The question names the first that stay; after a no, a rewind leaves the conversation, too."""
+    app = Application()
+    said("one", app=app)
+    runs = [app.agent.conversation.prompts[-1].id]
+    kept = {Path.cwd() / f"{number}.txt": "" for number in range(22)}
+    kept[Path.cwd() / "0.txt"] = "session 1 edited it"
+    taken: list[bool] = []
+
+    def planned_undo(*, but_own: bool = False) -> PlannedUndo:
+        assert not but_own
+        return PlannedUndo(["make"], 0, 1, 834, kept)
+
+    def take_back(*, but_own: bool, in_part: bool) -> TakenBack:
+        assert not but_own
+        taken.append(in_part)
+        return TakenBack(runs.pop(), [], [], [], kept=kept)
+
+    monkeypatch.setattr(app.file_changes, "changed_runs", lambda: runs)
+    monkeypatch.setattr(app.file_changes, "planned_undo", planned_undo)
+    monkeypatch.setattr(app.file_changes, "take_back", take_back)
+    asked: list[str] = []
+    choose = Nobody.choose
+
+    async def note(self: Nobody, message: str, keys: str) -> str:
+        asked.append(message)
+        return await choose(self, message, keys)
+
+    monkeypatch.setattr(Nobody, "choose", note)
+
+    is_rewind = command == "/rewind"
+    _, shown = converse(command, app=app, answers=("1", "1", answer) if is_rewind else (answer,))
+
+    assert asked[-1] == (
+        "0.txt (session 1 edited it), 1.txt, 2.txt, 3.txt, 4.txt and 17 more changed since and stay"
+        " as they are; take back the rest, `make`: 1 file, 834 bytes? (y/n) "
+    )
+    assert taken == [True] * (answer == "y")
+    told = [line for line in shown if line.startswith(("undone", "nothing", "back to", "what "))]
+    assert told == (
+        [
+            "undone: one",
+            "what was kept has changed since; /diff shows it, and a later /undo may take it back",
+            *(["back to before: one"] if is_rewind else []),
+        ]
+        if answer == "y"
+        else ["nothing was undone; /diff run shows what there is to undo"]
+    )
+    assert ("  kept      0.txt (session 1 edited it)" in shown) is (answer == "y")
+    assert ("  and 2 more" in shown) is (answer == "y")
 
 
 def test_permissions_command_shows_the_mode_and_the_active_rules() -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
     from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import CommandQuestion
-    from agent_cli_tools.snapshots.journal import Change
+    from agent_cli_tools.snapshots.changes import Change
 
 
 class Snapshots:
@@ -120,7 +120,7 @@ class Snapshots:
 
         Its old content is stored first. The path is real, and writes to one path are serialised.
         """
-        from agent_cli_tools.snapshots.journal import Change  # with a change
+        from agent_cli_tools.snapshots.changes import Change  # with a change
 
         seen = Seen(None if before is None else digest(before), mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
@@ -203,10 +203,11 @@ class Snapshots:
         with self._lock:
             return planned_undo(self._current.read(), self._folder, but_own=but_own)
 
-    def take_back(self, *, but_own: bool = False) -> "TakenBack":
+    def take_back(self, *, but_own: bool = False, in_part: bool = False) -> "TakenBack":
         """Undo the last run that changed files; blocks. The model learns that with its next call.
 
-        With *but_own*, what the user's own commands, or hooks alone, changed stays.
+        With *but_own*, what the user's own commands, or hooks alone, changed stays; with *in_part*,
+        files that changed since.
 
         Raises:
             AgentCliError: Nothing, or not everything, was undone; the message says why.
@@ -214,13 +215,15 @@ class Snapshots:
         from agent_cli_tools.snapshots.taking_back import take_back  # with /undo
 
         with self._lock:
-            return take_back(self._current.read(), self._folder, but_own=but_own)
+            journal = self._current.read()
+            return take_back(journal, self._folder, but_own=but_own, in_part=in_part)
 
     def changed_runs(self) -> Sequence[str]:
         """Return the runs whose changes can be undone, oldest first; see the port; blocks."""
+        from agent_cli_tools.snapshots.taking_back import undoable_runs  # with /undo
+
         with self._lock:
-            journal = self._current.read()
-            return [run.id for run in journal.runs if journal.stands(run)]
+            return [run.id for run in undoable_runs(self._current.read())]
 
     def is_by_hooks(self, run_id: str) -> bool:
         """Return whether hooks alone made the changes of a run; blocks."""
@@ -334,7 +337,7 @@ class Snapshots:
 
     def _catch_up(self, path: Path, before: Seen, now: Seen) -> None:
         """Record the changes of running commands to *path*."""
-        from agent_cli_tools.snapshots.journal import Change  # with a change
+        from agent_cli_tools.snapshots.changes import Change  # with a change
 
         if before.digest != now.digest:
             at_ns = time.time_ns()  # among the changes that commands' keepers record

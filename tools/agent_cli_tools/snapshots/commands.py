@@ -8,11 +8,11 @@ from typing import Final, TypeAlias
 
 from agent_cli.system.records import dataclass
 from agent_cli.undo.generated import is_cache
-from agent_cli.undo.logs import CommandLog, Signature
+from agent_cli.undo.logs import CommandLog, Signature, narrowed
 from agent_cli.undo.records import ChangeRecord, State, is_git_object, signature_at
 from agent_cli.undo.reversal import CONTENT, Step
+from agent_cli_tools.snapshots.changes import Change
 from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, ContentStore, digest_of
-from agent_cli_tools.snapshots.journal import Change
 
 _LISTED_MAX: Final = 50
 _OF_ONE_FILE: Final = ("made", "write", "meta", "gone")
@@ -143,15 +143,7 @@ def without_later_work_of_hooks(
             if not (is_hook and each.kind in _OF_ONE_FILE):
                 shared |= {each.path, each.to}
     left = broken - shared
-    return [_without(log, left) for log in logs], sorted(left)
-
-
-def _without(log: CommandLog, paths: set[str]) -> CommandLog:
-    return replace(
-        log,
-        records=[each for each in log.records if each.path not in paths],
-        after={path: left for path, left in log.after.items() if path not in paths},
-    )
+    return [narrowed(log, lambda path: path not in left) for log in logs], sorted(left)
 
 
 @dataclass(frozen=True, slots=True)

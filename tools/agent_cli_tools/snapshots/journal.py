@@ -1,10 +1,10 @@
-"""The record of changes to files, one JSON object per line, and the combination of several.
+"""The record of changes to files, one JSON object per line.
 
     {"run": id, "change": {"path": ..., "before": digest, "after": digest, "mode": 420}}
     {"run": id, "ran": "npm install"}    {"run": id, "log": "3f", "ran": "rm -rf build"}
     {"run": id, "log": "40", "ran": "ruff format .", "by_hook": true}
     {"run": id, "taken_back": true}      {"run": id, "told": true}
-    {"run": id, "worktree": path}
+    {"run": id, "worktree": path}        {"run": id, "taken_back": true, "left": [path, ...]}
 
 Only its owner can read it. A line cut off by a crash is skipped. It is locked as long as the
 session that writes it is open.
@@ -23,55 +23,19 @@ from weakref import finalize
 
 from pydantic import BaseModel
 
-from agent_cli.contracts.file_changes import own_run, part_of_run
+from agent_cli.contracts.file_changes import own_run, part_of_run, whole_run
 from agent_cli.contracts.wording import one_line
 from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import try_lock
-from agent_cli.system.records import dataclass, field
 from agent_cli.undo.generated import is_cache
-from agent_cli.undo.logs import CommandLog, read_log
+from agent_cli.undo.logs import CommandLog, narrowed, read_log
 from agent_cli.undo.records import LOG
+from agent_cli_tools.snapshots.changes import Change, RunChanges, divided
 from agent_cli_tools.snapshots.contents import ContentStore
 
 CHANGES: Final = "changes.jsonl"
 _COMMAND_CHARS_MAX: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of one file. `before` and `after` are digests; None is no file.
-
-    Attributes:
-        mode: Its permission bits before; None if there was no file.
-        made: Directories that were made for it, the outermost first.
-        at_ns: When, in nanoseconds of the clock on the wall; 0 in older records.
-    """
-
-    path: Path
-    before: str | None
-    after: str | None
-    mode: int | None = None
-    made: tuple[Path, ...] = ()
-    at_ns: int = 0
-
-
-@dataclass(slots=True)
-class RunChanges:
-    """The changes of one run, in order, and its `commands`, whose changes are unknown.
-
-    `logs` are the names of the logs of commands, if their keepers wrote any, and the commands;
-    `hook_logs` those of hooks.
-    `told` is True once the model knows that its changes were `taken_back`.
-    """
-
-    id: str
-    changes: list[Change] = field(default_factory=list[Change])
-    commands: list[str] = field(default_factory=list[str])
-    logs: dict[str, str] = field(default_factory=dict[str, str])
-    hook_logs: set[str] = field(default_factory=set[str])
-    taken_back: bool = False
-    told: bool = False
 
 
 class _Line(BaseModel):
@@ -85,6 +49,7 @@ class _Line(BaseModel):
     taken_back: bool = False
     told: bool = False
     worktree: str = ""
+    left: list[Path] = []
 
 
 class Journal:
@@ -182,7 +147,7 @@ class Journal:
         recorded as a further run, or no undo would find it.
         """
         parts = (self.run(part_of_run(id, number)) for number in count())
-        return next(run for run in parts if not run.taken_back)
+        return next(run for run in parts if not run.taken_back and not run.is_rest)
 
     def add(self, run_id: str, change: Change) -> None:
         """Record a change."""
@@ -229,7 +194,22 @@ class Journal:
             OSError: One cannot be read.
         """
         found = [self._log(name) for name in run.logs if self._written_s(name) >= since_s]
-        return [log for log in found if log and any(each.kind != "times" for each in log.records)]
+        own = [narrowed(log, run.holds) if run.left or run.is_rest else log for log in found if log]
+        return [log for log in own if any(each.kind != "times" for each in log.records)]
+
+    def kept_for_others(self, run: RunChanges) -> set[Path]:
+        """Return the kept files in the logs of a run that belong to its other parts.
+
+        Raises:
+            OSError: A log cannot be read.
+        """
+        return {
+            log.folder / each.to
+            for log in map(self._log, run.logs)
+            if log
+            for each in log.records
+            if each.kind in ("gone", "write") and not run.holds(each.path)
+        }
 
     def stands(self, run: RunChanges) -> bool:
         """Return whether a run changed files, caches of tools aside, and is not undone."""
@@ -269,9 +249,10 @@ class Journal:
         """The folder for the plan of an undo."""
         return self._path.parent / "undoing"
 
-    def mark_taken_back(self, run_id: str) -> None:
-        """Record that a run's changes are undone."""
-        self._record(_Line(run=run_id, taken_back=True))
+    def mark_taken_back(self, run_id: str, left: Iterable[str] = ()) -> None:
+        """Record that a run's changes are undone, but for those of the paths *left*."""
+        paths = [Path(path) for path in sorted(left)]
+        self._record(_Line(run=run_id, taken_back=True, left=paths))
 
     def mark_told(self, run_id: str) -> None:
         """Record that the model knows of the undo."""
@@ -290,8 +271,20 @@ class Journal:
             run.commands.append(line.ran)
         if line.worktree:
             self._worktrees[Path(line.worktree)] = None
+        if line.left and not run.taken_back:
+            run = self._divide(run, frozenset(map(str, line.left)))
         run.taken_back |= line.taken_back
         run.told |= line.told
+
+    def _divide(self, run: RunChanges, left: frozenset[str]) -> RunChanges:
+        """Make what an undo left of a run a run of its own, next to it; return the other part."""
+        ids = (part_of_run(whole_run(run.id), number) for number in count(1))
+        rest_id = next(id for id in ids if id not in self._runs)
+        part, rest = divided(run, left, rest_id=rest_id)
+        parts = {run.id: (part, rest)}
+        runs = [each for old in self._runs.values() for each in parts.get(old.id, (old,))]
+        self._runs = {each.id: each for each in runs}
+        return part
 
     def _record(self, line: _Line) -> None:
         self._apply(line)
@@ -338,37 +331,3 @@ def _is_cut_off(descriptor: int) -> bool:
     """Return whether the last line is incomplete because of a kill during the write."""
     size = os.fstat(descriptor).st_size
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeSpan:
-    """All changes of a file, from the first to the last; digests, None is no file.
-
-    Attributes:
-        mode: Its permission bits at first.
-        made: Directories that were made for it, the outermost first.
-        unbroken: Whether each change began with the previous result, without changes by others.
-    """
-
-    path: Path
-    before: str | None
-    after: str | None
-    mode: int | None
-    made: tuple[Path, ...]
-    unbroken: bool
-
-
-def spans(changes: Iterable[Change]) -> list[ChangeSpan]:
-    """Return one span for each file, in the order of their first changes."""
-    found: dict[Path, ChangeSpan] = {}
-    for change in changes:
-        first = found.get(change.path)
-        found[change.path] = ChangeSpan(
-            change.path,
-            first.before if first else change.before,
-            change.after,
-            first.mode if first else change.mode,
-            (*(first.made if first else ()), *change.made),
-            first is None or (first.unbroken and first.after == change.before),
-        )
-    return [*found.values()]

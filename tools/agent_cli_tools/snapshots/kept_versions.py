@@ -22,6 +22,7 @@ from agent_cli.undo.logs import CommandLog, is_held, is_running
 from agent_cli.undo.records import LOG, State
 from agent_cli.undo.reversal import put_copy
 from agent_cli_tools.diffs import diff
+from agent_cli_tools.snapshots.changes import Change, ChangeSpan, spans
 from agent_cli_tools.snapshots.commands import (
     OriginalFile,
     changed_files,
@@ -30,7 +31,7 @@ from agent_cli_tools.snapshots.commands import (
     origins,
 )
 from agent_cli_tools.snapshots.contents import ContentStore, content_of, digest_of, mode_of
-from agent_cli_tools.snapshots.journal import CHANGES, Change, ChangeSpan, Journal, spans
+from agent_cli_tools.snapshots.journal import CHANGES, Journal
 from agent_cli_tools.textio import decode, looks_binary
 
 _REPLACED: Final = "replaced"

@@ -1,8 +1,9 @@
-"""Undo all changes of a run, or none if another program changed one of the files since."""
+"""Undo the changes of a run, without the files that another program changed since."""
 
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,94 +21,136 @@ from agent_cli.undo.reversal import (
 )
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.session_resources import ModelListener
+from agent_cli_tools.snapshots.changes import ChangeSpan, RunChanges
 from agent_cli_tools.snapshots.commands import (
-    ToolEdit,
-    conflicts,
     edits_of,
     extent,
     fates,
     listed,
     replaced_files,
     steps_of,
-    without_later_work_of_hooks,
 )
 from agent_cli_tools.snapshots.contents import (
-    NO_FILE_ANY_MORE,
     ContentStore,
     content_of,
-    digest_of,
     is_large,
 )
-from agent_cli_tools.snapshots.journal import ChangeSpan, Journal, RunChanges, spans
+from agent_cli_tools.snapshots.division import Division, divide, kept_files, part_of
+from agent_cli_tools.snapshots.journal import Journal
 
 _COMMANDS_MAX: Final = 3
 
 
-def take_back(journal: Journal, store: Path, *, but_own: bool = False) -> TakenBack:
+def take_back(
+    journal: Journal, store: Path, *, but_own: bool = False, in_part: bool = False
+) -> TakenBack:
     """Undo the last run that changed files and is not undone yet.
 
     *store* is the folder with the records of all sessions, which tell who else changed a file.
-    *but_own* leaves out what commands that the user typed, or hooks alone, changed. An undo that
-    stopped goes on first, and no other begins.
+    *but_own* leaves out what commands that the user typed, or hooks alone, changed. *in_part* keeps
+    files that changed since, and takes back the others; the rest stays recorded as a run of its
+    own. An undo that stopped goes on first, and no other begins.
 
     Raises:
-        AgentCliError: There is none; a file changed since, and nothing was done; or a write failed
+        AgentCliError: There is none; files changed since, and nothing was done; or a write failed
             midway, and a second attempt continues there.
     """
     if stopped := _stopped(journal):
-        return _go_on(journal, stopped, journal.logs_of(stopped))
-    run = _last_standing(journal, but_own=but_own)
-    if journal.logs_of(run):
-        return _take_back_all(journal, run, store)
-    found, todo = _spans(journal, run, store)
-    contents = _contents(todo, journal.contents)
-    for span in todo:
-        _restore(span, contents)
-    for folder in reversed([folder for span in found for folder in span.made]):
-        with contextlib.suppress(OSError):  # gone already, or not empty any more
-            folder.rmdir()
-    with contextlib.suppress(OSError, ValueError):  # remembered at least until the program ends
-        journal.mark_taken_back(run.id)
-    return TakenBack(
-        run.id,
-        [span.path for span in todo if span.before is not None],
-        [span.path for span in todo if span.before is None],
-        _commands_since(run, journal.runs),
-    )
+        part, logs = _planned_part(journal, stopped)
+        return _go_on(journal, stopped, part, logs)
+    run, division = _next_undo(journal, store, but_own=but_own)
+    if division.kept and not in_part:
+        raise _changed_too(division.changed, journal, store)
+    who = _notes(division.kept, journal, store)
+    if division.is_logged:
+        taken = _take_back_all(journal, run, division)
+    else:
+        taken = _take_back_edits(journal, run, division)
+    return replace(taken, kept=who)
 
 
 def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> PlannedUndo:
-    """Return what `take_back` would do.
+    """Return what `take_back` would do; in part, if there are files that would be kept.
 
     Raises:
         AgentCliError: It would refuse.
     """
-    stopped = _stopped(journal)
-    run = stopped or _last_standing(journal, but_own=but_own)
-    logs, _left = _logs_to_undo(journal, run)
-    if stopped:
-        edits = edits_of(run.changes, logs)
-    elif logs:
-        edits = _undoable_edits(journal, run, logs, store)
+    if stopped := _stopped(journal):
+        stopped, logs = _planned_part(journal, stopped)
+        edits, kept = edits_of(stopped.changes, logs), dict[Path, str]()
     else:
-        edits = edits_of(run.changes, ())
-        _found, todo = _spans(journal, run, store)
-        _contents(todo, journal.contents)
-        paths = {span.path for span in todo}
-        edits = [edit for edit in edits if edit.path in paths]
+        _run, division = _next_undo(journal, store, but_own=but_own)
+        logs, edits = division.logs, division.edits
+        stopped, kept = division.part, _notes(division.kept, journal, store)
+        if not division.is_logged:
+            paths = {span.path for span in division.todo}
+            edits = [edit for edit in edits if edit.path in paths]
     files, size = extent(edits, logs, journal.contents)
-    return PlannedUndo([log.command for log in logs], len(run.changes), files, size)
+    return PlannedUndo(
+        *([log.command for log in logs], len(stopped.changes), files, size), kept=kept
+    )
+
+
+def undoable_runs(journal: Journal) -> list[RunChanges]:
+    """Return the runs that an undo may take back, oldest first.
+
+    Not the rest of a run of which, by what others changed, there is nothing to take back.
+    """
+    standing = (run for run in journal.runs if journal.stands(run))
+    return [run for run in standing if not run.is_rest or not divide(journal, run).is_empty]
+
+
+def _next_undo(journal: Journal, store: Path, *, but_own: bool) -> tuple[RunChanges, Division]:
+    """Return the run that is undone next, and what of it.
+
+    Raises:
+        AgentCliError: There is none, or nothing of it can be undone.
+    """
+    run = _last_standing(journal, but_own=but_own)
+    running = (log for log in journal.logs_of(run) if is_running(log.folder))
+    if log := next(running, None):
+        raise AgentCliError(f"nothing was undone, because `{log.command}` still runs: end it first")
+    division = divide(journal, run)
+    if division.is_refused:
+        raise _changed_too(division.changed, journal, store)
+    if not division.is_logged:
+        _refuse_large(division.todo, division.now)
+    befores = division.edits if division.is_logged else division.todo
+    for each in befores:
+        if each.before is not None and journal.contents.get(each.before) is None:
+            raise _not_kept(each.path)
+    return run, division
+
+
+def _take_back_edits(journal: Journal, run: RunChanges, division: Division) -> TakenBack:
+    """Undo a run without logs of commands."""
+    todo, commands = division.todo, _commands_since(run, journal.runs)
+    contents = _contents(todo, journal.contents)
+    for span in todo:
+        _restore(span, contents)
+    for folder in reversed([each for change in division.part.changes for each in change.made]):
+        with contextlib.suppress(OSError):  # gone already, or not empty any more
+            folder.rmdir()
+    with contextlib.suppress(OSError, ValueError):  # remembered at least until the program ends
+        journal.mark_taken_back(run.id, division.left)
+    return TakenBack(
+        run.id,
+        [span.path for span in todo if span.before is not None],
+        [span.path for span in todo if span.before is None],
+        commands,
+    )
 
 
 def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
     standing = [
         run
-        for run in journal.runs
-        if journal.stands(run)
-        and not (but_own and (is_own_run(run.id) or journal.is_by_hooks(run)))
+        for run in undoable_runs(journal)
+        if not (but_own and (is_own_run(run.id) or journal.is_by_hooks(run)))
     ]
     if not standing:
         why = "what the agent changed in this session is undone already"
+        if any(journal.stands(run) and run.is_rest for run in journal.runs):
+            why += ", but for files that changed since; /diff shows them"
         by_agent = (run for run in journal.runs if not is_own_run(run.id))
         if not any(run.changes or journal.logs_of(run) for run in by_agent):
             where = "of the workspace" if journal.worktrees else "in this session"
@@ -115,22 +158,6 @@ def _last_standing(journal: Journal, *, but_own: bool) -> RunChanges:
         elsewhere = _in_worktrees(journal.worktrees)
         raise AgentCliError(f"nothing to undo: {why}{elsewhere}{_ran(journal.runs)}")
     return standing[-1]
-
-
-def _spans(
-    journal: Journal, run: RunChanges, store: Path
-) -> tuple[list[ChangeSpan], list[ChangeSpan]]:
-    """Return the changes of a run without commands, and the changes that are to be undone.
-
-    Raises:
-        AgentCliError: They cannot be undone.
-    """
-    found = spans(run.changes)
-    now = {span.path: digest_of(span.path) for span in found}
-    todo = [span for span in found if now[span.path] != span.before]
-    _refuse_conflicts(todo, now, journal, store)
-    _refuse_large(todo, now)
-    return found, todo
 
 
 def finish(journal: Journal) -> None:
@@ -143,25 +170,28 @@ def finish(journal: Journal) -> None:
         journal.hold()
     journal.read()
     if run := _stopped(journal):
-        outcome = carry_out(journal.plan_folder)
-        _close(journal, run, journal.logs_of(run), outcome)
+        _close(journal, run, _planned_part(journal, run)[1], carry_out(journal.plan_folder))
 
 
-def _take_back_all(journal: Journal, run: RunChanges, store: Path) -> TakenBack:
+def _take_back_all(journal: Journal, run: RunChanges, division: Division) -> TakenBack:
     """Undo a run with commands: what they and the tools changed, the last change first."""
-    logs, left = _logs_to_undo(journal, run)
-    edits = _undoable_edits(journal, run, logs, store)
-    steps = steps_of(edits, logs, journal.contents)
+    steps = steps_of(division.edits, division.logs, journal.contents)
+    header = {"run": run.id, "left": "\0".join(sorted(division.left))}
     try:
-        write_plan(journal.plan_folder, steps, {"run": run.id})
+        write_plan(journal.plan_folder, steps, header)
     except OSError as error:
         raise AgentCliError(f"nothing was undone: {error.strerror}") from error
-    return _go_on(journal, run, logs, left)
+    return _go_on(journal, run, division.part, division.logs, division.of_hooks)
 
 
-def _logs_to_undo(journal: Journal, run: RunChanges) -> tuple[Sequence[CommandLog], Sequence[str]]:
-    """Return the logs of a run, and the files of its hooks that stay as they are."""
-    return without_later_work_of_hooks(run.changes, journal.logs_of(run), run.hook_logs)
+def _planned_left(journal: Journal) -> frozenset[str]:
+    """Return the paths that the undo with a plan leaves."""
+    return frozenset(filter(None, header_of(journal.plan_folder).get("left", "").split("\0")))
+
+
+def _planned_part(journal: Journal, run: RunChanges) -> tuple[RunChanges, Sequence[CommandLog]]:
+    """Return what the undo with a plan takes back of its run."""
+    return part_of(run, journal.logs_of(run), _planned_left(journal))
 
 
 def _stopped(journal: Journal) -> RunChanges | None:
@@ -184,10 +214,16 @@ def replaced_in(journal: Journal, run_id: str) -> dict[str, str]:
 
 
 def _go_on(
-    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], left: Sequence[str] = ()
+    journal: Journal,
+    run: RunChanges,
+    part: RunChanges,
+    logs: Sequence[CommandLog],
+    of_hooks: Sequence[str] = (),
 ) -> TakenBack:
-    """Carry out the plan of an undo, from its beginning or from where it stopped."""
-    restored, deleted = fates(edits_of(run.changes, logs), logs)
+    """Carry out the plan of an undo of *part*, from its beginning or from where it stopped."""
+    restored, deleted = fates(edits_of(part.changes, logs), logs)
+    all_logs, commands = journal.logs_of(run), _commands_since(run, journal.runs)
+    kept = kept_files(edits_of(run.changes, all_logs), all_logs, _planned_left(journal))
     try:
         outcome = carry_out(journal.plan_folder)
     except OSError as error:
@@ -195,45 +231,29 @@ def _go_on(
             f"the undo stopped: {error.strerror}; /undo goes on from there"
         ) from error
     faults = [*outcome.faults, *(f"{each.path}: {each.to}" for log in logs for each in log.lost)]
-    faults += [f"{path}: a hook made or changed it, and it changed since" for path in left]
+    faults += [f"{path}: a hook made or changed it, and it changed since" for path in of_hooks]
     with contextlib.suppress(OSError, ValueError):
         _close(journal, run, logs, outcome)
     return TakenBack(
         run.id,
         restored,
         deleted,
-        _commands_since(run, journal.runs),
+        commands,
         undone=[log.command for log in logs],
         faults=faults,
+        kept=kept,
     )
-
-
-def _undoable_edits(
-    journal: Journal, run: RunChanges, logs: Sequence[CommandLog], store: Path
-) -> list[ToolEdit]:
-    """Return the edits of a run with commands.
-
-    Raises:
-        AgentCliError: The run cannot be undone.
-    """
-    edits = edits_of(run.changes, logs)
-    if running := [log.command for log in logs if is_running(log.folder)]:
-        raise AgentCliError(f"nothing was undone, because `{running[0]}` still runs: end it first")
-    if changed := conflicts(edits, logs):
-        raise _changed_too(changed, journal, store)
-    for edit in edits:
-        if edit.before is not None and journal.contents.get(edit.before) is None:
-            raise _not_kept(edit.path)
-    return edits
 
 
 def _close(
     journal: Journal, run: RunChanges, logs: Sequence[CommandLog], outcome: UndoOutcome
 ) -> None:
     """Record an undo as done."""
-    journal.mark_taken_back(run.id)
+    if not run.taken_back:
+        journal.mark_taken_back(run.id, _planned_left(journal))
+    kept = outcome.kept | journal.kept_for_others(journal.run(run.id))
     for log in logs:
-        drop_kept(log.folder, outcome.kept)
+        drop_kept(log.folder, kept)
     forget_plan(journal.plan_folder)
 
 
@@ -268,28 +288,24 @@ def _ran(runs: Sequence[RunChanges]) -> str:
 
 def _changed_too(paths: Sequence[str], journal: Journal, store: Path) -> AgentCliError:
     """Return the error for files that others changed, with the session that did if it is known."""
-    from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
-
-    who = dict[str, str]()
-    with contextlib.suppress(OSError):
-        who = changed_by(paths, store, session=journal.folder.name)
-    named = [f"{path} ({who[path]})" if path in who else path for path in paths]
+    notes = _notes(dict.fromkeys(map(Path, paths), ""), journal, store)
+    named = [f"{path} ({note})" if note else str(path) for path, note in notes.items()]
     return AgentCliError(
         "nothing was undone, because somebody changed these files too:"
         f" {listed(named)}; /diff run shows what there is to undo by hand"
     )
 
 
-def _refuse_conflicts(
-    todo: Sequence[ChangeSpan], now: Mapping[Path, str | None], journal: Journal, store: Path
-) -> None:
-    changed = [
-        str(span.path)
-        for span in todo
-        if not span.unbroken or now[span.path] != span.after or span.after == NO_FILE_ANY_MORE
-    ]
-    if changed:
-        raise _changed_too(changed, journal, store)
+def _notes(kept: Mapping[Path, str], journal: Journal, store: Path) -> dict[Path, str]:
+    """Return files that stay with a note, for which the session that changed one is known."""
+    if not kept:
+        return {}
+    from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
+
+    who = dict[str, str]()
+    with contextlib.suppress(OSError):
+        who = changed_by([*map(str, kept)], store, session=journal.folder.name)
+    return {path: note or who.get(str(path), "") for path, note in kept.items()}
 
 
 def _refuse_large(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:
@@ -372,5 +388,7 @@ def told(journal: Journal, run: RunChanges) -> str:
         lines.append(f"These files hold again what they held before: {listed(restored)}.")
     if deleted:
         lines.append(f"These files, which you had made, are gone: {listed(deleted)}.")
+    if run.left:
+        lines.append("Your other changes of then stay, because those files changed since.")
     lines.append("Read them again before you change them; do not redo the changes unasked.")
     return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""Changes of files: one, those of a run, and all of one file; how an undo divides a run.
+
+Knows nothing of how they are stored.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from agent_cli.system.records import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one file. `before` and `after` are digests; None is no file.
+
+    Attributes:
+        mode: Its permission bits before; None if there was no file.
+        made: Directories that were made for it, the outermost first.
+        at_ns: When, in nanoseconds of the clock on the wall; 0 in older records.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None = None
+    made: tuple[Path, ...] = ()
+    at_ns: int = 0
+
+
+@dataclass(slots=True)
+class RunChanges:
+    """The changes of one run, in order, and its `commands`, whose changes are unknown.
+
+    `logs` are the names of the logs of commands, if their keepers wrote any, and the commands;
+    `hook_logs` those of hooks.
+    `told` is True once the model knows that its changes were `taken_back`.
+    `only` are the paths of a rest, which an undo left; `left` those that an undo of this run left.
+    """
+
+    id: str
+    changes: list[Change] = field(default_factory=list[Change])
+    commands: list[str] = field(default_factory=list[str])
+    logs: dict[str, str] = field(default_factory=dict[str, str])
+    hook_logs: set[str] = field(default_factory=set[str])
+    taken_back: bool = False
+    told: bool = False
+    only: frozenset[str] | None = None
+    left: frozenset[str] = frozenset()
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether it is what an undo left of a run."""
+        return self.only is not None
+
+    def holds(self, path: str) -> bool:
+        """Return whether the changes of *path* in its logs are its own, not those of a rest."""
+        return path not in self.left and (self.only is None or path in self.only)
+
+
+def divided(
+    run: RunChanges, left: frozenset[str], *, rest_id: str = ""
+) -> tuple[RunChanges, RunChanges]:
+    """Return what an undo of a run takes back, and the rest: what it did to the paths *left*."""
+    made = [folder for change in run.changes for folder in change.made]
+    part = replace(
+        run,
+        changes=[
+            replace(change, made=tuple(each for each in change.made if str(each) not in left))
+            for change in run.changes
+            if str(change.path) not in left
+        ],
+        left=run.left | left,
+    )
+    rest = RunChanges(
+        rest_id,
+        [
+            replace(change, made=tuple(each for each in made if each in change.path.parents))
+            for change in run.changes
+            if str(change.path) in left
+        ],
+        logs=run.logs,
+        hook_logs=run.hook_logs,
+        only=left,
+    )
+    return part, rest
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSpan:
+    """All changes of a file, from the first to the last; digests, None is no file.
+
+    Attributes:
+        mode: Its permission bits at first.
+        made: Directories that were made for it, the outermost first.
+        unbroken: Whether each change began with the previous result, without changes by others.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    mode: int | None
+    made: tuple[Path, ...]
+    unbroken: bool
+
+
+def spans(changes: Iterable[Change]) -> list[ChangeSpan]:
+    """Return one span for each file, in the order of their first changes."""
+    found: dict[Path, ChangeSpan] = {}
+    for change in changes:
+        first = found.get(change.path)
+        found[change.path] = ChangeSpan(
+            change.path,
+            first.before if first else change.before,
+            change.after,
+            first.mode if first else change.mode,
+            (*(first.made if first else ()), *change.made),
+            first is None or (first.unbroken and first.after == change.before),
+        )
+    return [*found.values()]
