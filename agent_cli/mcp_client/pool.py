@@ -171,7 +171,8 @@ class McpServers:
 
     def prompts(self) -> tuple["ServerPrompt", ...]:
         """Return the prompts of all servers, by command."""
-        listed = (each.offering.catalogue.prompts for each in self._connections.values())
+        connections = tuple(self._connections.values())  # the caller may be another thread
+        listed = (each.offering.catalogue.prompts for each in connections)
         return tuple(sorted(chain.from_iterable(listed), key=lambda prompt: prompt.command))
 
     def with_resources(self) -> frozenset[str]:
@@ -181,7 +182,8 @@ class McpServers:
 
     def resources(self) -> tuple["ServerResource", ...]:
         """Return the resources of all servers, by server and address."""
-        listed = (each.offering.catalogue.resources for each in self._connections.values())
+        connections = tuple(self._connections.values())  # the caller may be another thread
+        listed = (each.offering.catalogue.resources for each in connections)
         return tuple(sorted(chain.from_iterable(listed), key=lambda each: (each.server, each.uri)))
 
     def changes(self) -> Mapping[str, Mapping[str, str]]:

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -682,6 +683,27 @@ async def test_servers_that_ignore_sigterm_are_closed_concurrently(
     assert unstalled_s() - started_s < 3 * 2.0
     assert len(pids) == 6
     await until(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.mark.parametrize("listing", [McpServers.prompts, McpServers.resources])
+async def test_prompts_and_resources_are_listed_while_a_server_is_added(
+    listing: Callable[[McpServers], Sequence[object]],
+) -> None:
+    """The completion lists them in its thread, and the event loop adds servers meanwhile."""
+
+    class Connection:
+        @property
+        def offering(self) -> SimpleNamespace:
+            connections["late"] = self
+            return SimpleNamespace(catalogue=SimpleNamespace(prompts=(), resources=()))
+
+    async with McpServers(os.environ) as servers:
+        connections: dict[str, Any] = {"early": Connection(), "other": Connection()}
+        servers._connections = connections
+
+        assert listing(servers) == ()
+
+        connections.clear()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
