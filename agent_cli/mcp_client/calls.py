@@ -84,6 +84,11 @@ class Server(Protocol):
         """Why we ended the last connection, as a clause; "" if we did not."""
         ...
 
+    @property
+    def stderr_quote(self) -> str:
+        """The end of its standard error as a clause, "" if it is empty."""
+        ...
+
     async def client(self) -> Client:
         """Return the connected client, or raise `ToolError`."""
         ...
@@ -274,7 +279,9 @@ def _protocol_error(server: Server, error: MCPError) -> str:
     # Servers also use the code of a closed connection for their own errors.
     if error.code == CONNECTION_CLOSED and not server.connected:
         why = f": {server.fault}" if server.fault else ""
-        return f"MCP server '{name}' ended during the call{why}. {unknown_effect}"
+        return (
+            f"MCP server '{name}' ended during the call{why}{server.stderr_quote}. {unknown_effect}"
+        )
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
     if error.code == TOO_LONG:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 import mcp_types
@@ -72,6 +72,7 @@ class ServerConnection:
         self._state = ServerState(config.name, ServerPhase.CONNECTING)
         self._notes: list[str] = []
         self._stderr: tuple[str, ...] = ()
+        self._tail: StderrTail | None = None  # of the running process
         self._last_end = ""
         self._link: Link | None = None
         self._needs_sign_in = False
@@ -127,6 +128,11 @@ class ServerConnection:
         """Why we ended the last connection, as a clause; "" if we did not."""
         return self._link.fault if self._link else ""
 
+    @property
+    def stderr_quote(self) -> str:
+        """The end of its standard error as a clause, "" if it is empty."""
+        return _quote(self._tail.last_lines() if self._tail else self._stderr)
+
     async def client(self) -> Client:
         """Return the connected client; wait for a restart in progress.
 
@@ -174,7 +180,8 @@ class ServerConnection:
         self._notes = []
         self._needs_sign_in = False
         ready_at: float | None = None
-        with StderrTail() as stderr:
+        with StderrTail() as self._tail:
+            stderr = self._tail
             self._link = link = Link(
                 self.config,
                 self._environment,
@@ -203,7 +210,7 @@ class ServerConnection:
                 self._end()
             if ready_at is not None and loop.time() - ready_at >= self._policy.stable_s:
                 self._restarts = 0
-            self._stderr = stderr.last_lines()
+            self._stderr, self._tail = stderr.last_lines(), None
             self._last_end = self._sentence(why, ready_at)
             return self._last_end, ready_at is not None
 
@@ -299,6 +306,9 @@ class ServerConnection:
 
     def _sentence(self, why: str, ready_at: float | None) -> str:
         event = "did not start" if ready_at is None else "was lost"
-        quoted = last_words(self._stderr)
-        tail = f'; the end of its stderr: "{quoted}"' if quoted else ""
-        return f"MCP server '{self.config.name}' {event}: {why}{tail}"
+        return f"MCP server '{self.config.name}' {event}: {why}{_quote(self._stderr)}"
+
+
+def _quote(stderr: Sequence[str]) -> str:
+    quoted = last_words(stderr)
+    return f'; the end of its stderr: "{quoted}"' if quoted else ""

@@ -421,7 +421,7 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
 
         assert lost.is_error
         assert lost.text == (
-            "MCP server 'raw' ended during the call. "
+            "MCP server 'raw' ended during the call; the end of its stderr: \"last words\". "
             "The call may have taken effect: check before you repeat it."
         )
         assert tools_meanwhile == 2

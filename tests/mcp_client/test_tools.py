@@ -22,6 +22,7 @@ class NoServer:
     silence_limits = SilenceLimits()
     connected = False
     fault = ""
+    stderr_quote = ""
 
     async def client(self) -> "Client":
         raise NotImplementedError
