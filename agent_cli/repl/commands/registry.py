@@ -59,7 +59,7 @@ def is_command(line: str, app: Application) -> bool:
 def find_command(line: str, app: Application) -> tuple[Command, str]:
     """Return the command that *line* names, and its argument, trimmed.
 
-    A unique prefix of a name is enough.
+    A unique prefix of a name is enough. `/NAME --help` of a built-in command is `/help NAME`.
 
     Raises:
         UsageError: There is no such command, or it takes no argument.
@@ -79,6 +79,8 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
         command = begun[0] if len(begun) == 1 else None
     if command is None:
         raise UsageError(f"unknown command /{one_line(name)}{_suggestion(name, commands)}")
+    if argument in ("--help", "-h") and not command.source:
+        return named["help"], command.name
     if argument and not command.argument:
         raise UsageError(f"/{command.name} takes no argument")
     return command, argument

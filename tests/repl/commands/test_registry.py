@@ -66,6 +66,21 @@ def test_help_with_a_name_describes_that_command_in_full() -> None:
     assert len(said("/help all")) == len(COMMANDS) + 2
 
 
+@pytest.mark.parametrize("line", ["/model --help", "/model -h", "/undo --help", "/und -h"])
+def test_option_for_help_describes_a_built_in_command(line: str) -> None:
+    """`/model --help` made `--help` the model; no command takes it for its argument."""
+    name = "model" if "model" in line else "undo"
+
+    assert said(line) == said(f"/help {name}")
+
+
+def test_custom_command_receives_an_option_for_help_as_its_text() -> None:
+    """A skill may document options of its own; the text after its name is the user's."""
+    command, argument = find_command("/review --help", Application())
+
+    assert (command.name, argument) == ("review", "--help")
+
+
 def test_custom_command_is_sent_as_a_prompt() -> None:
     """Of two with the same name the first wins; the text after it may span several lines."""
     out, shown = converse("/review the\nlast  change", "/team:broken")
