@@ -269,7 +269,7 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
     if name not in COMMANDS:
         second_words = [key.partition(" ")[2] for key in COMMANDS if key.startswith(f"{name} ")]
         if second_words:
-            raise UsageError(f"agent-cli {name} needs one of: {', '.join(second_words)}")
+            raise UsageError(_second_word_needed(name, operands[1:], second_words))
         if arguments.print_prompt is None and (meant := _with_foreign(arguments, operands)):
             return meant
         hint = _nearest(name, [key.partition(" ")[0] for key in COMMANDS])
@@ -289,6 +289,13 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
     if not command.fewest <= len(rest) <= command.most:
         raise UsageError(f"usage: agent-cli {name} {command.operands}".rstrip())
     return arguments._replace(command=name, operands=rest)
+
+
+def _second_word_needed(name: str, others: Sequence[str], known: Sequence[str]) -> str:
+    choice = f"needs one of: {', '.join(known)}"
+    if not others:
+        return f"agent-cli {name} {choice}"
+    return f"agent-cli {name} has no {others[0]!r}{_nearest(others[0], known)}; it {choice}"
 
 
 def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None:

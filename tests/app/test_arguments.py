@@ -173,7 +173,11 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("--prompts-from f -p x", "-p and --prompts-from cannot be combined; use one of them"),
         ("--prompts-from f doctor", "--prompts-from and the command doctor cannot be combined"),
         ("sessions", f"agent-cli sessions needs one of: {SESSIONS}"),
-        ("sessions lost", f"agent-cli sessions needs one of: {SESSIONS}"),
+        (
+            "sessions lst",
+            f"agent-cli sessions has no 'lst' (did you mean list?); it needs one of: {SESSIONS}",
+        ),
+        ("config set a 1", "agent-cli config has no 'set'; it needs one of: example, show"),
         ("sessions show", "usage: agent-cli sessions show ID [--entries]"),
         ("sessions list --entries", "--entries does not belong here; see agent-cli --help"),
         ("demo now", "usage: agent-cli demo"),
