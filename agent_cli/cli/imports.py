@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -38,7 +39,7 @@ def import_setup(arguments: Arguments) -> int:
         rows = [{"program": each.program, **asdict(row)} for each in found for row in each.rows]
         print(json.dumps(rows, default=str, ensure_ascii=False, indent=2))
     else:
-        _show(found)
+        _show(found, programs)
     for each in found if not arguments.dry_run else ():
         if each.rows or arguments.operands:
             print(f"{each.program}: {setups.write(each.program, each.contents())}", file=sys.stderr)
@@ -47,7 +48,7 @@ def import_setup(arguments: Arguments) -> int:
     return 0
 
 
-def _show(found: list[Findings]) -> None:
+def _show(found: list[Findings], programs: Sequence[str]) -> None:
     from agent_cli.terminal.views import show  # rich
     from agent_cli.terminal.views.table import Column, Table
 
@@ -59,10 +60,8 @@ def _show(found: list[Findings]) -> None:
     titles = ("agent", "kind", "name", "here", "how, or why not", "file")
     styles = [_STYLES.get(row.verdict, "") for _, row in rows]
     columns = [Column(title) for title in titles]
-    show(
-        Table(columns, cells, empty="no setup of another agent was found", styles=styles),
-        sys.stdout,
-    )
+    empty = f"no setup was found of {', '.join(programs)}"
+    show(Table(columns, cells, empty=empty, styles=styles), sys.stdout)
     for each in found:
         if each.rows:
             print(f"{each.program}: {each.summary()}", file=sys.stderr)

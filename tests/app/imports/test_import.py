@@ -321,6 +321,20 @@ def test_codex_gemini_and_opencode_are_used_or_named() -> None:
         assert each in names["opencode"]
 
 
+def test_no_setup_found_names_the_programs_that_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one program named, nothing is said about the others."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+
+    every = agent_cli("import", "--dry-run")
+    one = agent_cli("import", "claude", "--dry-run")
+
+    assert every.stdout == "no setup was found of claude, codex, gemini, opencode\n"
+    assert one.stdout == "no setup was found of claude\n"
+
+
 @pytest.mark.parametrize("words", [("cursor",), ("claude", "codex")])
 def test_unknown_program_is_one_sentence(words: tuple[str, ...]) -> None:
     run: Finished = agent_cli("import", *words)
