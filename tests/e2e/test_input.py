@@ -104,6 +104,39 @@ def test_unsent_draft_is_offered_in_the_next_session() -> None:
             terminal.until("not sent yet")
 
 
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_command_typed_ahead_beside_a_message_does_not_become_its_text(*, is_killed: bool) -> None:
+    """Enter would have run the message as a line of the shell."""
+    os.mkfifo("waits")
+    with serve_in_thread(reply("Hello."), reply("Well.")) as api:
+        with in_terminal(api) as terminal:
+            terminal.until_prompt()
+            terminal.send("hi\r")
+            terminal.until("Hello.")
+            terminal.send("!cat waits\r")
+            terminal.until("Ctrl-C stops")
+            terminal.send("!echo a\r")
+            terminal.until("1 queued")
+            terminal.send("use tabs\r")
+            terminal.until("2 queued")
+            if is_killed:
+                terminal.child.kill(signal.SIGKILL)
+                terminal.exit_code()
+            else:
+                terminal.send("\x1b")
+                terminal.until("not run: !echo a; Arrow-up has it")
+                terminal.send(ENTER)
+                terminal.until("Well.")
+        if is_killed:
+            with in_terminal(api, "-c") as terminal:
+                terminal.until("not run: !echo a; Arrow-up has it")
+                terminal.until("1 queued message was not sent before the program ended")
+                terminal.send(ENTER)
+                terminal.until("Well.")
+
+    assert said(api, 1)[-1]["text"] == "use tabs"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_queued_messages_are_in_the_input_again_after_a_kill(number: signal.Signals) -> None:
     """A message that the model has not got is not lost, one for the end of the run neither."""

@@ -68,7 +68,13 @@ class LiveShell:
         self._lines_of_work = self._new_lines()
         self._asides = Asides(self.display, screen.refresh)
         self._turn = asyncio.Lock()
-        self._controls = ScreenControls(screen, self.display, results, self._turn)
+        self._controls = ScreenControls(
+            screen,
+            self.display,
+            results,
+            self._turn,
+            is_prompt=lambda text: self._dispatcher.is_prompt(text),
+        )
         self._dispatcher = LineDispatcher(
             app,
             lines=self._lines_of_work,
@@ -341,7 +347,7 @@ class LiveShell:
         self._screen.queue.finish()
         if texts := [*self._outbox.take_all(), *(line.text for line in self._lines)]:
             self._lines.clear()
-            self._screen.put_back("\n\n".join(texts))
+            self._controls.give_back(texts)
             self._unsent.keep(())
 
     def _status_text(self) -> str:

@@ -145,8 +145,11 @@ class ScreenControls:
         display: Display,
         results: Results,
         turn: asyncio.Lock,
+        *,
+        is_prompt: Callable[[str], bool],
     ) -> None:
         self._turn = turn
+        self._is_prompt = is_prompt
         self._screen = screen
         self._display = display
         self._results = results
@@ -186,9 +189,8 @@ class ScreenControls:
                 folded=lambda rows, text: self._results.folded(rows, text, FOLDED_ROWS),
             )
             self._display.drawn(rows)
-        if texts := unsent(conversation):
-            self._screen.put_back("\n\n".join(texts))
-            self._display.notice(_unsent_notice(len(texts)), "warning")
+        if (texts := unsent(conversation)) and (messages := self.give_back(texts)):
+            self._display.notice(_unsent_notice(messages), "warning")
 
     def toggle_thinking(self) -> None:
         """Show thinking, beginning with the last folded one; or fold it from now on."""
@@ -210,6 +212,18 @@ class ScreenControls:
     def put_back(self, text: str) -> None:
         """Insert *text* at the start of the input."""
         self._screen.put_back(text)
+
+    def give_back(self, texts: Sequence[str]) -> int:
+        """Insert typed *texts*, which wait no more, at the start of the input; return how many.
+
+        A command among others is named instead: within a text it would be none.
+        """
+        kept = [text for text in texts if len(texts) == 1 or self._is_prompt(text)]
+        if kept:
+            self._screen.put_back("\n\n".join(kept))
+        if left := [one_line(text) for text in texts if text not in kept]:
+            self._display.notice(f"not run: {', '.join(left)}; Arrow-up has it", "warning")
+        return len(kept)
 
     def lend_terminal(self) -> AbstractAsyncContextManager[None]:
         """Give the terminal to another program while the body runs."""
