@@ -107,6 +107,16 @@ class Terminal:
             if time.monotonic() > deadline_s or not (runs or condition()):
                 raise AssertionError(f"never seen: {seen!r}; the screen:\n{self.text}")
 
+    def ends_before(self, condition: Callable[[], bool]) -> bool:
+        """Read until *condition* holds, or the program has ended; return whether it has."""
+        deadline_s = time.monotonic() + LIMIT_S
+        while not condition():
+            if not self._read(0.05):
+                return True
+            if time.monotonic() > deadline_s:
+                raise AssertionError(f"neither ended nor seen; the screen:\n{self.text}")
+        return False
+
     def until_silent(self, silence_s: float = 0.5) -> None:
         """Read until nothing but a spinner was written for *silence_s*, with a limit."""
         deadline_s = time.monotonic() + 4 * silence_s
