@@ -43,11 +43,12 @@ async def at_growing_limits(
 
     For limits that must pass in the test, but not before a command has begun, for example.
     """
+    results: list[Result] = []
     for limit_s in GROWING_LIMITS_S:
-        result = await run(limit_s)
-        if holds(result):
-            return result
-    raise AssertionError(f"not with a limit of {GROWING_LIMITS_S[-1]} s either: {result}")
+        results.append(await run(limit_s))
+        if holds(results[-1]):
+            return results[-1]
+    raise AssertionError(f"not with a limit of {GROWING_LIMITS_S[-1]} s either: {results[-1]}")
 
 
 def wait_until(
