@@ -68,13 +68,7 @@ class LiveShell:
         self._lines_of_work = self._new_lines()
         self._asides = Asides(self.display, screen.refresh)
         self._turn = asyncio.Lock()
-        self._controls = ScreenControls(
-            screen,
-            self.display,
-            results,
-            self._turn,
-            is_prompt=lambda text: self._dispatcher.is_prompt(text),
-        )
+        self._controls = ScreenControls(screen, self.display, results, self._turn, self.is_command)
         self._dispatcher = LineDispatcher(
             app,
             lines=self._lines_of_work,

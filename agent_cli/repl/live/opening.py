@@ -145,11 +145,10 @@ class ScreenControls:
         display: Display,
         results: Results,
         turn: asyncio.Lock,
-        *,
-        is_prompt: Callable[[str], bool],
+        is_command: Callable[[str], bool],
     ) -> None:
         self._turn = turn
-        self._is_prompt = is_prompt
+        self._is_command = is_command
         self._screen = screen
         self._display = display
         self._results = results
@@ -218,7 +217,7 @@ class ScreenControls:
 
         A command among others is named instead: within a text it would be none.
         """
-        kept = [text for text in texts if len(texts) == 1 or self._is_prompt(text)]
+        kept = [text for text in texts if len(texts) == 1 or not self._is_command(text)]
         if kept:
             self._screen.put_back("\n\n".join(kept))
         if left := [one_line(text) for text in texts if text not in kept]:
