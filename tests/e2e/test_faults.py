@@ -84,7 +84,7 @@ def test_every_fault_of_the_fake_server_is_tested() -> None:
             error(429, "rate_limit_error", "spent", code="enforced_spend_limit_reached"),
             "spending limit",
         ),
-        (error(429, "rate_limit_error", "slow", headers={"retry-after": "900"}), "900"),
+        (error(429, "rate_limit_error", "slow", headers={"retry-after": "900"}), "15 min"),
         (HTML, "ANTHROPIC_BASE_URL"),
         (JSON, "ANTHROPIC_BASE_URL"),
         (EMPTY, "ANTHROPIC_BASE_URL"),
