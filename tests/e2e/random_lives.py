@@ -40,7 +40,7 @@ ACTS_MAX: Final = 6
 LIMIT_S: Final = 30.0
 PACE_S: Final = 0.01
 PAUSE_S: Final = 0.4
-REQUESTS_TO_COME: Final = 2
+REQUESTS_TO_COME: Final = 4
 ROWS: Final = 14
 """The rows at the bottom that show what the program does: the list of a question has so many."""
 CTRL_C, CTRL_D, CTRL_U, ESCAPE, DOWN = "\x03", "\x04", "\x15", "\x1b", "\x1b[B"
