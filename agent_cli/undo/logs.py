@@ -5,7 +5,7 @@ import fcntl
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -135,6 +135,11 @@ def narrowed(log: CommandLog, holds: Callable[[str], bool]) -> CommandLog:
         records=[each for each in log.records if holds(each.path)],
         after={path: left for path, left in log.after.items() if holds(path)},
     )
+
+
+def with_changes(logs: Iterable[CommandLog]) -> list[CommandLog]:
+    """Return the logs that record more than new times of files."""
+    return [log for log in logs if any(each.kind != "times" for each in log.records)]
 
 
 def _without_kept(record: ChangeRecord, folder: Path) -> ChangeRecord:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.records import dataclass, field
-from agent_cli.undo.logs import CommandLog, narrowed
+from agent_cli.undo.logs import CommandLog, narrowed, with_changes
 from agent_cli.undo.records import ChangeRecord
 from agent_cli_tools.snapshots.changes import Change, ChangeSpan, RunChanges, divided, spans
 from agent_cli_tools.snapshots.commands import (
@@ -98,8 +98,7 @@ def part_of(
     if not left:
         return run, logs
     part, _rest = divided(run, left)
-    narrow = [narrowed(log, part.holds) for log in logs]
-    return part, [log for log in narrow if any(each.kind != "times" for each in log.records)]
+    return part, with_changes(narrowed(log, part.holds) for log in logs)
 
 
 def kept_files(

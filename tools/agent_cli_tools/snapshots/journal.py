@@ -29,7 +29,7 @@ from agent_cli.system.fixed_paths import write_all
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import try_lock
 from agent_cli.undo.generated import is_cache
-from agent_cli.undo.logs import CommandLog, narrowed, read_log
+from agent_cli.undo.logs import CommandLog, narrowed, read_log, with_changes
 from agent_cli.undo.records import LOG
 from agent_cli_tools.snapshots.changes import Change, RunChanges, divided
 from agent_cli_tools.snapshots.contents import ContentStore
@@ -195,7 +195,7 @@ class Journal:
         """
         found = [self._log(name) for name in run.logs if self._written_s(name) >= since_s]
         own = [narrowed(log, run.holds) if run.left or run.is_rest else log for log in found if log]
-        return [log for log in own if any(each.kind != "times" for each in log.records)]
+        return with_changes(own)
 
     def kept_for_others(self, run: RunChanges) -> set[Path]:
         """Return the kept files in the logs of a run that belong to its other parts.
