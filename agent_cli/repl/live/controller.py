@@ -164,13 +164,12 @@ class LiveShell:
         if text in _LEAVING:
             self._say(text)
             self._screen.leave()
-        # A shell command waits for a command, not for a run: an editor would interrupt typing.
-        elif self.is_busy and not is_prompt and (self._is_in_run or not text.startswith("!")):
+        elif self.is_busy and not is_prompt and not text.startswith("!"):
             self._command_meanwhile(text)
-        elif text and self._is_in_run and not named_in(text, self._app.servers):
+        elif is_prompt and text and self._is_in_run and not named_in(text, self._app.servers):
             self._outbox.put(text, follow_up=follow_up)
             self._do_beside(self._outbox.hand_over())
-        elif text:
+        elif text:  # a shell command waits for its turn: an editor would interrupt typing
             self.queue([Queued(text)])
         self._unsent.keep(self.queued if was_busy else ())
         self._screen.refresh()
@@ -246,8 +245,6 @@ class LiveShell:
             refusal = f"{one_line(text)} cannot run now: send it again after {first}"
             raise UsageError(f"{refusal}, or stop that with Ctrl-C")
 
-        if text.startswith("!"):
-            too_early()
         command, argument = find_command(text, self._app)
         if command.asks_the_model:
             self.queue([Queued(text)])

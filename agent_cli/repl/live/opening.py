@@ -215,9 +215,10 @@ class ScreenControls:
     def give_back(self, texts: Sequence[str]) -> int:
         """Insert typed *texts*, which wait no more, at the start of the input; return how many.
 
-        A command among others is named instead: within a text it would be none.
+        A command beside other text is named instead: within a text it would be none.
         """
-        kept = [text for text in texts if len(texts) == 1 or not self._is_command(text)]
+        is_alone = len(texts) == 1 and self._screen.draft.is_empty
+        kept = [text for text in texts if is_alone or not self._is_command(text)]
         if kept:
             self._screen.put_back("\n\n".join(kept))
         if left := [one_line(text) for text in texts if text not in kept]:

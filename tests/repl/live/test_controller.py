@@ -150,6 +150,40 @@ async def test_shell_command_typed_during_another_waits_for_its_end() -> None:
         assert it.rows.index("first") < it.rows.index("you> !echo sec''ond")
 
 
+async def test_shell_command_typed_during_a_run_waits_for_its_end(tmp_path: Path) -> None:
+    """It was refused, because an editor would interrupt typing; so it does not start at once."""
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await it.until(lambda: "piece 0" in it.rows)
+        it.type("!echo sta''tus\r")
+        await it.until(lambda: "  when done: !echo sta''tus · ↑ edits" in it.rows)
+        it.type("draft")
+        await it.until(lambda: it.rows[-2:-1] == ["you> draft"])
+        Path("gate-0").touch()
+        await it.until(lambda: "status" in it.rows)
+
+        assert it.rows.index("you> !echo sta''tus") > it.rows.index("piece 0")
+        assert it.screen.draft.text == "draft"
+
+
+async def test_shell_command_that_a_stopped_run_kept_waiting_is_not_joined_to_the_draft(
+    tmp_path: Path,
+) -> None:
+    """Enter would have run the draft as lines of the shell."""
+    async with session(tmp_path) as it:
+        it.type("forever\r")
+        await it.until(lambda: "working on it" in it.rows)
+        it.type("!touch it\r")
+        await it.until(lambda: "  when done: !touch it · ↑ edits" in it.rows)
+        it.type("use tabs")
+        await it.until(lambda: it.rows[-2:-1] == ["you> use tabs"])
+        it.type(CTRL_C)
+        await it.until(lambda: "not run: !touch it; Arrow-up has it" in it.rows)
+
+        assert it.screen.draft.text == "use tabs"
+        assert not Path("it").exists()
+
+
 async def test_image_typed_during_a_run_is_sent_as_soon_as_it_is_shrunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
