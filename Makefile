@@ -37,7 +37,7 @@ help:
 	@echo 'make soak         the slow tests and many more examples of the others; SEED=n repeats a run'
 	@echo 'make mutants      change the source in small ways and count what the tests notice; SEED=n'
 	@echo 'make row-mutants  the same for 120 sampled requirements; SEED=n'
-	@echo 'make bench        speed and memory against their targets, in two minutes'
+	@echo 'make bench        speed and memory against their targets, in a few minutes'
 	@echo 'make bench-all    every benchmark'
 	@echo 'make pictures     draw the pictures in docs/images anew, from a real session'
 	@echo 'make docs         build the documentation as a site in build/site'

@@ -25,6 +25,12 @@ def importing(environment: dict[str, str]) -> float:
     return time.perf_counter() - started_s
 
 
+def importing_s(environment: dict[str, str], rounds: int) -> float:
+    """Return the median of that after a first one, which may read the library from the disk."""
+    importing(environment)
+    return statistics.median(importing(environment) for _ in range(rounds))
+
+
 def first_byte(environment: dict[str, str]) -> tuple[float, Finished]:
     """Return the seconds from exec to the request, and the run."""
     with serve_in_thread(reply("done")) as api:
