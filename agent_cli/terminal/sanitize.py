@@ -54,7 +54,10 @@ def clean_but_colors(text: str) -> str:
 
 
 def overwritten(text: str) -> str:
-    """Return *text* with the last state of each line that carriage returns draw over."""
+    """Return *text* with the last state of each line that carriage returns draw over.
+
+    For the output of commands only: in any other text, a carriage return must hide nothing.
+    """
     if "\r" not in text:
         return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from prompt_toolkit.utils import get_cwidth
 
 from agent_cli.contracts.options import THEME, ThemeChoice, ThemeName
-from agent_cli.terminal.sanitize import clean, overwritten
+from agent_cli.terminal.sanitize import clean
 from agent_cli.terminal.writer import Style
 
 if TYPE_CHECKING:
@@ -166,12 +166,8 @@ def colored(text: str, begin: str) -> str:
 
 
 def rows_of(text: str, begin: str = "", *, tab_cells: int = TAB_CELLS) -> list[str]:
-    """Return untrusted text as rows: cleaned, tabs expanded, each row coloured separately.
-
-    Of a line drawn over, such as a progress bar, only the last state is a row.
-    """
-    shown = clean(overwritten(text)).expandtabs(tab_cells)
-    return [colored(line, begin) for line in shown.split("\n")]
+    """Return untrusted text as rows: cleaned, tabs expanded, each row coloured separately."""
+    return [colored(line, begin) for line in clean(text).expandtabs(tab_cells).split("\n")]
 
 
 # A gap between columns, and the bar before quoted text.

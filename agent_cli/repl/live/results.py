@@ -17,7 +17,7 @@ from agent_cli.repl.markdown.styles import painted
 from agent_cli.repl.markdown.table import Alignment, Grid, Row
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.narration import side_output
-from agent_cli.terminal.sanitize import clean
+from agent_cli.terminal.sanitize import clean, overwritten
 
 _FOLDED_ROWS: Final = 5
 DIFF_ROWS_MAX: Final = 40
@@ -53,11 +53,12 @@ class Results:
                 return [] if was_asked else self.folded(self.diff(diff), diff, DIFF_ROWS_MAX)
             case {"kind": "command"}:
                 # The reader sees all of it, the model an excerpt and a note about that.
-                shown = _without_status(result.text, details.get("status"))
+                text = overwritten(result.text)
+                shown = _without_status(text, details.get("status"))
                 file, lines = details.get("spill"), details.get("lines")
                 return self.folded(
                     self._dim(shown.partition(CUT)[0]),
-                    result.text,
+                    text,
                     last=True,
                     file=file if isinstance(file, str) else "",
                     lines=lines if isinstance(lines, int) else 0,
@@ -192,7 +193,7 @@ def _in_full(text: str | None, file: str) -> str | None:
         return text
     try:
         if Path(file).stat().st_size <= _IN_FULL_BYTES_MAX:
-            return Path(file).read_text(encoding="utf-8", errors="replace")
+            return overwritten(Path(file).read_bytes().decode(errors="replace"))
     except OSError:
         return text  # it ended with another session
     return f"{text}\n[all of it is in {file}]"

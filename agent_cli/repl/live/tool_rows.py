@@ -15,7 +15,7 @@ from agent_cli.repl.live.results import Details, SideOutput, has_failed, outcome
 from agent_cli.repl.markdown.styles import wrapped
 from agent_cli.system.records import dataclass, field
 from agent_cli.terminal.narration import describe_call, label_of
-from agent_cli.terminal.sanitize import clean
+from agent_cli.terminal.sanitize import clean, overwritten
 
 # The last lines of a running call: more of them if it is the only one.
 _UPDATE_ROWS_MAX: Final = 3
@@ -279,7 +279,7 @@ class ToolRows:
         if isinstance(details, dict) and isinstance(status := details.get("status"), str):
             call.beside = clean(status)
             return
-        rows = rows_of(event.partial_result.text.rstrip("\n"))
+        rows = rows_of(overwritten(event.partial_result.text.rstrip("\n")))
         running = sum(
             call.started_s is not None for call in self._calls.values() if not call.ended_s
         )

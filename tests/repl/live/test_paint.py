@@ -44,6 +44,7 @@ ADDRESS = "https://example.com/" + "a" * 40
         ("漢字かな交じり文", ["漢字かな交", "じり文"]),
         (f"see {ADDRESS} now", ["see", ADDRESS, "now"]),
         ("a\x1b[2Jb", ["ab"]),
+        ("rm ~\r: ls", ["rm ~: ls"]),
         ("", [""]),
     ],
 )

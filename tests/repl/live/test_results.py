@@ -112,6 +112,27 @@ def test_progress_bar_is_shown_in_its_last_state() -> None:
     assert shown == ["   96% fetching", "  unpacking 2", "  ok"]
 
 
+def test_output_in_full_shows_a_progress_bar_in_its_last_state(tmp_path: Path) -> None:
+    """The row of the call has no room for the rest, and `/output` reads that from a file."""
+    file = tmp_path / "001.log"
+    file.write_text("line\n" * 500 + " 1%\r 2%\rdone\n")
+    results = Results(Paint(color=False), lambda: 80)
+    details: Json = {"kind": "command", "spill": str(file)}
+
+    results.result(ToolResult.of("line\n" * 50, details), is_error=False, was_asked=False)
+
+    assert results.output(None) == "line\n" * 500 + "done\n"
+
+
+def test_carriage_return_hides_nothing_of_a_failure() -> None:
+    """A file whose lines end with one would be shown as its last line alone."""
+    results = Results(Paint(color=False), lambda: 80)
+
+    shown = results.result(ToolResult.of("failed\na\rb"), is_error=True, was_asked=False)
+
+    assert shown == ["  ab"]
+
+
 def test_exit_line_of_a_command_is_left_out_of_its_output() -> None:
     """The call's own row has the code and the seconds; `/output` keeps the full text."""
     results = Results(Paint(color=False), lambda: 80)
