@@ -81,7 +81,7 @@ def _change(label: str, rows: Sequence[Row]) -> TitledCall:
 _OTHER_ROWS: Final = 15
 _INDENT: Final = 2
 _MARGIN: Final = "    "
-_PREVIEW_ROWS_MIN: Final = 6
+_PREVIEW_ROWS_MIN: Final = 3
 _COLUMNS_MAX: Final = 100
 _GAP: Final = "  "
 # The effect of a call stands behind it where this leaves enough room for the call itself.

@@ -83,12 +83,16 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
     """Fold *rows* to about *rows_max* rows of the screen; the end stays visible.
 
     Rows that fit are unchanged. Otherwise long ones show their beginning and end, with the number
-    of rows left out between.
+    of rows left out between. With little room the unchanged lines around a change go first.
     """
     heights = [_height(row, columns) for row in rows]
     if sum(heights) <= rows_max:
         return tuple(rows)
-    tail = _whole_change(rows, len(rows) - _TAIL_ROWS)
+    bare = _without_surroundings(rows)
+    if len(bare) < len(rows) and (len(bare) <= rows_max or rows_max < 2 * _TAIL_ROWS):
+        return folded(bare, rows_max=rows_max, columns=columns)
+    tail_rows = min(_TAIL_ROWS, max(rows_max // 2, 1))
+    tail = _whole_change(rows, len(rows) - tail_rows)
     head = _whole_change(rows, max(rows_max - (len(rows) - tail) - 1, 1))
     head = _without_lead(rows, head)
     left_out = rows[head:tail]
@@ -98,6 +102,12 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
         return (*cut[:head], note, *cut[tail:])
     shares = _shares(heights, rows_max)
     return tuple(_cut(row, columns * share) for row, share in zip(rows, shares, strict=True))
+
+
+def _without_surroundings(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return *rows* from the first to the last changed line; all of them without such a line."""
+    changed = [at for at, row in enumerate(rows) if _is_changed(row)]
+    return rows[changed[0] : changed[-1] + 1] if changed else rows
 
 
 def _without_lead(rows: Sequence[Row], at: int) -> int:

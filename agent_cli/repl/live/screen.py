@@ -29,6 +29,8 @@ from agent_cli.repl.live.shared_terminal import FrameOutput, LiveApplication, co
 from agent_cli.terminal.writer import Style
 
 _LOW_ROWS: Final = 20
+# Rows that the answers to a question leave: four of the call, the question, and the status.
+_ASKED_ROWS: Final = 6
 _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
 _TWICE_WITHIN_S: Final = 0.8
@@ -191,7 +193,13 @@ class LiveScreen:
     def choice_rows(self) -> Sequence[AnswerRow]:
         """The answers below the question."""
         choices = self.asking.choices
-        return choices.rows(self.columns - 1, self.rows_max) if choices else ()
+        return choices.rows(self.columns - 1, self._choices_max) if choices else ()
+
+    @property
+    def _choices_max(self) -> int:
+        """Maximum number of rows of the answers: the end of what is asked about stays visible."""
+        others = _ASKED_ROWS + bool(self.own_row()) + sum(len(panel()) for panel in self.panels)
+        return max(self.rows_max, self._output.get_size().rows - others)
 
     @property
     def marked_choice(self) -> int | None:

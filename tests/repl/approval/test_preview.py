@@ -162,6 +162,25 @@ def test_folded_change_shows_no_added_line_without_the_removed_one_before_it() -
         assert len(shown) <= rows_max + 2
 
 
+@pytest.mark.parametrize("rows_max", [3, 4, 5, 6, 7])
+def test_small_change_is_shown_before_the_lines_around_it(rows_max: int) -> None:
+    """On a low terminal the only changed line was hidden, and three equal ones were shown."""
+    change = (Row("− old", "removed"), Row("+ new", "added"))
+    around = [Row("same")] * 3
+
+    assert folded([*around, *change, *around], rows_max=rows_max, columns=40) == change
+
+
+def test_change_that_does_not_fit_a_low_terminal_shows_its_first_and_its_last_line() -> None:
+    """Title, change and all answers share 15 rows."""
+    gone = [Row(f"− {number}", "removed") for number in range(30)]
+    come = [Row(f"+ {number}", "added") for number in range(30)]
+
+    shown = folded([Row("same"), *gone, *come, Row("same")], rows_max=3, columns=40)
+
+    assert shown == (gone[0], Row("      … 58 more lines", "warning"), come[-1])
+
+
 def test_folded_change_shows_no_lines_that_lead_to_a_hidden_change() -> None:
     """They would stand above the note without the change that they explain."""
     place = [Row("before"), Row("before"), Row("− old", "removed"), Row("behind"), BETWEEN]

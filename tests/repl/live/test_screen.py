@@ -462,6 +462,24 @@ async def test_low_terminal_shows_four_rows_of_an_answer(tmp_path: Path) -> None
         assert it.rows == ["two", "three", "four", "five", "you>"]
 
 
+async def test_low_terminal_shows_all_answers_and_the_end_of_the_call(tmp_path: Path) -> None:
+    """`No` must not hide below the list; a panel takes its rows from the answers."""
+    choices = [Choice(word, (word,)) for word in ("one", "two", "three", "four", "no")]
+    call = ["title", "− old", "+ new", "reason"]
+    async with live(tmp_path) as it:
+        it.screen.painter.show(call, ())
+        answered = asyncio.ensure_future(it.screen.asking.select("allow?", choices, text="say no"))
+
+        answers = ["  one", "  two", "  three", "  four", "  no"]
+        await it.until(lambda: it.rows[: len(call) + 6] == [*call, "allow?", *answers])
+        assert it.rows[len(call) + 6].startswith("↓ type anything else")
+        it.screen.panels.append(lambda: [(False, "todo 1"), (False, "todo 2")])
+        it.screen.refresh()
+        await it.until(lambda: it.rows[-4:] == [*answers[:3], "↓ four"])
+        it.screen.asking.answer("not now")
+        assert await answered == "not now"
+
+
 @pytest.mark.parametrize("how", ["noted", "asked", "printed"])
 async def test_outdated_prompt_is_rendered_with_the_next_rows(tmp_path: Path, how: str) -> None:
     """A badge or the to-do list changes with an event, in the same frame as the event's rows."""
