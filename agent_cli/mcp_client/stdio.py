@@ -112,7 +112,7 @@ class StdioProcess:
             if (process.returncode or 0) < 0:
                 # Somebody killed the supervisor, and perhaps the one behind it at the same moment.
                 await asyncio.to_thread(kill_left, environment, process.pid)
-            self._kill(process)
+            await _kill(process)
 
     async def _read(
         self, process: asyncio.subprocess.Process, to_us: MemoryObjectSendStream[Item]
@@ -155,12 +155,6 @@ class StdioProcess:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await _ended_within(process, _TERMINATE_S)
-
-    def _kill(self, process: asyncio.subprocess.Process) -> None:
-        """Kill the process if it still runs."""
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
 
 
 def _parsed(line: bytes) -> Item:
@@ -221,6 +215,15 @@ async def _watch(process: asyncio.subprocess.Process, to_us: MemoryObjectSendStr
         await anyio.sleep(_LOOK_S)
     await anyio.sleep(_LAST_MOMENT_S)
     to_us.close()
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill the process if it still runs, and wait until its end is noted, also when cancelled."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        with anyio.CancelScope(shield=True):
+            await _ended_within(process, _TERMINATE_S)
 
 
 async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> bool:
