@@ -3,6 +3,7 @@
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
@@ -182,13 +183,13 @@ def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:
 
 def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     text = stdout.strip()
-    if not text.startswith("{"):
-        context = bool(text) and hook.event in _TEXT_IS_CONTEXT
-        return HookAnswer(contexts=(text,) if context else ())
     try:
-        said = _last_object(mend_surrogates(text.encode()).decode())
+        said = _printed_object(mend_surrogates(text.encode()).decode())
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
+    if said is None:
+        context = bool(text) and hook.event in _TEXT_IS_CONTEXT
+        return HookAnswer(contexts=(text,) if context else ())
     specific = said.get("hookSpecificOutput", {})
     if not is_object(specific):
         raise _Faulty("hookSpecificOutput must be an object")
@@ -196,6 +197,21 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     if named != hook.event:
         raise _Faulty(f"hookEventName must be {hook.event}, not {named!r}")
     return _answer(hook, said, specific)
+
+
+def _printed_object(text: str) -> dict[str, Json] | None:
+    """Return the answer in *text*, also behind lines such as a shell profile prints; else None.
+
+    Raises:
+        ValueError: It begins like JSON and is none.
+    """
+    if text.startswith("{"):
+        return _last_object(text)
+    # The braces inside an object of several lines are indented.
+    _, found, behind = text.rpartition("\n{")
+    with suppress(ValueError, RecursionError):
+        return _last_object(f"{{{behind}") if found else None
+    return None
 
 
 def _last_object(text: str) -> dict[str, Json]:

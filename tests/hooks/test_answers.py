@@ -70,6 +70,23 @@ def test_answer_behind_the_announcement_of_a_late_one_counts(answer: str) -> Non
     assert "more follows its object" in other.reason
 
 
+@pytest.mark.parametrize("noise", ["Shell ready\n", "{ nvm }\nready\n\n", "a\n{b\n"])
+def test_an_answer_behind_other_lines_counts(noise: str) -> None:
+    """A shell profile or a tool prints before the guard does; its no must not get lost."""
+    no = {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}}
+
+    answer = said("PreToolUse", f"x{noise}{json.dumps(no, indent=2)}\n")
+
+    assert (answer.decision, answer.reason) == ("deny", "no")
+
+
+def test_text_with_braces_is_no_answer() -> None:
+    """Only an object that ends the output is an answer."""
+    answer = said("UserPromptSubmit", 'See:\n{"decision": "block"}\nin the docs')
+
+    assert answer == HookAnswer(contexts=('See:\n{"decision": "block"}\nin the docs',))
+
+
 def test_bad_json_of_an_observing_hook_is_reported_to_the_user() -> None:
     answer = said("PostToolUse", "{nonsense")
 
