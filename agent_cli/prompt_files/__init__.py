@@ -29,7 +29,7 @@ def prompt_text(path: Path) -> str:
     """
     if path.stat().st_size > FILE_BYTES_MAX:
         raise ValueError(f"it has more than {FILE_BYTES_MAX // 1024} KB")
-    return path.read_text(encoding="utf-8", errors="replace")
+    return path.read_text(encoding="utf-8-sig", errors="replace")
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str] | None, str]:

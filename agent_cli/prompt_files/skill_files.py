@@ -66,7 +66,7 @@ class Skill:
             raise ValueError("it is a named pipe, a device or a socket")
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ValueError(f"{file} has more than {FILE_BYTES_MAX // 1024} KB")
-        text = self.filling(path.read_text(encoding="utf-8", errors="replace"))
+        text = self.filling(path.read_text(encoding="utf-8-sig", errors="replace"))
         return split_front_matter(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:
@@ -143,7 +143,7 @@ def read_skill(path: Path) -> Skill:
         raise ValueError("it leads out of its folder")
     if is_special(path):
         raise ValueError(NO_FILE)
-    with path.open(encoding="utf-8", errors="replace") as stream:
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
         text = stream.read(FILE_BYTES_MAX)
     fields, _ = split_front_matter(text)
     if fields is None:

@@ -1,4 +1,4 @@
-"""Folders of prompt files that hold links which cannot be followed."""
+"""Folders of prompt files: links in them that cannot be followed, files with a byte order mark."""
 
 from pathlib import Path
 
@@ -53,3 +53,19 @@ def test_folder_that_is_such_a_link_is_empty() -> None:
     Path("link").symlink_to(TOO_LONG)
 
     assert [*entries_of(Path("link")), *markdown_files(Path("link"))] == []
+
+
+def test_files_with_a_byte_order_mark_and_crlf_are_read() -> None:
+    """Editors on Windows write both; the front matter begins behind the mark."""
+    (Path("folder") / "good").mkdir(parents=True)
+    for name in ("good.md", "good/SKILL.md"):
+        text = TEXT.replace("\n", "\r\n")
+        (Path("folder") / name).write_bytes(text.encode("utf-8-sig"))
+    agents = AgentCatalogue([AgentFolder(Path("folder"))], warn=pytest.fail)
+
+    skills, problems = find_skills([Path("folder")])
+
+    assert problems == []
+    assert skills["good"].read() == "Do it."
+    assert [*find_styles([(Path("folder"), "")])[0]] == ["good"]
+    assert agents.get("good")
