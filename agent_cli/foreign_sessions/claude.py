@@ -7,6 +7,7 @@ beside the chain, so results are found by the id of their call.
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Final
 
 from agent_cli.contracts.timeline import Block, Json
@@ -68,13 +69,15 @@ def records_in(lines: list[_Line]) -> list[ForeignRecord]:
 def _chain(spoken: list[_Line]) -> set[Json]:
     """Return the ids of the lines that lead from the beginning to the last message."""
     by_id = {line["uuid"]: line for line in spoken}
-    ends = [line for line in spoken if line.get("type") in ("user", "assistant")]
+    ends = [line["uuid"] for line in spoken if line.get("type") in ("user", "assistant")]
+    before: dict[Json, Json] = dict(pairwise(line["uuid"] for line in reversed(spoken)))
     found: set[Json] = set()
-    at: Json = ends[-1]["uuid"] if ends else None
+    at: Json = ends[-1] if ends else None
     while at in by_id and at not in found:
         found.add(at)
-        line = by_id[at]
-        at = line.get("parentUuid") or line.get("logicalParentUuid")
+        parent = by_id[at].get("parentUuid") or by_id[at].get("logicalParentUuid")
+        # A crash destroyed the parent, or it never was written: go on with the line before.
+        at = before.get(at) if parent and parent not in by_id else parent
     return found
 
 

@@ -118,9 +118,10 @@ def files() -> dict[Path, bytes]:
             ["hm", "taken back"],
         ),
         (CLAUDE_ID, [*CLAUDE, *SUMMARY], ["There were seven.", "None."], ["Seven zebras."]),
+        (CLAUDE_ID, [CLAUDE[1], *CLAUDE[3:]], ["Count the <b>zebras</b>", PNG], ["taken back"]),
         (CODEX_ID, CODEX, ["One.", "one okapi", "apply_patch"], ["taken back", "be good", "abc"]),
     ],
-    ids=["claude", "claude-summarised", "codex"],
+    ids=["claude", "claude-summarised", "claude-with-a-lost-line", "codex"],
 )
 def test_session_is_gone_on_with_in_a_copy(
     id: str, lines: list[Json], holds: list[str], lacks: list[str], files: dict[Path, bytes]
