@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Protocol
 
@@ -58,9 +58,11 @@ class HttpServer:
     def __init__(self, transport: TransportName, script: str = SDK_SERVER) -> None:
         self.transport: TransportName = transport
         self.script = script
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        # Nobody else gets the port until the test is over; the server, which reuses it, does.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port = self._reserved.getsockname()[1]
         self.start()
 
     @property
@@ -84,12 +86,16 @@ class HttpServer:
             self._process.kill()
             self._process.wait()
 
+    def close(self) -> None:
+        """Kill it for good."""
+        self.kill()
+        self._reserved.close()
+
 
 @pytest.fixture(params=["http"])
 def http_server(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
-    server = HttpServer(request.param)
-    yield server
-    server.kill()
+    with closing(HttpServer(request.param)) as server:
+        yield server
 
 
 @pytest.fixture

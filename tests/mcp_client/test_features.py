@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol  # Any: fields of ServerConfig, kinds of changes
@@ -42,9 +42,15 @@ class Running(Protocol):
 @pytest.fixture(scope="module")
 def full_server() -> Iterator[HttpServer]:
     """One process for all tests: starting it takes longer than any of them."""
-    server = HttpServer("http", str(Path(__file__).with_name("full_server.py")))
-    yield server
-    server.kill()
+    script = str(Path(__file__).with_name("full_server.py"))
+    with closing(HttpServer("http", script)) as server:
+        yield server
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
 @pytest.fixture
@@ -133,7 +139,7 @@ async def test_call_timeout_is_paused_while_the_user_answers(
 
 @pytest.mark.parametrize("way", ["http", "stdio"])
 async def test_question_of_a_server_that_died_is_closed(
-    call: "Call", tmp_path: Path, way: str
+    call: "Call", tmp_path: Path, stack: ExitStack, way: str
 ) -> None:
     """Over http the connection stays, and the user filled in a form for nobody."""
     asked, closed = asyncio.Event(), asyncio.Event()
@@ -149,7 +155,7 @@ async def test_question_of_a_server_that_died_is_closed(
 
     pid = tmp_path / "pid"
     if way == "http":
-        http = HttpServer("http", script)
+        http = stack.enter_context(closing(HttpServer("http", script)))
         config = ServerConfig(name="full", transport="http", url=http.url, protocol="legacy")
         kill = http.kill
     else:

@@ -269,10 +269,11 @@ async def test_client_is_loaded_even_if_no_thread_can_be_started(
 
 async def test_refused_connection_is_retried() -> None:
     """C15: the waits start at one second, as for all failures but rate limits."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    async with asker(base_url=f"http://127.0.0.1:{port}", api_key="k") as it:
-        asked = await it.ask()
+    with socket.socket() as bound:  # nobody listens there, and nobody else gets the port
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        async with asker(base_url=f"http://127.0.0.1:{port}", api_key="k") as it:
+            asked = await it.ask()
 
     assert it.waits_s == [1, 2, 4, 8, 16]
     assert str(asked.error).startswith(f"cannot reach http://127.0.0.1:{port}")

@@ -54,7 +54,8 @@ async def test_clipboard_program_that_hangs_is_ended_after_five_seconds(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     started = tmp_path / "started"
     for name, body in (
-        ("wl-copy", f"echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600"),
+        # The five seconds have begun when it has the text.
+        ("wl-copy", f"cat; echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600"),
         ("xclip", "cat > /dev/null"),
     ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -67,9 +67,8 @@ FULL_SERVER = Path(__file__).parents[2] / "mcp_client" / "full_server.py"
 @pytest.fixture(scope="module")
 def full_url() -> Iterator[str]:
     """One process for all tests: starting it takes longer than any of them."""
-    server = HttpServer("http", str(FULL_SERVER))
-    yield server.url
-    server.kill()
+    with closing(HttpServer("http", str(FULL_SERVER))) as server:
+        yield server.url
 
 
 @dataclass
