@@ -27,7 +27,7 @@ from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 
 DESCRIPTION_CHARS_MAX: Final = 300
-_NAME: Final = late_pattern(r"[a-z0-9][a-z0-9.-]{0,63}")
+_NAME: Final = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ITEM: Final = late_pattern(r"(?:^|\s)-\s")
 _COMMA: Final = late_pattern(r",(?![^()]*\))")  # none in `Agent(a, b)`
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
@@ -50,7 +50,7 @@ class AgentDefinition:
     """An agent that can be started.
 
     Attributes:
-        name: Lowercase letters, digits, "-" and "."; the model starts it by this name.
+        name: Letters from a to z, digits, "-", "_" and "."; the model starts it by this name.
         description: When to use it; the model reads it.
         prompt: Its system prompt.
         source: Its file, for messages.
@@ -93,7 +93,7 @@ class AgentDefinition:
 def require_name(name: str) -> None:
     """Raise ValueError unless *name* can be an agent's."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"its name {name!r} must be of lowercase letters, digits, - and .")
+        raise ValueError(f"its name {name!r} must be of the letters a to z, digits, -, _ and .")
 
 
 def parse_definition(text: str, source: str) -> AgentDefinition:

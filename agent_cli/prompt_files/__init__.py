@@ -6,6 +6,7 @@ Not full YAML: these files only need single values, but for a field that `field_
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from agent_cli.system.trees import walk
 _FRONT_MATTER: Final = re.compile(r"---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 _INHERIT: Final = "inherit"
-FILE_BYTES_MAX: Final = 64 * 1024
+FILE_BYTES_MAX: Final = 256 * 1024
 
 
 def prompt_text(path: Path) -> str:
@@ -85,8 +86,18 @@ def _lines(front_matter: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _unquoted(value: str) -> str:
-    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if quoted else value
+    if len(value) < 2 or value[0] != value[-1] or value[0] not in "\"'":
+        return value
+    if value[0] == "'":
+        return value[1:-1].replace("''", "'")
+    import json  # few values need it
+
+    from agent_cli.system.json_text import mend_surrogates
+
+    # Nearly all are JSON strings; any other is taken as it is written.
+    with suppress(ValueError):
+        return " ".join(json.loads(mend_surrogates(value.encode(errors="replace"))).split())
+    return value[1:-1]
 
 
 # Find prompt files in folders that may be anything: in an untrusted workspace too.

@@ -10,6 +10,7 @@ from agent_cli.system.shapes import is_array, is_object
 
 FIELD: Final = "mcpServers"
 _BRACKETS_MAX: Final = 500
+_CHARS_MAX: Final = 64_000
 _DEPTH_MAX: Final = 50
 
 
@@ -45,7 +46,9 @@ def written_servers(text: str) -> WrittenServers | None:
 def _loaded(block: str) -> object:
     import yaml  # few definitions have the field
 
-    # Its time grows with the square of their number and more: minutes for a file of 64 KB.
+    if len(block) > _CHARS_MAX:
+        raise ValueError(f"its {FIELD} must not have more than {_CHARS_MAX} characters")
+    # Its time grows with the square of their number and more: minutes for 60,000.
     if block.count("[") + block.count("{") > _BRACKETS_MAX:
         raise ValueError(f"its {FIELD} must not have more than {_BRACKETS_MAX} opening brackets")
     try:

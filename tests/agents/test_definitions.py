@@ -47,6 +47,11 @@ def parsed(**fields: str) -> AgentDefinition:
     return parse_definition("\n".join(["---", *lines, "---", "Do."]), "x.md")
 
 
+@pytest.mark.parametrize("name", ["CSharpExpert", "4.1-Beast", "learn_contributor"])
+def test_agents_names_as_published_ones_have_them_are_accepted(name: str) -> None:
+    assert parsed(name=name).name == name
+
+
 def test_agent_definition_of_claude_code_works_unchanged() -> None:
     """Every field keeps its meaning; an unsupported one is reported, and is no error."""
     agent = parse_definition(REVIEWER, "a.md")
@@ -109,7 +114,7 @@ def test_agent_model_is_an_alias_an_id_or_inherited(written: str, model: str) ->
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"name": "My Agent"}, "its name 'My Agent' must be of lowercase letters, digits, - and ."),
+        ({"name": "My Agent"}, "its name 'My Agent' must be of the letters a to z, digits, -, _ "),
         ({"description": ""}, "it has no description"),
         ({"maxTurns": "many"}, "its maxTurns must be a whole number, not 'many'"),
         ({"maxCost": "-1"}, "its maxCost must be a number of US dollars up to 1,000,000, not '-1'"),
@@ -159,7 +164,7 @@ def test_agent_files_override_built_in_agents_and_faults_are_reported_once(tmp_p
     (mine / "a.md").write_text(definition.format("explore", "mine"))
     (project / "a.md").write_text(definition.format("explore", "theirs"))
     (project / "b.md").write_text("no front matter")
-    (project / "big.md").write_text("x" * 70_000)
+    (project / "big.md").write_text("x" * 300_000)
     outside.write_text(definition.format("spy", "out"))
     (project / "link.md").symlink_to(outside)
     warned: list[str] = []
@@ -177,7 +182,7 @@ def test_agent_files_override_built_in_agents_and_faults_are_reported_once(tmp_p
         f"agent {project / 'a.md'}: unknown fields are ignored: wings",
         f"agent {project / 'b.md'} is not used: it does not begin with front matter between two"
         " lines of ---",
-        f"agent {project / 'big.md'} is not used: it has more than 64 KB",
+        f"agent {project / 'big.md'} is not used: it has more than 256 KB",
         f"agent {project / 'link.md'} is not used: it leads out of the workspace",
     ]
 

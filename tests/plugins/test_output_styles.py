@@ -127,9 +127,9 @@ def fail(text: str) -> None:
     raise AssertionError(text)
 
 
-@pytest.mark.parametrize("text", ["", "---\nname: x\n---\n", "x" * 70_000])
+@pytest.mark.parametrize("text", ["", "---\nname: x\n---\n", "x" * 300_000])
 def test_empty_or_oversized_output_style_is_reported(text: str) -> None:
-    """A style of 70 KB is implausible."""
+    """A style of 300 KB is implausible."""
     style(paths.config_dir(), "broken", text)
     with serve_in_thread(reply("ok")) as api:
         ended = agent_cli("-p", "go", api=api, AGENT_CLI_OUTPUT_STYLE="broken")

@@ -162,7 +162,7 @@ async def test_skill_whose_name_is_a_title_is_called_by_its_folder(tmp_path: Pat
 
 async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path: Path) -> None:
     """Skills must not fill the model's window."""
-    skill(tmp_path, "big", f"---\nname: big\ndescription: {'d' * 999}\n---\n{'x' * 70_000}")
+    skill(tmp_path, "big", f"---\nname: big\ndescription: {'d' * 999}\n---\n{'x' * 300_000}")
     run = Contributing(
         [skills([tmp_path], warn=print)], calls(tool_use("skill", {"name": "big"})), says("done")
     )
@@ -170,5 +170,5 @@ async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path
 
     assert run.contexts()[0][0].count("d") < 330
     assert tool_results(run) == [
-        "SKILL.md of the skill 'big' cannot be read: SKILL.md has more than 64 KB."
+        "SKILL.md of the skill 'big' cannot be read: SKILL.md has more than 256 KB."
     ]

@@ -177,7 +177,7 @@ def test_unchanged_command_files_are_not_read_again(monkeypatch: pytest.MonkeyPa
         ("-x.md", b"x", "is not a command: its name may hold letters"),
         ("empty.md", b"---\ndescription: a\n---\n \n", "is not used: it is empty"),
         ("latin.md", b"gr\xfc\xdfe", "is not used: it is not UTF-8 text"),
-        ("big.md", b"x" * (FILE_BYTES_MAX + 1), "is not used: it has more than 64 KB"),
+        ("big.md", b"x" * (FILE_BYTES_MAX + 1), "is not used: it has more than 256 KB"),
     ],
 )
 async def test_unusable_command_file_gives_the_reason(

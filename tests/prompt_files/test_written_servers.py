@@ -68,6 +68,7 @@ def test_mcp_server_values_are_kept_as_text() -> None:
         (" [a", "its mcpServers cannot be read as YAML: "),
         (" \x01", "its mcpServers cannot be read as YAML: "),
         (f" {'[' * 60_000}", "its mcpServers must not have more than 500 opening brackets"),
+        (" " * 65_000 + "a", "its mcpServers must not have more than 64000 characters"),
         (f" {'[' * 400}{']' * 400}", "its mcpServers is nested too deeply"),
     ],
 )

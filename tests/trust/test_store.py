@@ -40,11 +40,11 @@ def test_definition_that_is_too_large_to_be_used_is_not_read() -> None:
     definition = WORKSPACE / ".claude/agents/a.md"
     definition.parent.mkdir(parents=True)
     server = "---\nname: a\ndescription: b\nmcpServers:\n  - x:\n      command: ls\n---\n"
-    definition.write_text(server + " " * 70_000)
+    definition.write_text(server + " " * 300_000)
 
     [told] = what_would_act(WORKSPACE)
 
-    assert told.effects[1:] == ("cannot be used as it is: it has more than 64 KB",)
+    assert told.effects[1:] == ("cannot be used as it is: it has more than 256 KB",)
 
 
 @pytest.mark.parametrize(
