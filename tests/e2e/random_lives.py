@@ -43,6 +43,8 @@ PAUSE_S: Final = 0.4
 REQUESTS_TO_COME: Final = 4
 ROWS: Final = 14
 """The rows at the bottom that show what the program does: the list of a question has so many."""
+MARGIN: Final = " " * len("you> ")
+"""Of the later rows of a draft."""
 CTRL_C, CTRL_D, CTRL_U, ESCAPE, DOWN = "\x03", "\x04", "\x15", "\x1b", "\x1b[B"
 
 State: TypeAlias = Literal["idle", "running", "question", "dialog"]
@@ -295,8 +297,8 @@ class LongSession:
     def _state_of(self, terminal: Terminal) -> State | None:
         """Return what the program shows; None while that is not certain."""
         rows, last = terminal.text.split("\n")[-ROWS:], terminal.last_row
-        # Of a draft of several rows; an empty one has no margin.
-        is_later = last == "" or last.startswith("     ")
+        # An empty row has no margin.
+        is_later = last == "" or last.startswith(MARGIN)
         if last.startswith("allow"):
             is_open = any(row.startswith("❯") or "goes out" in row for row in rows)
             return "question" if is_open else None
@@ -325,7 +327,7 @@ class LongSession:
         # It may also have declined a call: then the call's result has it.
         is_read = any(text.encode() in each.raw for each in self._api.requests[-2:])
         # An interrupted run gives back to the input what waits; a second Ctrl-C may have left.
-        is_draft = terminal.last_row == f"you> {text}" and (
+        is_draft = terminal.last_row in (f"you> {text}", f"{MARGIN}{text}") and (
             self._has_pressed(ESCAPE) or self._has_pressed(CTRL_C)
         )
         is_over = terminal.child.poll() is not None
