@@ -50,7 +50,7 @@ from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import projection
 from agent_cli.core.arguments import require, require_input
 from agent_cli.core.incoming import check_content, checked_incoming
-from agent_cli.core.recorded_calls import Record
+from agent_cli.core.record import Record
 from agent_cli.system.logger import logger
 
 _log = logger(__name__)

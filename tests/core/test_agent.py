@@ -37,7 +37,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, text_block, text_of
 from agent_cli.contracts.tooling import Approval, ToolContext
-from agent_cli.core import recorded_calls
+from agent_cli.core import record
 from agent_cli.core.agent import Agent, AgentState
 from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation
@@ -1166,7 +1166,7 @@ async def test_message_timestamps_are_integers_and_never_decrease(
 ) -> None:
     """S3-25: events, result and state agree, whatever the clock and the tools do."""
     times = [int(1e6) - 7 * n for n in range(400)]  # a clock that only steps back
-    monkeypatch.setattr(recorded_calls, "now_ms", lambda: times.pop(0) if times else 0)
+    monkeypatch.setattr(record, "now_ms", lambda: times.pop(0) if times else 0)
     held = Held()
     asks = calls(tool_use("held", {}, "t1"), tool_use("look", {}, "t2"))
     agent, model, events = scripted_agent(

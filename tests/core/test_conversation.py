@@ -29,7 +29,7 @@ from agent_cli.contracts.timeline import (
     text_block,
 )
 from agent_cli.contracts.wording import UNANSWERED_QUESTION
-from agent_cli.core import recorded_calls
+from agent_cli.core import record
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import append, conversation_of
@@ -162,7 +162,7 @@ def test_timestamps_never_decrease_when_the_clock_is_set_back(
 ) -> None:
     """S3-25: this holds within a session and between two."""
     clock = [1_000, 900, 2_000]
-    monkeypatch.setattr(recorded_calls, "now_ms", lambda: clock.pop(0) if clock else 100)
+    monkeypatch.setattr(record, "now_ms", lambda: clock.pop(0) if clock else 100)
     conversation = Conversation()
     prompt = conversation.begin(UserMessage.of("go"))
     conversation.add_reply(calls(tool_use("look", {}, "t1")))

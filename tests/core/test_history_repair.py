@@ -16,7 +16,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import text_block
-from agent_cli.core import recorded_calls
+from agent_cli.core import record
 from agent_cli.core.agent import Agent, AgentState
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
@@ -137,7 +137,7 @@ async def test_imported_messages_keep_their_timestamps(monkeypatch: pytest.Monke
     assert started.state.messages == history
     assert agent.state.messages[:5] == history
     assert [message.timestamp for message in agent.state.messages[5:]] == [5000, 5000]
-    monkeypatch.setattr(recorded_calls, "now_ms", lambda: 9_000)  # the machine's clock may be wrong
+    monkeypatch.setattr(record, "now_ms", lambda: 9_000)  # the machine's clock may be wrong
     await agent.prompt("now")
     assert agent.state.messages[-1].timestamp == 9_000
 

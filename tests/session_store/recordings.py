@@ -36,7 +36,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.recorded_calls import Record
+from agent_cli.core.record import Record
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore
 from tests.fakes import (

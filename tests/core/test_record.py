@@ -12,9 +12,9 @@ from agent_cli.contracts.events import (
 )
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import CustomOutput, Prompt, ToolOutput, Usage
-from agent_cli.core import recorded_calls
+from agent_cli.core import record
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.recorded_calls import Record
+from agent_cli.core.record import Record
 from tests.fakes import calls, tool_use
 
 ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
@@ -24,7 +24,7 @@ ENDED = ToolOutput("o", 2, "r", tool_use("x"), ended_at_ms=500)
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the times that `now_ms` returns next."""
     times: list[int] = []
-    monkeypatch.setattr(recorded_calls, "now_ms", lambda: times.pop(0))
+    monkeypatch.setattr(record, "now_ms", lambda: times.pop(0))
     return times
 
 
