@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 
 from agent_cli.contracts.errors import LimitReached
-from agent_cli.contracts.events import MessageEnd, MessageStart, TurnEnd, TurnStart
+from agent_cli.contracts.events import TurnEnd, TurnStart
 from agent_cli.contracts.messages import LIMIT, CustomMessage, Incoming, ToolResultMessage
 from agent_cli.core.tool_call import ToolCallRun, not_run
-from agent_cli.core.turn import Turn
+from agent_cli.core.turn import Turn, emit_message
 
 
 def report_results(turn: Turn) -> list[ToolResultMessage]:
     """Publish the results of the whole reply, in call order, and return them."""
     results = turn.conversation.results_of_last_reply()
     for result in results:
-        turn.emit(MessageStart(result))
-        turn.emit(MessageEnd(result))
+        emit_message(turn.emit, result)
     return results
 
 
@@ -33,16 +32,12 @@ def give_up(
     if not has_turn or (conversation.open_calls() and not conversation.waiting):
         turn.emit(TurnStart())
         for message in () if has_turn else prompts:
-            _tell(turn, conversation.add_user(message, model=turn.config.model))
+            emit_message(turn.emit, conversation.add_user(message, model=turn.config.model))
         # Only now: a prompt of its own answers the calls of the one before.
         calls = () if conversation.waiting else conversation.open_calls()
         for call in calls:
             ToolCallRun(turn, call).finish(not_run(call))
         turn.emit(TurnEnd(None, tuple(report_results(turn)) if calls else ()))
     if isinstance(ending, LimitReached):
-        _tell(turn, conversation.note(CustomMessage(LIMIT, {"text": str(ending)})))
-
-
-def _tell(turn: Turn, message: Incoming) -> None:
-    turn.emit(MessageStart(message))
-    turn.emit(MessageEnd(message))
+        note = CustomMessage(LIMIT, {"text": str(ending)})
+        emit_message(turn.emit, conversation.note(note))

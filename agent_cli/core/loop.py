@@ -20,7 +20,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.model_call import ask
 from agent_cli.core.returned_values import queued, settled
 from agent_cli.core.run import ChatStateMachine, Phase, RunResult, Tally
-from agent_cli.core.turn import Turn
+from agent_cli.core.turn import Turn, emit_message
 
 
 class Run:
@@ -88,7 +88,8 @@ class Run:
         self._tally(events.TurnStart())
         try:
             for message in incoming:
-                self._tell(self._conversation.add_user(message, model=config.model))
+                added = self._conversation.add_user(message, model=config.model)
+                emit_message(self._tally, added)
             for notice in self._conversation.take_reports():
                 self._tally(notice)
             turn = await self._prepare(config)
@@ -115,10 +116,6 @@ class Run:
         finally:
             results = tuple(executor.results) if executor else ()
             self._tally(events.TurnEnd(self._tally.message, results))
-
-    def _tell(self, message: Incoming) -> None:
-        self._tally(events.MessageStart(message))
-        self._tally(events.MessageEnd(message))
 
     async def _prepare(self, config: LoopConfig) -> Turn:
         turn = self._new_turn(config)

@@ -6,7 +6,7 @@ from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink, MessageEnd, MessageStart
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.tooling import Tool
@@ -51,5 +51,10 @@ class Turn:
         *blocks* follow the text.
         """
         recorded = self.conversation.add_user(UserMessage.of(text, blocks, author=author))
-        self.emit(MessageStart(recorded))
-        self.emit(MessageEnd(recorded))
+        emit_message(self.emit, recorded)
+
+
+def emit_message(emit: EventSink, message: Message) -> None:
+    """Publish a message that is complete when it begins."""
+    emit(MessageStart(message))
+    emit(MessageEnd(message))
