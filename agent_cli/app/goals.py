@@ -10,10 +10,10 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice, ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import CustomOutput, Json
+from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult, check_input
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, noted
 from agent_cli.core.returned_values import TakeMessages, as_result, queued
 from agent_cli.core.turn import Turn
 from agent_cli.policies.permission_rules import COMMAND_TOOL
@@ -97,10 +97,8 @@ class SessionGoal:
         return await self._pursuit.follow_ups() if self._is_any() else ()
 
     def _is_any(self) -> bool:
-        return "_pursuit" in self.__dict__ or any(
-            isinstance(output, CustomOutput) and output.name == _ENTRY
-            for output in entries(self._conversation().prompts)
-        )
+        recorded = noted(entries(self._conversation().prompts), _ENTRY)
+        return "_pursuit" in self.__dict__ or any(True for _ in recorded)
 
     async def _tree(self) -> str:
         return await _tree(self._session_workspace)

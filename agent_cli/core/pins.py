@@ -9,9 +9,9 @@ from typing import Final
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import CustomOutput, Prompt
+from agent_cli.contracts.timeline import Prompt
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, noted
 
 _PIN: Final = "pin"
 _UNPIN: Final = "unpin"
@@ -62,22 +62,11 @@ def as_unpinned(text: str) -> str:
 
 
 def _all(prompts: Iterable[Prompt]) -> dict[int, str]:
-    texts = (
-        str(output.data["text"])
-        for output in entries(prompts)
-        if isinstance(output, CustomOutput)
-        and output.name == _PIN
-        and isinstance(output.data, dict)
-        and "text" in output.data
-    )
+    notes = noted(entries(prompts), _PIN)
+    texts = (str(note["text"]) for note in notes if isinstance(note, dict) and "text" in note)
     return dict(enumerate(texts, start=1))
 
 
 def _unpinned(prompts: Iterable[Prompt]) -> set[int]:
-    return {
-        int(str(output.data["number"]))
-        for output in entries(prompts)
-        if isinstance(output, CustomOutput)
-        and output.name == _UNPIN
-        and isinstance(output.data, dict)
-    }
+    notes = noted(entries(prompts), _UNPIN)
+    return {int(str(note["number"])) for note in notes if isinstance(note, dict)}

@@ -64,6 +64,11 @@ def entries(prompts: Iterable[Prompt]) -> Iterator[Output]:
         yield from prompt.output
 
 
+def noted(outputs: Iterable[Output], name: str) -> Iterator[Json]:
+    """Yield the data of the custom entries called *name* among *outputs*, in their order."""
+    return (out.data for out in outputs if isinstance(out, CustomOutput) and out.name == name)
+
+
 def has_reply(prompts: Iterable[Prompt]) -> bool:
     """Return whether *prompts* hold a reply; before the first one, no cache holds anything."""
     return any(isinstance(output, ReplyOutput) for output in entries(prompts))
@@ -218,12 +223,7 @@ def shown(prompts: Sequence[Prompt]) -> list[Output]:
 
 def _withdrawn(prompts: Iterable[Prompt]) -> set[str]:
     """Return the ids of the entries that were withdrawn before they were sent."""
-    notes = (
-        output.data
-        for prompt in prompts
-        for output in prompt.output
-        if isinstance(output, CustomOutput) and output.name == WITHDRAWN
-    )
+    notes = noted(entries(prompts), WITHDRAWN)
     return {str(note["entry"]) for note in notes if isinstance(note, dict) and "entry" in note}
 
 
@@ -359,9 +359,8 @@ def _is_cut(output: Output) -> bool:
 def _left_out(shown: Iterable[Output]) -> dict[str, Json]:
     """Return the numbers of the results that notes leave out, by the ids of their entries."""
     found: dict[str, Json] = {}
-    for output in shown:
-        if isinstance(output, CustomOutput) and output.name == LEFT_OUT:
-            found |= output.data if isinstance(output.data, dict) else {}
+    for numbers in noted(shown, LEFT_OUT):
+        found |= numbers if isinstance(numbers, dict) else {}
     return found
 
 

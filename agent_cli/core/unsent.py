@@ -9,7 +9,7 @@ from typing import Final
 from agent_cli.contracts.messages import CustomMessage, typed_in
 from agent_cli.contracts.timeline import CustomOutput, UserOutput
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, noted
 
 UNSENT: Final = "unsent"
 
@@ -33,12 +33,8 @@ def unsent(conversation: Conversation) -> list[str]:
 
 
 def _recorded(conversation: Conversation) -> list[str]:
-    found = (
-        output.data
-        for prompt in reversed(conversation.prompts)
-        for output in reversed(prompt.output)
-        if isinstance(output, CustomOutput) and output.name == UNSENT
-    )
-    data = next(found, None)
+    prompts = reversed(conversation.prompts)  # the last one counts, and is near the end
+    newest_first = (output for prompt in prompts for output in reversed(prompt.output))
+    data = next(noted(newest_first, UNSENT), None)
     texts = data.get("texts") if isinstance(data, dict) else None
     return [str(text) for text in texts] if isinstance(texts, list) else []

@@ -21,10 +21,9 @@ from agent_cli.contracts.errors import LimitReached
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink, Notice
 from agent_cli.contracts.goals import GOAL_ENTRY, CheckRun, Goal, GoalProgress, GoalState
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
-from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.wording import counted, in_microdollars, requested_duration
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, noted
 from agent_cli.core.turn import Turn
 
 
@@ -35,14 +34,11 @@ def record(conversation: Conversation, progress: GoalProgress) -> None:
 
 def recorded(conversation: Conversation) -> GoalProgress | None:
     """Return the progress of the last goal of *conversation*; None without a readable goal."""
-    found = None
-    for output in entries(conversation.prompts):
-        if isinstance(output, CustomOutput) and output.name == GOAL_ENTRY:
-            found = output.data
-    if found is None:
+    found = [*noted(entries(conversation.prompts), GOAL_ENTRY)]
+    if not found:
         return None
     try:
-        return TypeAdapter(GoalProgress).validate_python(found)
+        return TypeAdapter(GoalProgress).validate_python(found[-1])
     except ValidationError:  # of a later version
         return None
 

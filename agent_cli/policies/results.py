@@ -19,7 +19,6 @@ from agent_cli.contracts.messages import LEFT_OUT, CustomMessage
 from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import (
     Block,
-    CustomOutput,
     Output,
     Pending,
     ReplyOutput,
@@ -29,7 +28,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import CUT, counted, dollars
-from agent_cli.core.projection import numbered, shown
+from agent_cli.core.projection import noted, numbered, shown
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.estimate import content_tokens
@@ -155,12 +154,8 @@ class OldResults:
 
 def _old(outputs: Sequence[Output]) -> list[ToolOutput]:
     calls = [each for each in outputs if isinstance(each, ToolOutput)]
-    gone = {
-        entry
-        for each in outputs
-        if isinstance(each, CustomOutput) and each.name == LEFT_OUT and isinstance(each.data, dict)
-        for entry in each.data
-    }
+    notes = noted(outputs, LEFT_OUT)
+    gone = {entry for note in notes if isinstance(note, dict) for entry in note}
     return [call for call in calls[:-KEPT] if call.id not in gone and _tokens(call) > LARGE_TOKENS]
 
 
