@@ -108,8 +108,7 @@ class Conversation(Record):
 
     def questions(self) -> list[ToolOutput]:
         """Return the calls a person must decide about, in call order."""
-        waiting = [(c, c.result) for c in self.open_calls() if isinstance(c.result, Pending)]
-        return [call for call, held in waiting if held.why == "approval"]
+        return [call for call in self.open_calls() if _waits_for_approval(call)]
 
     def require_ready_for(self, message: Incoming | None) -> None:
         """Raise `ConversationError` if a call waits for a decision, or *message* cannot be sent."""
@@ -251,11 +250,11 @@ class Conversation(Record):
                 continue
             reason = questions.get(call.tool_call_id)
             if reason is None:
-                held = replace(call, result=Pending("deferred"))
+                paused = replace(call, result=Pending("deferred"))
             else:
                 result = Pending("approval", reason)
-                held = replace(call, result=result, asked_reason=reason, asked_at_ms=self.now())
-            self._replace(held)
+                paused = replace(call, result=result, asked_reason=reason, asked_at_ms=self.now())
+            self._replace(paused)
         self.set_state("waiting_for_approval")
 
     def decide_call(
@@ -273,13 +272,13 @@ class Conversation(Record):
         require(reason, str, what="the reason of a decision")
         require_input(edited, what="the edited input of a call")
         call = self.call(tool_call_id)
-        waits = isinstance(call.result, Pending) and call.result.why == "approval"
-        if waits:
-            is_kept = edited is None or same_json(edited, call.input)
-            used = call.edited_input if is_kept else edited
-            held = replace(call, result=Pending("queued", reason), edited_input=used)
-            self._replace(replace(held, decision=decision, decided_at_ms=self.now()))
-        return waits
+        if not _waits_for_approval(call):
+            return False
+        is_kept = edited is None or same_json(edited, call.input)
+        used = call.edited_input if is_kept else edited
+        decided = replace(call, result=Pending("queued", reason), edited_input=used)
+        self._replace(replace(decided, decision=decision, decided_at_ms=self.now()))
+        return True
 
     def change_input(self, tool_call_id: str, used: Json) -> ToolOutput:
         """Let an open call run with *used* in place of the model's input; return it."""
@@ -296,15 +295,6 @@ class Conversation(Record):
             call = replace(call, result=result, ended_at_ms=self.now())
             self._replace(call)
         return call
-
-    def settle_open_calls(self, reason: str) -> list[ToolOutput]:
-        """Answer every open call of the last reply with the user's rejection, or else *reason*."""
-        settled: list[ToolOutput] = []
-        for call in self.open_calls():
-            refused = call.result if call.decision == "rejected" else None
-            reason_given = refused.reason if isinstance(refused, Pending) else reason
-            settled.append(self.settle_call(call.tool_call_id, Error((text_block(reason_given),))))
-        return settled
 
     def attach(self, output: FileOutput | WidgetOutput) -> None:
         """Insert a side output behind its call's entry and the side outputs already there.
@@ -380,17 +370,26 @@ class Conversation(Record):
         return entry is not None
 
     def answer_open_calls(self) -> None:
-        """Answer the calls of a history that ends without their results, and report it."""
-        settled = [call.tool_call_id for call in self.settle_open_calls(UNANSWERED)]
-        if settled:
-            _log.warning("history repaired", tool_call_ids=settled)
-            warning = f"calls without a result were answered with an error: {', '.join(settled)}"
+        """Answer open calls with the user's rejection, or else an error, and report that."""
+        open_calls = self.open_calls()
+        for call in open_calls:
+            refused = call.result if call.decision == "rejected" else None
+            reason = refused.reason if isinstance(refused, Pending) else UNANSWERED
+            self.settle_call(call.tool_call_id, Error((text_block(reason),)))
+        if open_calls:
+            ids = [call.tool_call_id for call in open_calls]
+            _log.warning("history repaired", tool_call_ids=ids)
+            warning = f"calls without a result were answered with an error: {', '.join(ids)}"
             self._reports.append(Notice("warning", warning))
 
     def take_reports(self) -> list[Notice]:
         """Return the pending reports about repairs, each once."""
         reports, self._reports = self._reports, []
         return reports
+
+
+def _waits_for_approval(call: ToolOutput) -> bool:
+    return isinstance(call.result, Pending) and call.result.why == "approval"
 
 
 def _unique(block: Block, taken: set[str]) -> Block:

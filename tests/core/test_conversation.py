@@ -143,7 +143,7 @@ def test_call_is_open_until_its_first_result() -> None:
 def test_duplicate_and_missing_call_ids_are_replaced() -> None:
     """S1-31: duplicates may be in one reply or in several."""
     conversation = asked("t1", "t1")
-    conversation.settle_open_calls("skipped")
+    conversation.answer_open_calls()
 
     conversation.add_reply(calls(tool_use("look", {}, "t1"), tool_use("look", {}, "")))
 

@@ -452,7 +452,7 @@ def test_answers_and_refusals_are_words_of_the_user() -> None:
     conversation.settle_call("t1", Success((text_block("Postgres, please"),)))
     conversation.pause({"t2": "rm asks"})
     conversation.decide_call("t2", "rejected", "use trash instead")
-    conversation.settle_open_calls("not run")
+    conversation.answer_open_calls()
     conversation.note(CustomMessage("note", "not said by the user"))
 
     assert words_of(conversation) == [

@@ -66,7 +66,7 @@ def faults(conversation: Conversation) -> list[str]:
     """Return the API's reasons to refuse *conversation* once its questions are answered."""
     prompts = [replace(prompt, output=[*prompt.output]) for prompt in conversation.prompts]
     answered = Conversation(prompts)
-    answered.settle_open_calls("answered")
+    answered.answer_open_calls()
     context = [m for m in answered.context() if not isinstance(m, CustomMessage)]
     return [fault for fault in problems(to_api(context)) if fault != NOT_THE_USERS]
 

@@ -306,7 +306,7 @@ def test_usage_without_a_reply_is_saved(tmp_path: Path) -> None:
     session = recorded(SessionStore(tmp_path), conversation := Conversation())
     three_prompts(session, conversation)
     conversation.begin(UserMessage.of("four"))
-    conversation.settle_open_calls("")
+    conversation.answer_open_calls()
     conversation.complete()
     conversation.add_usage(Usage(100, 100, cost_microdollars=None))
     session.close()

@@ -721,11 +721,16 @@ STEPS: dict[str, Step] = {
     "refuse": lambda c: c.discard_reply("", "refusal"),
     "uncompact": lambda c: c.uncompact(),
     "cut early": lambda c: c.compact("long ago", _some_entry(c, back=2).id),
-    "abort": lambda c: (c.settle_open_calls("stopped"), c.discard_reply("I w", "aborted")),
+    "abort": lambda c: _abort(c),
     "compact": lambda c: c.compact("so far", _some_entry(c).id),
     "trim": lambda c: c.trim(_some_entry(c).id, removed_messages=1),
     "complete": lambda c: c.complete(),
 }
+
+
+def _abort(conversation: Conversation) -> None:
+    conversation.answer_open_calls()
+    conversation.discard_reply("I w", "aborted")
 
 
 def _file(conversation: Conversation) -> FileOutput:
