@@ -22,7 +22,6 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import (
-    NO_USAGE,
     Block,
     BlockOutput,
     CompactionOutput,
@@ -51,7 +50,7 @@ WORDS_TEXT = "[What the user said until then, word for word, with the numbers of
 INTERRUPTED_TEXT = "[The user interrupted the reply here.]"
 
 
-def usage_of(prompts: Iterable[Prompt], taken_back: Usage = NO_USAGE) -> Usage:
+def usage_of(prompts: Iterable[Prompt], taken_back: Usage) -> Usage:
     """Return the usage of *prompts*, added to the usage of rewound prompts."""
     return sum((prompt.usage for prompt in prompts), taken_back)
 

@@ -170,15 +170,15 @@ class Tally:
         on with the messages of the run that waited would run their calls again.
         """
         waits = self.conversation.waiting
-        held = self.conversation.results_of_last_reply() if waits else ()
-        known, found = {*self.answered}, list[Message]()
-        for message in (*self.messages, *held):
-            id = message.tool_call_id if isinstance(message, ToolResultMessage) else None
-            if id is None or id not in known:
-                found.append(message)
-            if id is not None:
-                known.add(id)
-        return tuple(found)
+        unpublished = self.conversation.results_of_last_reply() if waits else ()
+        answered, added = {*self.answered}, list[Message]()
+        for message in (*self.messages, *unpublished):
+            if isinstance(message, ToolResultMessage):
+                if message.tool_call_id in answered:
+                    continue
+                answered.add(message.tool_call_id)
+            added.append(message)
+        return tuple(added)
 
     def ended_by(self, error: AgentCliError) -> tuple[str, str | None]:
         """Note that *error* ends the run; return the stop reason and the sentence."""
