@@ -42,7 +42,7 @@ _NEW_FILE = late_pattern(r"(?:\$\(|`)\s*mktemp(?:\s+[\w./+=-]+)*\s*[)`]")
 _NEW = "/tmp/\ue001"
 
 
-def given_values(reach: Reach) -> Mapping[str, Sequence[str]]:
+def preset_values(reach: Reach) -> Mapping[str, Sequence[str]]:
     """Return the values of the variables that a script need not assign."""
     home = {"HOME": [reach.home]} if reach.home else {}
     return {"PWD": [".", str(reach.root)], **home}
@@ -51,15 +51,15 @@ def given_values(reach: Reach) -> Mapping[str, Sequence[str]]:
 class Assignments:
     """The variables of one script with the words that they may get; None for unknown ones."""
 
-    def __init__(self, tree: "Node", given: Mapping[str, Sequence[str]]) -> None:
-        """Read *tree*; *given* are the values of variables that the script need not assign."""
+    def __init__(self, tree: "Node", preset: Mapping[str, Sequence[str]]) -> None:
+        """Read *tree*; *preset* are values of variables that the shell itself sets."""
         self._words: dict[str, list[Node] | None] = {}
         for node in descendants(tree):
             for name, words in _assigned(node):
                 known = self._words.get(name, [])
                 self._words[name] = None if known is None or words is None else [*known, *words]
         self._values: dict[str, Sequence[str] | None] = {
-            name: texts for name, texts in given.items() if name not in self._words
+            name: texts for name, texts in preset.items() if name not in self._words
         }
 
     def texts(self, word: "Node", depth: int = 0) -> Sequence[str] | None:
@@ -103,11 +103,11 @@ class Assignments:
 
 
 def composed_words(
-    script: str, given: Mapping[str, Sequence[str]], depth: int = 0
+    script: str, preset: Mapping[str, Sequence[str]], depth: int = 0
 ) -> Iterator[str]:
     """Yield the texts of words in which *script* puts known values, also in scripts inside."""
     tree = syntax_tree(script)
-    known = Assignments(tree, given)
+    known = Assignments(tree, preset)
     for node in descendants(tree):
         if node.type not in _HOLD_WORDS:
             continue
@@ -118,7 +118,7 @@ def composed_words(
                 if has_values:
                     yield text
                 if depth < _SCRIPTS_DEPTH_MAX and _BLANK.search(text):
-                    yield from composed_words(script_in(text), given, depth + 1)
+                    yield from composed_words(script_in(text), preset, depth + 1)
 
 
 def script_in(text: str) -> str:

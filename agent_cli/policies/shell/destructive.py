@@ -313,9 +313,9 @@ def _is_vital(target: str, root: PurePath) -> bool:
     return outside or path.parts[-1:] in ((), (".git",))
 
 
-def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
+def _in_order(expected: Sequence[str], words: Sequence[str]) -> bool:
     rest = iter(words)
-    return all(word in rest for word in wanted)
+    return all(word in rest for word in expected)
 
 
 def _only_unstages(words: Sequence[str]) -> bool:

@@ -21,10 +21,10 @@ class Effect(NamedTuple):
     says: str
     kind: Kind
 
-    @property
-    def is_said(self) -> bool:
-        """Whether it is worth a word in a question."""
-        return self.kind not in ("reads", "starts")
+
+def is_shown(kind: str) -> bool:
+    """Return whether a question mentions an effect of this *kind*."""
+    return kind not in ("reads", "starts")
 
 
 # Program, perhaps with a subcommand or an option, and what it does then. The longest entry counts;

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from agent_cli.policies.shell.effect_table import Effect, Kind, effect_table
+from agent_cli.policies.shell.effect_table import Effect, Kind, effect_table, is_shown
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.named_paths import named_paths
 from agent_cli.policies.shell.programs import PROGRAMS
@@ -87,7 +87,7 @@ _WRAPPERS: Final = frozenset(
 )
 _RUNS_THE_REST: Final = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run"}
 _SHELLS: Final = SHELLS | {"eval", "source", "."}
-_SAID_BY_THE_REST: Final = frozenset({"runs a Python module", "shows or changes the environment"})
+_REPLACED_BY_INNER: Final = frozenset({"runs a Python module", "shows or changes the environment"})
 _FUNCTION: Final = "function_definition"
 _VERSIONS: Final = (["--version"], ["-V"], ["--help"], ["version"])
 _NOT_THE_COMMAND: Final = late_pattern(r"-.*|[\d.]+[smhd]?|\w+=.*", re.DOTALL)
@@ -114,12 +114,12 @@ def effects(script: str, reach: Reach) -> list[str]:
 
     Files that it writes are named as in the text, and said to be outside the workspace if they are.
     """
-    return _said(acts(script, reach))
+    return _clauses(acts(script, reach))
 
 
 def effect_of(words: Sequence[str], reach: Reach) -> str:
     """Return what one command does besides reading, "" if that is unknown."""
-    return "; ".join(_said(_acts_of(tuple(words), reach, 0)))
+    return "; ".join(_clauses(_acts_of(tuple(words), reach, 0)))
 
 
 def acts(script: str, reach: Reach, depth: int = 0) -> Iterator[Act]:
@@ -150,9 +150,8 @@ def outside_note(path: str, reach: Reach) -> str:
     return "" if is_inside else ", outside the workspace"
 
 
-def _said(found: Iterable[Act]) -> list[str]:
-    said = (each.says for each in found if each.kind not in ("reads", "starts"))
-    return list(dict.fromkeys(filter(None, said)))
+def _clauses(found: Iterable[Act]) -> list[str]:
+    return list(dict.fromkeys(act.says for act in found if act.says and is_shown(act.kind)))
 
 
 def _acts_of(words: Reading, reach: Reach, depth: int) -> Iterator[Act]:
@@ -186,7 +185,7 @@ def _of_table(name: str, arguments: Sequence[str], inner: Sequence[Act]) -> Iter
         yield Act("", "reads" if is_reader or name in BUILTINS else "unknown")
     elif found.kind == "starts":
         yield Act("", "starts" if inner else "unknown")
-    elif not (_said(inner) and found.says in _SAID_BY_THE_REST):
+    elif not (_clauses(inner) and found.says in _REPLACED_BY_INNER):
         only_version = found.kind in ("unknown", "acts") and [*arguments] in _VERSIONS
         yield Act(found.says, "shows" if only_version else found.kind)
 
@@ -206,7 +205,7 @@ def _of_shell(name: str, arguments: Sequence[str], reach: Reach, depth: int) -> 
     yield from found
     if hides_errors(text):
         yield Act("", "hides")
-    if not _said(found):
+    if not _clauses(found):
         yield Act(otherwise, "unknown")
 
 
@@ -330,7 +329,7 @@ def known_effect(name: str, arguments: Sequence[str]) -> Effect | None:
 def listed_effect(name: str, arguments: Sequence[str]) -> str:
     """Return what a program with *arguments* does besides reading, "" if nothing or unknown."""
     found = known_effect(name, arguments)
-    return found.says if found and found.is_said else ""
+    return found.says if found and is_shown(found.kind) else ""
 
 
 def _few(names: Sequence[str]) -> str:

@@ -295,14 +295,14 @@ def _check_set(arguments: Sequence[Word], _reach: Reach, _folder: str) -> None:
 
 def _check_jq(arguments: Sequence[Word], reach: Reach, folder: str) -> None:
     words = list(arguments)
-    given: list[Word] = []
+    remaining: list[Word] = []
     while words:
         word = words.pop(0)
         if word.text in ("--arg", "--argjson") and len(words) > 1:
             del words[:2]
         else:
-            given.append(word)
-    line = _JQ_OPTIONS.sort("jq", given)
+            remaining.append(word)
+    line = _JQ_OPTIONS.sort("jq", remaining)
     if not line.operands or line.operands[0].glob:
         raise Objection("jq without a filter")
     program, *files = line.operands

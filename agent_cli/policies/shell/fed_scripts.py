@@ -72,16 +72,20 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         texts |= dict.fromkeys(inside)
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
+    yield from _run_by_unknown_programs(seen)
+
+
+def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
     whole: Reading = ()
-    for words in dict.fromkeys(seen):
-        told = words[:-1] if words[-1:] == (None,) else words
-        if not told or told[1:] == whole[len(whole) - len(told) + 1 :]:
-            continue  # What it has behind it has been read from each word on.
-        if started_at(told) is not None:
-            whole = told
-        elif told[0] is None or not is_known(told[0]):
-            whole = told
-            yield from _handed_on(told)
+    for reading in dict.fromkeys(seen):
+        words = reading[:-1] if reading[-1:] == (None,) else reading
+        if not words or words[1:] == whole[len(whole) - len(words) + 1 :]:
+            continue  # The arguments were read already, from each word on.
+        if started_at(words) is not None:
+            whole = words
+        elif words[0] is None or not is_known(words[0]):
+            whole = words
+            yield from _handed_on(words)
 
 
 def documents(script: str) -> Iterator[str]:
@@ -131,11 +135,11 @@ def _with_arguments(commands: Iterable[Reading]) -> Iterator[Reading]:
 
 def _handed_on(words: Reading) -> Iterator[Reading]:
     """Yield the commands that a program may run of its arguments."""
-    told = [
+    known = [
         word
         for before, word in pairwise(words)
         if not OPTION_OF_PROSE.fullmatch(before or "")
         and not OPTION_WITH_PROSE.fullmatch(word or "")
     ]
-    inside = (pieces(word) for word in told if word and " " in word)
-    yield from _with_arguments(chain(tails(told), chain.from_iterable(inside)))
+    inside = (pieces(word) for word in known if word and " " in word)
+    yield from _with_arguments(chain(tails(known), chain.from_iterable(inside)))

@@ -169,16 +169,16 @@ def reads_no_secret(script: str, reach: Reach) -> bool:
 def _changes_only_what_it_names(command: SimpleCommand, reach: Reach, *, may_expand: bool) -> bool:
     words = command.words
     name, arguments = words[0].text, words[1:]
-    options = _OPTIONS.get(name)
-    if options is None or command.after in ("|", "|&") or command.reads:
+    allowed = _OPTIONS.get(name)
+    if allowed is None or command.after in ("|", "|&") or command.reads:
         return False
     operands = [each for each in arguments if each.glob or not each.text.startswith("-")]
-    given = [each for each in arguments if each not in operands]
+    options = [each for each in arguments if each not in operands]
     if name == "chmod" and not (operands and _MODE.fullmatch(operands.pop(0).text)):
         return False
-    if any(each.untold or (each.glob and not may_expand) for each in operands):
+    if any(each.unknown or (each.glob and not may_expand) for each in operands):
         return False
-    if not all(options.fullmatch(each.text) for each in given):
+    if not all(allowed.fullmatch(each.text) for each in options):
         return False
     try:
         reach.check_program(name)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import PurePath
 
-from agent_cli.policies.shell.assignments import composed_words, given_values
+from agent_cli.policies.shell.assignments import composed_words, preset_values
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
 from agent_cli.policies.shell.words import TooManyWords, unbraced, without_quotes
@@ -19,7 +19,7 @@ from agent_cli.system.loading import late_pattern
 _WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")
 _PATH_ENDS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = late_pattern(r"\$(?:HOME\b|\{HOME\})")
-_HERE = late_pattern(r"\$(?:PWD\b|\{PWD\})|(?<![^\s=:])~\+(?=/)")
+_WORKING_DIRECTORY = late_pattern(r"\$(?:PWD\b|\{PWD\})|(?<![^\s=:])~\+(?=/)")
 # JSON also has braces, and brackets around some: it stands for no words.
 _WITH_BRACES = late_pattern(r"(?:[\w./+,:@%=*?{}~-]|\[[^\[\]{},:]*\])+")
 _JOINED_TO_OPTION = late_pattern(r"-[A-Za-z](.+)", re.DOTALL)
@@ -28,7 +28,7 @@ _ESCAPE = late_pattern(r"\\(?:(?:x|u|U)([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re
 _EXPANSION = late_pattern(r"\$(?:\w+|\(\([^()]*\)\)|\{[^{}]*\}|\([^()]*\)|[@*#?!-])|`[^`]*`")
 # A name of which a part is known; of others every file could be meant.
 _PARTLY_KNOWN = late_pattern(r"(?:^|/)(?=[^/]*\w)(?=[^/]*\*)")
-_GOES = late_pattern(r"\b(?:cd|pushd|chdir)\b")
+_CHANGES_DIRECTORY = late_pattern(r"\b(?:cd|pushd|chdir)\b")
 _GLOB = late_pattern(r"[*?\[]")
 # At most seconds of work. Beyond it nothing is known about the rest, so a person has to look.
 _TRIED_MAX = 50_000
@@ -70,7 +70,7 @@ def _folders(script: str, words: Sequence[str], reach: Reach) -> Iterable[str]:
     """
     found = {str(reach.root): None}
     newest = list(found)
-    for _step in range(max(1, len(_GOES.findall(script)))):
+    for _step in range(max(1, len(_CHANGES_DIRECTORY.findall(script)))):
         if len(newest) * len(words) > _TRIED_MAX:
             raise OutOfReach(_TOO_MANY)
         named = (
@@ -90,13 +90,13 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
         OutOfReach: As `unbraced`.
     """
     text = _HOME.sub(lambda _found: reach.home, script)
-    text = _HERE.sub(lambda _found: str(reach.root), text)
+    text = _WORKING_DIRECTORY.sub(lambda _found: str(reach.root), text)
     plain = without_quotes(_ANSI_C.sub(_decoded, text))
     for each in (text, plain):
         for word in _WORD_ENDS.split(each):
             yield from (at_home(found, reach) for found in brace_words(word))
         yield from (at_home(word, reach) for word in _PATH_ENDS.split(each) if word)
-    for composed in composed_words(script, given_values(reach)):
+    for composed in composed_words(script, preset_values(reach)):
         bare = without_quotes(_ANSI_C.sub(_decoded, composed))
         yield from (at_home(word, reach) for word in brace_words(bare))
         yield from (at_home(word, reach) for word in (bare, *_PATH_ENDS.split(bare)) if word)

@@ -249,7 +249,7 @@ def _words(command: "Node", variables: Mapping[str, str]) -> tuple[Word, ...]:
         # Bash parses `> file ls` as a redirect followed by a command, and so must we.
         raise NotPlain("a redirect before the end of a command")
     words = tuple(chain.from_iterable(literal_words(source(part), variables) for part in parts))
-    if not words or words[0].glob or words[0].untold or words[0].text == "!":
+    if not words or words[0].glob or words[0].unknown or words[0].text == "!":
         raise NotPlain("a program whose name is not certain")
     return words
 
@@ -348,19 +348,19 @@ def _conjunction(words: list[Word]) -> bool:
 def _comparison(words: list[Word], *, arithmetic: bool) -> bool:
     # -v and -R take a variable, and a subscript in its name may hold a command. In `[[`, operands
     # of numeric comparisons are evaluated, with the same effect; elsewhere they are plain text.
-    if words and words[0].text == "!" and not words[0].untold:
+    if words and words[0].text == "!" and not words[0].unknown:
         words = words[1:]
     match words:
         case [Word() as only]:
-            return not only.untold and not only.glob
+            return not only.unknown and not only.glob
         case [operator, operand]:
-            return operator.text in _UNARY and not operator.untold and not operand.glob
+            return operator.text in _UNARY and not operator.unknown and not operand.glob
         case [left, operator, right] if operator.text in _NUMBER_BINARY:
             return all(
                 _NUMBER.fullmatch(word.text) or not (arithmetic or word.glob)
                 for word in (left, right)
             )
-        case [left, operator, right] if operator.text in _BINARY and not operator.untold:
+        case [left, operator, right] if operator.text in _BINARY and not operator.unknown:
             return not left.glob and (arithmetic or not right.glob)
         case _:
             pass

@@ -226,5 +226,5 @@ def _could_match(pattern: str, name: str) -> bool:
         return False
     # Bracket matches depend on the locale, so the rest may match anything.
     known, bracket, _ = pattern.partition("[")
-    wanted = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in known)
-    return bool(re.fullmatch(wanted + (".*" if bracket else ""), name, re.DOTALL))
+    expression = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in known)
+    return bool(re.fullmatch(expression + (".*" if bracket else ""), name, re.DOTALL))

@@ -109,7 +109,7 @@ def _entered(parts: Sequence[Part], at: int, reach: Reach, shell: _Shell) -> str
     joins = {part.after for part in parts[1 : at + 2]}
     if shell.folder is None or not (shell.may_move and first and joins <= {"&&", ";", "\n"}):
         raise Objection(UNCERTAIN_FOLDER)
-    if len(words) != 2 or words[1].glob or words[1].untold or words[1].text[:1] in ("-", ""):
+    if len(words) != 2 or words[1].glob or words[1].unknown or words[1].text[:1] in ("-", ""):
         raise Objection("cd without exactly one folder")
     # Bash resolves .. in the text before it follows links.
     logical = os.path.normpath(Path(shell.folder) / words[1].text)
@@ -126,7 +126,7 @@ def _objection(
         if folder is None:
             raise Objection(UNCERTAIN_FOLDER)
         for word in command.reads:
-            if word.glob or word.untold:
+            if word.glob or word.unknown:
                 raise Objection("a redirect from a file whose name is not certain")
             reach.check_path(word.text, folder)
         _check(command, _pipeline(command, before), reach, folder)
@@ -159,7 +159,7 @@ def _check(
 ) -> None:
     words = command.words
     name, arguments = words[0].text, words[1:]
-    if name not in _TAKES_ANY_TEXT and any(word.untold for word in words):
+    if name not in _TAKES_ANY_TEXT and any(word.unknown for word in words):
         raise Objection(f"{name} with a variable whose value is not known")
     inner = _wrapped(words)
     if inner and name != "command":

@@ -71,8 +71,8 @@ def read_operands(name: str, words: Sequence[str]) -> Sequence[int]:
         return []
     found: list[int] = []
     if (reader := _readers().get(name)) is not None:
-        operands, found, given = _sorted(reader, words)
-        if reader.instead and given.isdisjoint(reader.instead):
+        operands, found, options = _sorted(reader, words)
+        if reader.instead and options.isdisjoint(reader.instead):
             operands = operands[1:]
         if name in _WRITES_LAST and len(operands) > 1:
             operands = operands[:-1]
@@ -100,7 +100,7 @@ def _sorted(reader: _Reader, words: Sequence[str]) -> tuple[list[int], list[int]
     """Return the positions of operands and of options' files, and the options."""
     operands: list[int] = []
     files: list[int] = []
-    given: set[str] = set()
+    options: set[str] = set()
     waiting = iter(range(len(words)))
     for at in waiting:
         word = words[at]
@@ -110,14 +110,14 @@ def _sorted(reader: _Reader, words: Sequence[str]) -> tuple[list[int], list[int]
             operands.append(at)
         else:
             option, is_joined = _option(reader, word)
-            given.add(option)
+            options.add(option)
             if option in _PAIRS:
                 next(waiting, None)
             if not is_joined and option in reader.values | reader.files | _PAIRS:
                 at = next(waiting, at)
             if option in reader.files or option in ("--slurpfile", "--rawfile"):
                 files.append(at)
-    return operands, files, given
+    return operands, files, options
 
 
 def _option(reader: _Reader, word: str) -> tuple[str, bool]:

@@ -387,8 +387,8 @@ def _text_run(words: Reading, starters: Sequence[str], depth: int) -> Iterator[R
     """Yield the scripts that shells and `eval` in *words* run; UNSEEN if not in the text."""
     behind = words[words.index(starters[0]) + 1 :]
     operands = [word for word in behind if word is None or not word.startswith("-")]
-    told = [word for word in operands if word and not word.startswith(_STDIN)]
-    if not told or len(told) < len(operands) or "-s" in behind:
+    known = [word for word in operands if word and not word.startswith(_STDIN)]
+    if not known or len(known) < len(operands) or "-s" in behind:
         yield UNSEEN
     if base_name(starters[0]) in _RUNS_TEXT:
-        yield from readings(" ".join(told), depth + 1)
+        yield from readings(" ".join(known), depth + 1)

@@ -28,12 +28,11 @@ class CommandRule:
 
     def allows(self, command: SimpleCommand) -> bool:
         """Return whether this rule matches *command* exactly as written."""
-        given = command.words
-        count = len(self.words)
-        if command.reads or any(word.untold for word in given[:count]):
+        words, count = command.words, len(self.words)
+        if command.reads or any(word.unknown for word in words[:count]):
             return False  # Redirected input is not part of the words, and $? has an unknown value.
-        fits = len(given) >= count if self.open_ended else len(given) == count
-        return fits and tuple(word.text for word in given[:count]) == self.words
+        fits = len(words) >= count if self.open_ended else len(words) == count
+        return fits and tuple(word.text for word in words[:count]) == self.words
 
     def touches(self, reading: Reading) -> Match:
         """Return whether this rule matches *reading*, or might at run time.
@@ -62,12 +61,12 @@ class CommandRule:
             return "maybe"
         if not self._names(reading[0]):
             return "no"
-        for at, wanted in enumerate(self.words[1:], begin):
+        for at, expected in enumerate(self.words[1:], begin):
             if at >= len(reading):
                 return "no"
             if (word := reading[at]) is None:
                 return "maybe"
-            if word != wanted:
+            if word != expected:
                 return "no"
         if self.open_ended or len(reading) < begin + len(self.words):
             return "yes"
@@ -130,9 +129,9 @@ _THREE = (
     *("gh run", "uv pip"),
 )
 _ARITY = MappingProxyType(dict.fromkeys(_TWO, 2) | dict.fromkeys(_THREE, 3))
-_START_IF_TOLD = frozenset({"uv", "poetry", "hatch", "rye", "pdm"})
+_START_BY_SUBCOMMAND = frozenset({"uv", "poetry", "hatch", "rye", "pdm"})
 # The arguments determine the effect of these: no prefix is enough.
-_NEVER = (STARTERS - _START_IF_TOLD) | {
+_NEVER = (STARTERS - _START_BY_SUBCOMMAND) | {
     *("awk", "gawk", "mawk", "sed", "perl", "ruby", "node", "deno", "python", "pypy", "ipython"),
     *("php", "lua", "tclsh", "java", "Rscript", "julia", "osascript", "pwsh", "vi", "vim", "nvim"),
     *("emacs", "ed", "ex", "crontab", "at", "systemctl", "cd", "pushd", "export", "alias", "set"),
@@ -171,7 +170,7 @@ def session_prefixes(script: str, reach: Reach) -> tuple[str, ...]:
 
 
 def _prefix(command: SimpleCommand) -> str | None:
-    if command.reads or any(word.untold for word in command.words):
+    if command.reads or any(word.unknown for word in command.words):
         return None
     words = [word.text for word in command.words]
     count = _ARITY.get(" ".join(words[:2]), _ARITY.get(words[0], 1))

@@ -151,11 +151,11 @@ def started_at(words: Sequence[str | None]) -> int | None:
 def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
     """Yield the commands that the program of *words* takes in an option or behind a mark."""
     name = base_name(words[0] or "")
-    wanted = _COMMAND_OPTIONS.get(_OTHER_NAMES.get(name, name))
+    option = _COMMAND_OPTIONS.get(_OTHER_NAMES.get(name, name))
     for at, word in enumerate(words[1:], 1):
         if not word:
             continue
-        if wanted and (found := wanted.match(word)):
+        if option and (found := option.match(word)):
             value = _value(word, found.end(), words[at + 1 :])
             yield from filter(None, (value, set_value(value)))
         if name == "git" and words[at - 1] in ("-c", "--config"):

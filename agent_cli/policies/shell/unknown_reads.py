@@ -9,7 +9,7 @@ as `grep -r` does, is not looked at.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.policies.shell.assignments import Assignments, given_values, script_in
+from agent_cli.policies.shell.assignments import Assignments, preset_values, script_in
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readers import is_reader, read_operands
 from agent_cli.policies.shell.starters import STARTERS, base_name
@@ -43,7 +43,7 @@ _ELSEWHERE: Final = frozenset({"ssh", "mosh", "docker", "podman", "kubectl", "lx
 
 def unknown_read(script: str, reach: Reach) -> str:
     """Return a clause about a file that *script* reads and whose name is not known; "" if none."""
-    return next(_Script(script, given_values(reach)).reasons(), "")
+    return next(_Script(script, preset_values(reach)).reasons(), "")
 
 
 class _Script:
@@ -52,15 +52,15 @@ class _Script:
     def __init__(
         self,
         script: str,
-        given: Mapping[str, Sequence[str]],
+        preset: Mapping[str, Sequence[str]],
         *,
         depth: int = 0,
         is_lost: bool = False,
         has_other_globs: bool = False,
     ) -> None:
         self._tree = syntax_tree(script)
-        self._known = Assignments(self._tree, given)
-        self._given, self._depth, self._is_lost = given, depth, is_lost
+        self._known = Assignments(self._tree, preset)
+        self._preset, self._depth, self._is_lost = preset, depth, is_lost
         self._has_other_globs = has_other_globs or bool(_OTHER_GLOBS.search(script))
         self._lost = list(self._lost_folders())
 
@@ -113,7 +113,7 @@ class _Script:
     def _inside(self, script: str, node: "Node") -> "_Script":
         return _Script(
             script,
-            self._given,
+            self._preset,
             depth=self._depth + 1,
             is_lost=self._is_lost_at(node),
             has_other_globs=self._has_other_globs,

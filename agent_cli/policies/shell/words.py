@@ -69,12 +69,12 @@ class Word:
 
     Attributes:
         glob: It is a pattern, replaced by the names it matches.
-        untold: It contains a value known only to the shell, such as $?; `text` is an example.
+        unknown: It contains a value known only to the shell, such as $?; `text` is an example.
     """
 
     text: str
     glob: bool = False
-    untold: bool = False
+    unknown: bool = False
 
 
 class NotLiteral(Exception):
@@ -220,27 +220,27 @@ def literal_word(
     """
     if source == "!":
         return Word(source)
-    text, at, glob, untold = "", 0, False, False
+    text, at, glob, unknown = "", 0, False, False
     while at < len(source):
         if source[at] in "'\"":
             quoted = _QUOTED.match(source, at)
             if quoted is None:
                 raise NotLiteral("a quotation without an end")
             piece = _quoted(quoted, variables)
-            text, untold, at = text + piece.text, untold or piece.untold, quoted.end()
+            text, unknown, at = text + piece.text, unknown or piece.unknown, quoted.end()
             continue
         if found := _VARIABLE.match(source, at):
             piece = _value(found, variables, quoted=False)
-            text, untold, at = text + piece.text, untold or piece.untold, found.end()
+            text, unknown, at = text + piece.text, unknown or piece.unknown, found.end()
             continue
         if not (braces and source[at] in "{}"):
             _check_unquoted(source, at)
         glob = glob or source[at] in _GLOB
         text += source[at]
         at += 1
-    if glob and (text != source or untold):
+    if glob and (text != source or unknown):
         raise NotLiteral("a pattern with quotes in it")
-    return Word(text, glob, untold)
+    return Word(text, glob, unknown)
 
 
 def _value(found: re.Match[str], variables: Mapping[str, str], *, quoted: bool) -> Word:
@@ -251,7 +251,7 @@ def _value(found: re.Match[str], variables: Mapping[str, str], *, quoted: bool) 
             return Word(value)
         raise NotLiteral(f"${name} without quotes, which may become several words")
     if name in _HARMLESS_VARIABLES:
-        return Word("0", untold=True)
+        return Word("0", unknown=True)
     raise NotLiteral(f"${name}, whose value is not known")
 
 
@@ -275,18 +275,18 @@ def _quoted(quoted: re.Match[str], variables: Mapping[str, str]) -> Word:
     if quoted["single"] is not None:
         return Word(quoted["single"])
     source = quoted["double"]
-    text, at, untold = "", 0, False
+    text, at, unknown = "", 0, False
     while at < len(source):
         if found := _VARIABLE.match(source, at):
             piece = _value(found, variables, quoted=True)
-            text, untold, at = text + piece.text, untold or piece.untold, found.end()
+            text, unknown, at = text + piece.text, unknown or piece.unknown, found.end()
             continue
         if source[at] == "`" or (source[at] == "$" and not _DOLLAR.match(source, at)):
             raise NotLiteral("an expansion in double quotes")
         width = 2 if source[at] == "\\" else 1
         text += _unquoted(source[at : at + width])
         at += width
-    return Word(text, untold=untold)
+    return Word(text, unknown=unknown)
 
 
 def _unquoted(text: str) -> str:

@@ -107,7 +107,7 @@ def differences(seed: int, count: int, folder: Path) -> list[str]:
         started, made = run(script, folder)
         seen = [[word.text for word in command.words] for command in commands]
         # Matching patterns and bash's own numbers are not the subject here.
-        globs = any(word.glob or word.untold for command in commands for word in command.words)
+        globs = any(word.glob or word.unknown for command in commands for word in command.words)
         if made or (not globs and any(words not in seen for words in started)):
             found.append(script)
     return found
