@@ -123,7 +123,7 @@ def carry_out(folder: Path) -> UndoOutcome:
                         _undo(step)
                 except OSError as error:
                     progress.write(b"%d %d\n" % (number, _FAILED))
-                    outcome.add(step, os.strerror(error.errno) if error.errno else str(error))
+                    outcome.add(step, error.strerror or str(error))
             elif was_due == _FAILED:
                 outcome.add(step, _NOT_PUT_BACK)
             if is_due:

@@ -549,6 +549,20 @@ async def test_undo_after_one_that_stopped_goes_on_with_that_and_takes_back_no_o
     assert len(session.snapshots.changed_runs()) == 1
 
 
+async def test_folder_with_files_of_the_user_stays_and_the_report_says_why(
+    session: Session,
+) -> None:
+    session.run()
+    await session.bash("mkdir new; touch new/x")
+    (session.root / "new/mine").write_text("mine")
+
+    taken = session.undo()
+
+    folder = session.root / "new"
+    assert taken.faults == [f"{folder}: the folder holds files that others made, so it stays"]
+    assert [*folder.iterdir()] == [folder / "mine"]
+
+
 def _full_disk(*_arguments: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -230,6 +230,48 @@ async def test_renamed_file_stays_under_its_new_name(session: Session) -> None:
 
 
 @watched
+async def test_renamed_folder_stays_where_its_old_name_was_used_again(session: Session) -> None:
+    """It cannot go back there; without a word, the undo passed for complete."""
+    session.run()
+    await session.bash("mv src pkg; rm -r data")
+    (session.root / "src").mkdir()
+
+    taken = session.undo(in_part=True)
+
+    assert taken.kept == {session.root / "src": ""}
+    assert (session.root / "pkg/a1.py").exists()
+    assert (session.root / "data/p7.bin").exists()
+
+
+@watched
+async def test_folder_that_a_tool_made_under_an_old_name_is_in_no_way(session: Session) -> None:
+    before = files(session.root)
+    session.run()
+    await session.bash("mv src pkg")
+    await session.write("src/new.py", "new")
+
+    taken = session.undo()
+
+    assert taken.kept == {}
+    assert files(session.root) == before
+
+
+@watched
+async def test_file_with_two_names_stays_under_both(session: Session) -> None:
+    """What the user wrote under one would come back as what the other held before."""
+    session.run()
+    await session.bash("ln src/a1.py src/b1.py; rm src/a1.py; rm -r data")
+    (session.root / "src/b1.py").write_text("mine")
+
+    taken = session.undo(in_part=True)
+
+    old, new = session.root / "src/a1.py", session.root / "src/b1.py"
+    assert {*taken.kept} == {old, new}
+    assert (old.exists(), new.read_text()) == (False, "mine")
+    assert (session.root / "data/p7.bin").exists()
+
+
+@watched
 @pytest.mark.parametrize(
     ("command", "mine"),
     [

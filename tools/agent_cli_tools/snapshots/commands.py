@@ -99,8 +99,11 @@ def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str
             if log.ended_ns > expected.get(path, (0,))[0]:
                 expected[path] = (log.ended_ns, left)
     roots = _roots(logs)
+    moved = {record.path for log in logs for record in log.records if record.kind == "moved"}
+    moved -= {str(folder) for edit in edits for folder in edit.made}
     for path, (_at, left) in expected.items():
-        if not (is_git_object(path) or is_cache(path, roots) or _is_now(path, left)):
+        is_now = _is_now(path, left, may_be_folder=path not in moved)
+        if not (is_git_object(path) or is_cache(path, roots) or is_now):
             broken.add(path)
     return sorted(broken)
 
@@ -321,10 +324,11 @@ def _shown(path: str) -> Path:
     return Path(f"{before}/.git") if git else Path(path)
 
 
-def _is_now(path: str, left: str | Signature) -> bool:
+def _is_now(path: str, left: str | Signature, *, may_be_folder: bool) -> bool:
     if isinstance(left, str):
         return left != NO_FILE_ANY_MORE and digest_of(Path(path)) == left
     now = signature_at(path)
     if left is None and now is not None and len(now) == 1:
-        return True  # a tool, or the person, needed the folder again
+        # A tool, or the person, needed the folder again: in the way of a renamed one alone.
+        return may_be_folder
     return now == left or (now is None and left is not None and len(left) == 1)

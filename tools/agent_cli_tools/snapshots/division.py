@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from agent_cli.system.records import dataclass, field
 from agent_cli.undo.logs import CommandLog, narrowed, with_changes
-from agent_cli.undo.records import ChangeRecord
+from agent_cli.undo.records import ChangeRecord, State
 from agent_cli_tools.snapshots.changes import Change, ChangeSpan, RunChanges, divided, spans
 from agent_cli_tools.snapshots.commands import (
     ToolEdit,
@@ -128,8 +129,8 @@ def _left(
 ) -> frozenset[str] | None:
     """Return the paths that stay with those *changed*; None if nothing can be undone without them.
 
-    A file that was renamed stays under both names. Git's own files belong together, and so does all
-    that is in a folder that was renamed, or that took the place of a file.
+    A file that was renamed, or has hard links, stays under all its names. Git's own files belong
+    together, and so does all in a folder that was renamed, or that took the place of a file.
     """
     if not changed:
         return frozenset()
@@ -154,10 +155,18 @@ def _left(
 
 
 def _with_other_names(changed: set[str], records: Sequence[ChangeRecord]) -> set[str]:
-    """Return *changed* with all names that its files had in the run."""
+    """Return *changed* with all names that its files had in the run: renamed, or of hard links."""
     renames = [{*_names(record)} for record in records if record.kind in _RENAMES]
-    left = {*changed}
-    while more := [names for names in renames if not (names <= left or names.isdisjoint(left))]:
+    states = [(record.path, record.state) for record in records if record.state]
+    for path in changed:
+        with suppress(OSError):
+            states.append((path, State.of(os.lstat(path))))
+    links: dict[tuple[int, int], set[str]] = {}
+    for path, state in states:
+        if state.is_file:
+            links.setdefault((state.device, state.inode), set()).add(path)
+    same, left = [*renames, *links.values()], {*changed}
+    while more := [names for names in same if not (names <= left or names.isdisjoint(left))]:
         left.update(*more)
     return left
 
