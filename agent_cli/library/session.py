@@ -209,7 +209,11 @@ class AgentSession:
             ConversationError: A call waits for a decision, and there is no `approve`.
             UsageError: The session is closed, or was opened in another event loop.
         """
-        app = await self._ready()
+        return await self._run(await self._ready(), message, images, model)
+
+    async def _run(
+        self, app: "App", message: str | UserMessage, images: Sequence[Block], model: str | None
+    ) -> PromptResult:
         with self._slot.claimed() as stop:
             run = _PromptRun(app, self._options.approve, stop)
             unsubscribe = app.agent.subscribe(run.note)
@@ -236,21 +240,22 @@ class AgentSession:
         variable holds the stream it can be read on: `aclose()` stops its run then.
         """
         begun = list[asyncio.Future[PromptResult]]()
-        items = self._items(partial(self.prompt, message, images, model=model), begun)
+        run = partial(self._run, message=message, images=images, model=model)
+        items = self._items(run, begun)
         # Python closes a stream that nothing holds any more in a task of its own, a moment later.
         weakref.finalize(items, self._left.extend, begun).atexit = False
         return items
 
     async def _items(
         self,
-        prompt: Callable[[], Coroutine[None, None, PromptResult]],
+        run: "Callable[[App], Coroutine[None, None, PromptResult]]",
         begun: list[asyncio.Future[PromptResult]],
     ) -> AsyncGenerator[StreamItem]:
         app = await self._ready()  # before listening: the left run still sends its last events
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         unsubscribe = app.agent.subscribe(queue.put_nowait)
         # Not a TaskGroup: this generator yields (PEP 789). It owns the task.
-        task = asyncio.ensure_future(prompt())
+        task = asyncio.ensure_future(run(app))
         begun.append(task)
         task.add_done_callback(lambda _task: queue.put_nowait(None))
         try:
@@ -270,14 +275,13 @@ class AgentSession:
         Raises:
             UsageError: The session is closed, or was opened in another event loop.
         """
-        app = self._opened()
+        self._opened()
         if asyncio.get_running_loop() is not self._loop:
             raise UsageError("this session was opened in another event loop: open one in this loop")
-        left = [task for task in self._left if task is not asyncio.current_task()]
-        self._left.clear()
-        if left:
-            await asyncio.wait(left)
-        return app
+        if self._left:
+            await asyncio.wait(self._left)
+            self._left[:] = [task for task in self._left if not task.done()]
+        return self._opened()
 
     def abort(self) -> None:
         """Stop the prompt that runs, if any: its result has the stop reason "aborted"."""

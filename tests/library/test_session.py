@@ -356,6 +356,23 @@ async def test_stream_that_is_stopped_before_its_run_begins_sends_nothing() -> N
     assert len(api.requests) == 1
 
 
+async def test_prompt_waits_for_a_left_stream_also_behind_one_that_was_cancelled() -> None:
+    """The cancelled one had taken the wait upon itself, and the next one found the session busy."""
+    gate = Gate()
+    with serve_in_thread(reply("one two", gate=gate, hold_at=4), reply("ok")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            async for event in session.stream("go"):
+                if event.type == "message_update":
+                    break
+            waiting = asyncio.ensure_future(session.prompt("never mind"))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            result = await session.prompt("again")
+        gate.open()
+
+    assert result.text == "ok"
+
+
 async def test_a_stream_that_a_variable_holds_still_runs() -> None:
     """Its reader may read on, so that another prompt is refused; so is one beside a prompt."""
     gate = Gate()
