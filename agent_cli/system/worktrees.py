@@ -238,14 +238,16 @@ def _submodules(tree: Path) -> set[str]:
 def is_untouched(worktree: Worktree) -> bool:
     """Return whether nothing would be lost with it: no changes, and no commit of its own.
 
-    Ignored files do not count. If git fails, the worktree counts as changed; so it does with a
-    submodule that was checked out in it, whose files `changes_in` does not read.
+    Ignored files do not count. If git fails, the worktree counts as changed; so it does with any
+    file in the folder of a submodule, checked out or not: git and `changes_in` look at none.
     """
     path = worktree.path
     try:
         return (
             commit_of(path, "HEAD") == worktree.base
-            and not any(exists(path / each / ".git") for each in _submodules(path))
+            and not any(
+                is_dir(path / each) and any((path / each).iterdir()) for each in _submodules(path)
+            )
             and not changes_in(worktree)
         )
     except (GitError, OSError):

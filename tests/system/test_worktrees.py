@@ -77,10 +77,11 @@ def test_submodules_own_filters_are_not_run(
     assert not ran.exists()
 
 
-def test_worktree_with_a_checked_out_submodule_counts_as_changed(
-    repository: Path, tmp_path: Path
+@pytest.mark.parametrize("is_checked_out", [True, False])
+def test_worktree_with_files_in_a_submodule_counts_as_changed(
+    repository: Path, tmp_path: Path, is_checked_out: bool
 ) -> None:
-    """Git checks none out in a worktree; what an agent edits in it would be lost unseen."""
+    """Git checks none out in a worktree; what an agent writes in it would be lost unseen."""
     other = tmp_path / "other"
     git(tmp_path, "init", "--quiet", "--initial-branch=main", str(other))
     (other / "a.txt").write_text("one\n")
@@ -92,7 +93,8 @@ def test_worktree_with_a_checked_out_submodule_counts_as_changed(
     tree = add_worktree(repository, tmp_path / "trees" / "one", commit_of(repository, "main"))
     before = is_untouched(tree)
 
-    git(tree.path, *allowed, "submodule", "--quiet", "update", "--init")
+    if is_checked_out:
+        git(tree.path, *allowed, "submodule", "--quiet", "update", "--init")
     (tree.path / "sub" / "a.txt").write_text("two\n")
 
     assert (before, is_untouched(tree)) == (True, False)
