@@ -247,8 +247,8 @@ class McpServers:
             SettingsError: That cannot be remembered.
         """
         config = self._configured(name)
-        await asyncio.to_thread(self._host.remember_switch, name, True)
         async with self._switching:
+            await asyncio.to_thread(self._host.remember_switch, name, True)
             if not (is_there := name in self._connections):
                 self._show(ServerState(name, ServerPhase.CONNECTING))
                 await self._load_and_connect([config])
@@ -266,8 +266,8 @@ class McpServers:
             SettingsError: That cannot be remembered.
         """
         self._configured(name)
-        await asyncio.to_thread(self._host.remember_switch, name, False)
         async with self._switching:
+            await asyncio.to_thread(self._host.remember_switch, name, False)
             if connection := self._connections.pop(name, None):
                 async with connection.restarting:  # or it would run again after its stop
                     await self._stop(connection)

@@ -249,6 +249,32 @@ async def test_server_disabled_while_it_is_restarted_stays_off(raw_server: "RawS
         assert servers.tools() == ()
 
 
+async def test_switches_are_remembered_in_the_order_in_which_they_act(
+    raw_server: "RawServer",
+) -> None:
+    """With a slow disk, a server that the later switch had stopped was remembered as on."""
+    kept: list[bool] = []
+    is_free = threading.Event()
+
+    def remember(_name: str, on: bool) -> None:
+        if on:
+            is_free.wait(LIMIT_S)
+        kept.append(on)
+
+    async with McpServers(os.environ, host=Host(remember_switch=remember)) as servers:
+        servers.start([replace(raw_server(), enabled=False)])
+        on = asyncio.ensure_future(servers.enable("raw"))
+        await asyncio.sleep(0)
+        off = asyncio.ensure_future(servers.disable("raw"))
+        for _ in range(3):
+            await asyncio.to_thread(int)
+        is_free.set()
+        await asyncio.gather(on, off)
+
+        assert kept == [True, False]
+        assert servers.states() == (ServerState("raw", ServerPhase.DISABLED),)
+
+
 async def test_server_disabled_before_it_was_started_stays_off(raw_server: "RawServer") -> None:
     """The first second goes into loading the SDK; enabled twice, it is started once."""
     async with McpServers(os.environ) as servers:
