@@ -126,7 +126,7 @@ def argument_choices(app: Application) -> Source:
         for command in commands_of(app):
             if command.name == name[1:]:
                 if command.completes_directories:
-                    yield from directories_at(typed)
+                    yield from directories_at(app.workspace, typed)
                 for choice, what in command.choices(app).items():
                     if choice.startswith(typed) and choice != typed:
                         yield Certain(choice, -len(typed), display_meta=what)

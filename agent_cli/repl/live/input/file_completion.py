@@ -152,10 +152,10 @@ def outside_choices(workspace: Path, before: str) -> Iterator[Completion]:
         yield _choice(f"{folder}/{name}", reference)
 
 
-def directories_at(path: str) -> Iterator[Completion]:
-    """Yield the directories that complete *path*: `../oth`, `~/src/`, `lib`."""
+def directories_at(workspace: Path, path: str) -> Iterator[Completion]:
+    """Yield the directories that complete *path*: `../oth`, `~/src/`, or `lib` in *workspace*."""
     folder, slash, typed = path.rpartition("/")
-    names = (name for name in _entries(expanded(folder + slash or "./")) if name.endswith("/"))
+    names = (each for each in _entries(workspace / expanded(folder + slash)) if each.endswith("/"))
     for name in islice(_fitting(names, typed), FOUND_MAX):
         shown = one_line(reveal(name), _SHOWN_CHARS_MAX)
         yield Certain(name, -len(typed), shown)

@@ -60,10 +60,16 @@ def test_completion_sources_are_listed_one_after_the_other() -> None:
 
 
 def test_command_that_takes_a_directory_completes_directory_names() -> None:
-    Path("library").mkdir()
-    choices = argument_choices(Application())
+    """Those of the workspace, in which the command looks, also where a setting names another."""
+    Path("other").mkdir()
+    Path("other/library").mkdir()
+    Path("libraries").mkdir()
+    app = Application()
+    app.workspace = Path("other").absolute()
+    choices = argument_choices(app)
 
     assert [each.text for each in choices("/add-dir lib")] == ["library/"]
+    assert "libraries/" in [each.text for each in choices("/add-dir ../")]
     assert [*choices("/diff lib")] == []
 
 

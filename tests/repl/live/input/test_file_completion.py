@@ -141,8 +141,8 @@ def test_directories_are_offered_one_level_at_a_time() -> None:
         Path(folder).mkdir(parents=True)
     Path("lines.txt").touch()
 
-    assert [each.text for each in directories_at("")] == ["library/", "lists/"]
-    assert [each.text for each in directories_at("LI")] == ["library/", "lists/"]
-    assert [each.text for each in directories_at("library/t")] == ["tests/"]
-    assert [each.text for each in directories_at("./.h")] == [".hidden/"]
-    assert [*directories_at("nothing/here/")] == []
+    assert [each.text for each in directories_at(Path(), "")] == ["library/", "lists/"]
+    assert [each.text for each in directories_at(Path(), "LI")] == ["library/", "lists/"]
+    assert [each.text for each in directories_at(Path(), "library/t")] == ["tests/"]
+    assert [each.text for each in directories_at(Path(), "./.h")] == [".hidden/"]
+    assert [*directories_at(Path(), "nothing/here/")] == []
