@@ -126,7 +126,7 @@ async def _ask(data: bytes, task: str, first: int, last: int, limit: int) -> dic
     except TimeoutError:
         raise UsageError(_too_slow()) from None
     except (OSError, TooMuchOutput) as error:
-        raise UsageError(f"it cannot be read: {error or 'it is too large'}") from error
+        raise UsageError(f"it cannot be read: {str(error) or 'it is too large'}") from error
     try:
         answer: dict[str, Any] = json.loads(ran.stdout)
     except ValueError:

@@ -144,6 +144,14 @@ async def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(
     assert (await refusal(data)).startswith(reason)
 
 
+async def test_pages_that_are_too_large_together_are_refused_with_that_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pdfs, "DOCUMENT_BYTES_MAX", 10)
+
+    assert await refusal(PAPER) == "it cannot be read: it is too large"
+
+
 async def test_scanned_pages_have_no_text_for_an_api_without_documents() -> None:
     said = await refusal(pdf_file([SCANNED] * 2), documents=False)
 
