@@ -312,11 +312,10 @@ async def _markdown(html: str, url: str) -> str:
                 workspace=_PROGRAM.parent,
                 output_bytes_max=_MARKDOWN_BYTES_MAX,
             )
-    except OSError as error:
-        if not isinstance(error, TimeoutError):
-            raise ToolError(f"{url} cannot be read: {error}.") from error
-    except TooMuchOutput:
+    except (TimeoutError, TooMuchOutput):
         pass
+    except OSError as error:
+        raise ToolError(f"{url} cannot be read: {error}.") from error
     else:
         if not ran.code:
             return ran.stdout
