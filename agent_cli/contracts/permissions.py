@@ -49,12 +49,14 @@ class ApprovalFacts:
         is_danger: Every mode asks, and no rule of the user does: what the call does cannot be
             undone, or leaves the workspace or the sandbox.
         looser_modes: The modes that would not have asked about it.
+        refusing_modes: The modes that would have refused it without asking.
     """
 
     rules: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     is_danger: bool = False
     looser_modes: tuple[Mode, ...] = ()
+    refusing_modes: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

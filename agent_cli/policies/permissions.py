@@ -126,6 +126,7 @@ class Permissions:
         if isinstance(decision.verdict, Ask):
             by_mode = session_rules(call, self._reach_in(report)) if decision.by_mode else ()
             unkept = self._unkept(command_of(call)) if is_command else ""
+            verdicts = self._verdicts(call, tool, params, report)
             self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
                 (
@@ -133,7 +134,8 @@ class Permissions:
                     *filter(None, (unkept,)),
                 ),
                 is_danger=not decision.by_mode and decision.rule is None,
-                looser_modes=self._looser_modes(call, tool, params, report, mode),
+                looser_modes=tuple(m for m, v in verdicts.items() if isinstance(v, Allow)),
+                refusing_modes=tuple(m for m, v in verdicts.items() if isinstance(v, Deny)),
             )
         return during(decision.verdict, mode, lambda: self.mode)
 
@@ -166,16 +168,13 @@ class Permissions:
             return self._about_command(call, report, mode)
         return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
-    def _looser_modes(
-        self, call: ToolCall, tool: Tool, params: object, report: Report | None, mode: Mode
-    ) -> tuple[Mode, ...]:
-        """Return the modes that would not have asked about *call*."""
-        looser = STRICTNESS[STRICTNESS.index(mode) + 1 :]
-        return tuple(
-            each
-            for each in looser
-            if isinstance(self._decided(call, tool, params, report, each).verdict, Allow)
-        )
+    def _verdicts(
+        self, call: ToolCall, tool: Tool, params: object, report: Report | None
+    ) -> dict[Mode, Verdict]:
+        """Return the verdict about *call* in each mode."""
+        return {
+            each: self._decided(call, tool, params, report, each).verdict for each in STRICTNESS
+        }
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return the rules that "always" would add, and the facts needed to decide."""

@@ -760,8 +760,8 @@ async def test_rule_remembered_for_the_project_is_stored_and_applies_at_once() -
     assert [rule.origin for _kind, rule in keeps.rules()] == ["permissions.toml"]
 
 
-async def test_facts_of_a_question_name_the_modes_that_would_not_ask() -> None:
-    """For the question that is open while the mode is loosened; protected files ask in each."""
+async def test_facts_of_a_question_name_the_modes_that_would_answer_it_themselves() -> None:
+    """For the question that is open while the mode changes; protected files ask in most."""
     permissions = policy()
     asked = {"a": ("auto-edit", "auto", "yolo"), ".git/config": ()}
     for path in asked:
@@ -773,6 +773,8 @@ async def test_facts_of_a_question_name_the_modes_that_would_not_ask() -> None:
     found = {path: permissions.asked_about(call_of(EDIT, {}, path)).looser_modes for path in asked}
     assert found == asked
     assert permissions.asked_about(touch).looser_modes == ("yolo",)
+    for call_id in ("a", "touch"):
+        assert permissions.asked_about(call_of(EDIT, {}, call_id)).refusing_modes == ("plan",)
 
 
 async def test_always_option_is_not_offered_if_the_call_would_ask_again() -> None:

@@ -91,7 +91,12 @@ class Permissions:
         return [("deny", Rule("read", ".env", "appsettings.toml:3"))]
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
-        return ApprovalFacts((RULE,), ("sandbox: bubblewrap",), looser_modes=("auto-edit",))
+        return ApprovalFacts(
+            (RULE,),
+            ("sandbox: bubblewrap",),
+            looser_modes=("auto-edit",),
+            refusing_modes=("plan",),
+        )
 
     def explain(self, call: ToolCall) -> tuple[ExplainedPart, ...]:
         return (ExplainedPart(str(call.input), "does it", 0),) if call.name == "bash" else ()

@@ -298,12 +298,14 @@ class Approvals:
         )
 
     def _news(self, calls: _Calls) -> str:
-        """Return what a mode, loosened while the question is open, changes about it.
+        """Return what a mode, chosen while the question waits or is open, changes about it.
 
         It does not answer by itself: the way to plan mode leads through auto-edit.
         """
         mode = self._permissions.mode
-        facts = map(self._permissions.asked_about, calls.values())
+        facts = [*map(self._permissions.asked_about, calls.values())]
+        if any(mode in each.refusing_modes for each in facts):
+            return f"{mode} mode refuses {'it' if len(calls) == 1 else 'changes'} all the same"
         if not all(mode in each.looser_modes for each in facts):
             return ""
         return f"{mode} would not ask: Enter runs {'it' if len(calls) == 1 else 'them'}"
