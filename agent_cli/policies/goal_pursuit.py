@@ -183,6 +183,8 @@ class Pursuit:
         before = await self._tree()
         self._publish(Notice("info", f"checking the goal: {check}"))
         run = await self._run_check(check, left_s)
+        if self._active() is None:  # the user ended the goal meanwhile
+            return ()
         progress = replace(progress, exit_code=run.exit_code)
         if run.exit_code == 0:
             rounds = counted(progress.rounds + 1, "round")
@@ -197,6 +199,8 @@ class Pursuit:
                 f"`{check}` {how} twice in the same way, and no file changed in between",
             )
         progress = replace(progress, failure=failure, tree=await self._tree())
+        if self._active() is None:
+            return ()
         return self._go_on(progress, f"`{check}` {how}", run.output)
 
     def _go_on(self, progress: GoalProgress, what: str, output: str = "") -> Sequence[UserMessage]:

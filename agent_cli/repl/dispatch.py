@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Context, Controls, OutgoingPrompt
 from agent_cli.repl.commands.registry import is_command, run_command
@@ -92,7 +94,10 @@ class LineDispatcher:
         servers = self._app.servers
         if isinstance(prompt.message, str):
             await self._ask_about_outside(prompt.message)
-        return await build_message(prompt.message, self.attachments, servers, self._lines)
+        message = await build_message(prompt.message, self.attachments, servers, self._lines)
+        if not prompt.opening:
+            return message
+        return replace(message, content=(text_block(prompt.opening), *message.content))
 
     async def _ask_about_outside(self, text: str) -> None:
         """Ask about each file named in *text* that lies outside of the workspace."""

@@ -1,5 +1,6 @@
 """`--require-check` and `/goal`: the real program runs the check, in the sandbox, on real files."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -188,6 +189,40 @@ def test_escape_stops_the_check_and_the_goal_waits_for_the_next_message() -> Non
         terminal.until("I see.")
 
     assert len(api.requests) == 2
+
+
+def test_session_of_a_goal_is_listed_by_the_goal() -> None:
+    """Not by what the program tells the model about it."""
+    with serve_in_thread(reply("Done.")) as api:
+        agent_cli(api=api, script="/goal --check true tidy up\n")
+        listed = agent_cli("sessions", "list", "--json", api=api)
+        said = said_by_user(api.requests[0].body)
+
+    assert [session["title"] for session in json.loads(listed.stdout)] == ["tidy up"]
+    assert "this is done when `true` exits with 0" in said[0]
+
+
+def test_goal_is_shown_and_ended_while_the_model_works() -> None:
+    """Waiting for the end of the run, `/goal off` would come after the last round."""
+    gate = Gate()
+    with (
+        serve_in_thread(reply("I look. " * 9, gate=gate), reply("never asked for")) as api,
+        in_terminal(api) as terminal,
+    ):
+        terminal.until_prompt()
+        terminal.send("/goal --check 'test -e c' tidy up\r")
+        wait_until(gate.reached.is_set)
+        terminal.send("/goal\r")
+        terminal.until("goal (active): tidy up")
+        terminal.send("/goal off\r")
+        terminal.until("goal (stopped: the user ended it)")
+        gate.open()
+        terminal.until(
+            lambda: "I look. I look." in terminal.text and "Ctrl-C stops" not in terminal.text
+        )
+
+    assert "checking the goal" not in terminal.text
+    assert len(api.requests) == 1
 
 
 def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:

@@ -194,6 +194,31 @@ async def test_goal_without_a_check_ends_with_the_models_word() -> None:
     assert world.notices[-1] == "goal reached, says the model: all 3 pages read"
 
 
+@pytest.mark.parametrize("during", ["check", "tree"])
+async def test_goal_ended_during_its_check_stays_ended(during: str) -> None:
+    """The check goes on, and its failure is no new round."""
+
+    class Ending(World):
+        async def check(self, command: str, limit_s: float) -> CheckRun:
+            if during == "check":
+                self.pursuit.drop()
+            return await super().check(command, limit_s)
+
+        async def tree(self) -> str:
+            if during == "tree" and self.ran:
+                self.pursuit.drop()
+            return await super().tree()
+
+    world = Ending([FAILED])
+
+    result = await world.go()
+
+    progress = world.pursuit.progress
+    assert progress
+    assert (progress.state, progress.reason) == ("stopped", "the user ended it")
+    assert (result.stop_reason, len(world.model.requests)) == ("end_turn", 1)
+
+
 async def test_nothing_is_checked_while_jobs_run() -> None:
     """With a person the next run checks, which the end of the job begins; else the model waits."""
     attended = World([PASSED], has_jobs=True, one_shot=False)

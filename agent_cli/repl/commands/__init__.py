@@ -1,7 +1,7 @@
 """Slash commands and the `!` shell escape: a command, its context and views, choice from lists."""
 
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -87,10 +87,14 @@ class Controls(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingPrompt:
-    """A prompt; *model* answers this one only, None is the session's model."""
+    """A prompt; *model* answers this one only, None is the session's model.
+
+    The model reads *opening* before the message; lists of prompts do not show it.
+    """
 
     message: str | UserMessage
     model: Model | None = None
+    opening: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,8 @@ class Command:
 
     A command that may run `during_a_run` is quick, never waits and does not change the
     conversation. One that may run `beside_a_run` may be slow, but only reads, and blocks nothing.
-    One that `asks_the_model` sends a prompt; typed during a run, it waits for the end.
+    One that `asks_the_model` sends a prompt; typed during a run, it waits for the end, except with
+    the arguments in `without_prompt`.
 
     Attributes:
         choices: Returns the possible arguments with a description each, for completion; called at
@@ -136,6 +141,7 @@ class Command:
     during_a_run: bool = True
     beside_a_run: bool = False
     asks_the_model: bool = False
+    without_prompt: Collection[str] = ()
     choices: Callable[[Application], Mapping[str, str]] = lambda _app: {}
     completes_directories: bool = False
     source: str = ""

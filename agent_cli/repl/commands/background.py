@@ -248,19 +248,20 @@ _TIME: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600}
 _ROUNDS_MAX: Final = 1_000
 _OFF: Final = "off"
+_ENDS: Final = (_OFF, "stop", "clear")  # what people type, and no goal
 
 
 def _goal(context: Context, argument: str) -> None:
     if not argument:
         context.writer.aside(_goal_status(context))
         return
-    if argument in (_OFF, "stop", "clear"):  # what people type, and no goal
+    if argument in _ENDS:
         context.app.goals.drop()
         context.writer.aside(_goal_status(context))
         return
     goal = goal_of(argument)
     opening = context.app.goals.begin(goal)
-    context.send(OutgoingPrompt(f"{opening}\n{goal.text}"))
+    context.send(OutgoingPrompt(goal.text, opening=opening))
 
 
 def goal_of(argument: str) -> Goal:
@@ -324,6 +325,7 @@ GOAL_COMMAND: Final = Command(
     _goal,
     "[--check CMD] [--max-cost USD] [--rounds N] [--time 1h] TEXT",
     asks_the_model=True,
+    without_prompt=("", *_ENDS),
     choices=lambda _app: {_OFF: "end the goal"},
     more="The check runs in the sandbox whenever the model ends its turn; while it fails, the model"
     " reads its output and goes on. Without a name, /goal shows how far it is.",

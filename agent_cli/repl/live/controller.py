@@ -246,7 +246,7 @@ class LiveShell:
             raise UsageError(f"{refusal}, or stop that with Ctrl-C")
 
         command, argument = find_command(text, self._app)
-        if command.asks_the_model:
+        if command.asks_the_model and argument not in command.without_prompt:
             self.queue([Queued(text)])
             return
         if not command.during_a_run:
