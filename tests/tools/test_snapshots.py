@@ -1,6 +1,7 @@
 """Snapshots of file changes: kept, shown and undone; real tools on real files."""
 
 import asyncio
+import errno
 import os
 import resource
 import signal
@@ -429,6 +430,26 @@ async def test_file_too_large_for_a_snapshot_can_be_edited_but_not_undone(
     with pytest.raises(AgentCliError, match=r"what .*a\.txt held before was not kept"):
         session.undo()
     assert session.files() == {"a.txt": "two"}
+
+
+async def test_content_that_cannot_be_kept_is_one_warning_for_each_cause(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a full disk each edit used to print three, at the prompt too."""
+    session.run()
+    with refusing_disk(session):
+        await session.write("a.txt", "one")
+        await session.write("a.txt", "two")
+        session.snapshots(AgentEnd((), "end_turn", None))
+
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warned) == 2
+    for text, event, about in zip(
+        warned, ("changes not read", "content not kept for /undo"), ("s-1", "a.txt"), strict=True
+    ):
+        assert event in text
+        assert about in text
+        assert os.strerror(errno.ENOTDIR) in text
 
 
 async def test_undo_restores_an_empty_file_that_a_command_filled(session: Session) -> None:

@@ -87,6 +87,7 @@ class Snapshots:
         self._current = CurrentJournal(folder)
         self._has_bounded = False
         self._told: set[int] = set()
+        self._noted: set[int] = set()
         self._run_id, self._first_run_id = "", own_run("", token_hex(4))
         self._run_began_ns = time.time_ns()
         self._digests = Digests()
@@ -98,7 +99,7 @@ class Snapshots:
             case SessionOpened(session_id=id) if id != self._current.session_id:
                 self.save()
                 self._current.switch(id)
-                self._told = set()
+                self._told, self._noted = set(), set()
                 self._finish_undo()
             case AgentEnd():
                 self.save()
@@ -124,7 +125,7 @@ class Snapshots:
 
         seen = Seen(None if before is None else digest(before), mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
-        with self._lock, noted("content not kept", path):
+        with self._lock, noted("content not kept for /undo", path, self._noted):
             for watch in self._watches:
                 if not watch.is_recorded:
                     self._catch_up(path, watch.seen.get(path, seen), seen)
@@ -134,7 +135,7 @@ class Snapshots:
                 self._current.open().contents.keep(before)
             self._bound_store()
         yield
-        with self._lock, noted("change not kept", path):
+        with self._lock, noted("change not kept for /undo", path, self._noted):
             at_ns = time.time_ns()
             self._add(Change(path, seen.digest, digest(after), seen.mode, made, at_ns))
 
@@ -186,7 +187,7 @@ class Snapshots:
 
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
-        with self._lock, noted("changes not saved", self._run_id):
+        with self._lock, noted("changes not saved for /undo", self._run_id, self._noted):
             self._current.save()
 
     def begin_own(self, command: str) -> "Watched | None":

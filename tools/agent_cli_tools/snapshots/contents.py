@@ -253,7 +253,8 @@ def noted(failure: str, about: object, told: set[int] | None = None) -> Generato
         if told is not None and number is not None:
             told.add(number)
         log = _log.debug if is_known else _log.warning
-        log(failure, about=str(about), reason=str(error))
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        log(failure, about=str(about), reason=reason)
 
 
 def mode_of(path: Path) -> int | None:

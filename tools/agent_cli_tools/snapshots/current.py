@@ -24,10 +24,11 @@ class CurrentJournal:
         self._folder = folder
         self._own_folder: OwnFolder | None = None
         self._journal: Journal | None = None
+        self._noted: set[int] = set()
 
     def switch(self, session_id: str) -> None:
         """Go on with the journal of another session."""
-        self.session_id, self._journal = session_id, None
+        self.session_id, self._journal, self._noted = session_id, None, set()
 
     @property
     def is_recorded(self) -> bool:
@@ -54,7 +55,7 @@ class CurrentJournal:
 
         if self._journal is None:
             self._journal = Journal(self._place())
-        with noted("changes not read", self._journal.contents):
+        with noted("changes not read", self._journal.contents.folder, self._noted):
             self._journal.read()
         return self._journal
 

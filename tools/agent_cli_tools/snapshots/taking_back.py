@@ -260,7 +260,7 @@ def _close(
 def _not_kept(path: Path) -> AgentCliError:
     return AgentCliError(
         f"nothing was undone: what {path} held before was not kept, because it"
-        " was too much, or the disk was full"
+        " was too much, or could not be written"
     )
 
 
