@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import agent_cli, in_terminal, said_by_user
 from tests.messages_api import (
     Gate,
@@ -47,6 +48,22 @@ def test_session_streams_replies_survives_an_error_and_exits() -> None:
         terminal.send(CTRL_D)
         assert terminal.exit_code() == 0
     assert api.refusals == []
+
+
+def test_session_that_could_not_be_saved_is_not_offered_for_a_resume() -> None:
+    """As in a read-only home; root may write anywhere, so a file takes the place of the folder."""
+    folder = sessions_dir()
+    folder.parent.mkdir(parents=True)
+    folder.write_text("in the way")
+    with serve_in_thread(reply("Hello.")) as api, in_terminal(api) as terminal:
+        terminal.until_prompt()
+        terminal.send("hello\r")
+        terminal.until("Hello.")
+        terminal.until_prompt()
+        terminal.send(CTRL_D)
+        assert terminal.exit_code() == 0
+        assert "this session could not be saved, so it cannot be resumed" in terminal.text
+        assert "--resume" not in terminal.text
 
 
 def test_ctrl_c_in_mid_stream_keeps_the_conversation() -> None:

@@ -204,8 +204,13 @@ def _farewell(app: "Application") -> str:
     rows = [
         f"job {job.id} (`{job.command}`) still ran; it ends with this session" for job in running
     ]
-    if app.sessions.id and app.agent.conversation.prompts:
-        rows += ["to resume this session:", f"  agent-cli --resume {app.sessions.id}"]
+    id, path = app.sessions.id, app.sessions.path
+    if not id or not app.agent.conversation.prompts:
+        return "\n".join(rows)
+    if path and not path.exists():
+        rows.append("this session could not be saved, so it cannot be resumed")
+    else:
+        rows += ["to resume this session:", f"  agent-cli --resume {id}"]
     return "\n".join(rows)
 
 
