@@ -33,6 +33,8 @@ FILES = {
     "binary": "needle\0\n",
 }
 
+DEEP = ("src/deep/d.py:1:one", "src/deep/d.py:2:two")
+
 
 @pytest.fixture
 def tree(tools: Tools) -> Tools:
@@ -178,6 +180,105 @@ async def test_grep_with_a_limit_says_how_many_matches_exist(tree: Tools) -> Non
 
 async def test_grep_can_search_one_file(tree: Tools) -> None:
     assert await tree.text("grep", pattern="import", path="src/a.py") == "src/a.py:1:import os"
+
+
+async def test_grep_without_a_match_names_ignored_files_that_match(tree: Tools) -> None:
+    """ "No matches" reads as "does not exist"; a secret file stays unnamed."""
+    tree.file("scripts/.gitignore", "*\n")
+    tree.file("scripts/writer.py", "example_writer\n")
+    tree.file("scripts/.env", "example_writer\n")
+
+    texts = [await tree.text("grep", pattern="example_writer", path=at) for at in ("scripts", ".")]
+
+    assert texts == [
+        f"[no matches for example_writer in {at};"
+        " but .gitignore excludes what matches: scripts/writer.py]"
+        for at in ("scripts", ".")
+    ]
+
+
+async def test_glob_without_a_match_names_ignored_files_that_match(tree: Tools) -> None:
+    for number in range(5):
+        tree.file(f"build/lib/n{number}.whl", "")
+
+    text = await tree.text("glob", pattern="*.whl")
+
+    found, _, more = text.partition(" excludes what matches: ")
+    assert found == "[no files match *.whl in .; but .gitignore"
+    assert more.endswith(" and 2 more]")
+
+
+async def test_end_of_the_time_for_ignored_files_is_said(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cut(
+        workspace: Workspace, arguments: Sequence[str], *, limit_s: float | None = None
+    ) -> SearchOutput:
+        found = await searches.search(workspace, arguments)
+        return found if limit_s is None else SearchOutput(b"", "stopped")
+
+    monkeypatch.setattr(search_runs, "search", cut)
+
+    assert await tree.text("grep", pattern="nowhere") == (
+        "[no matches for nowhere in .; not all of what .gitignore excludes was searched]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("app/(group)/[id]/*.tsx", "app/(group)/[id]/page.tsx"),
+        ("app/(group)/[id]/**/*.tsx", "app/(group)/[id]/page.tsx"),
+        ("links/items/**/*.md", "data/items/docs/report.md"),
+        ("build/*.py", "build/out.py"),
+        ("./src/*.ts", "src/b.ts"),
+    ],
+)
+async def test_glob_searches_the_folder_that_a_pattern_begins_with(
+    tree: Tools, pattern: str, expected: str
+) -> None:
+    """Brackets in its name, a link, and an ignored folder, as a shell finds them."""
+    tree.file("app/(group)/[id]/page.tsx", "")
+    tree.file("data/items/docs/report.md", "")
+    (tree.root / "links").mkdir()
+    (tree.root / "links" / "items").symlink_to("../data/items")
+
+    assert await tree.text("glob", pattern=pattern) == expected
+
+
+async def test_rest_of_a_pattern_is_matched_in_its_folder_only(tree: Tools) -> None:
+    """`src/*.py` names no file of `src/deep`."""
+    assert await tree.text("glob", pattern="src/*.py") == "src/a.py"
+
+
+async def test_glob_follows_no_link_out_of_the_searched_folder(
+    tree: Tools, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "a.md").write_text("")
+    (tree.root / "out").symlink_to(outside)
+
+    assert await tree.text("glob", pattern="out/*.md") == "[no files match out/*.md in .]"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("one$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
+        (r"one\r?\ntwo", ["crlf.txt:1:one", "crlf.txt:2:two", *DEEP]),
+        ("one\r?\ntwo", ["crlf.txt:1:one", "crlf.txt:2:two", *DEEP]),
+        (r"^o[^\n]+", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
+    ],
+)
+async def test_grep_knows_the_ends_of_lines(
+    tree: Tools, pattern: str, expected: Sequence[str]
+) -> None:
+    """Both CRLF, and one within the pattern, which needs ripgrep's --multiline."""
+    os.utime(tree.file("crlf.txt", "one\r\ntwo\r\n"), (2_000_000_009, 2_000_000_009))
+
+    text = await tree.text("grep", pattern=pattern, glob="*.{txt,py}")
+
+    assert sorted(text.splitlines()) == sorted(expected)
 
 
 async def test_search_without_a_match_says_so(tree: Tools) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.system.records import dataclass
 from agent_cli_tools.search_tools import GlobParameters, GrepParameters
 from agent_cli_tools.searches import (
+    SearchOutput,
     displayed,
     expand_braces,
     footer,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 RESULT_BYTES_MAX = 50 * 1024
 LIMIT_MAX = 2_000
 _FOOTER_BYTES = 512
+# A search that found nothing is made once more, in what .gitignore excludes.
+_IGNORED_LIMIT_S = 2.0
+_IGNORED_NAMED = 3
 
 
 async def glob(workspace: Workspace, params: GlobParameters, context: ToolContext) -> ToolResult:
@@ -38,14 +42,20 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     root = search_root(workspace, params.path, context)
     if not (workspace.root / root).is_dir():
         raise ToolError(f"{params.path} is a file. Give a directory to search in.")
-    found = await search(workspace, ["--files", "--null", "--hidden", "--glob=!.git", "--", root])
-    base = workspace.root / root
-    paths = await asyncio.to_thread(_matching, found.output, params.pattern, workspace.root, base)
+    base, pattern = _named_folder(workspace, workspace.root / root, params.pattern)
+    arguments = [*("--files", "--null", "--hidden", "--glob=!.git", "--"), workspace.shown(base)]
+
+    def matching(found: SearchOutput) -> list[Path]:
+        return _matching(found.output, pattern, workspace.root, base)
+
+    found = await search(workspace, arguments)
+    paths = await asyncio.to_thread(matching, found)
     public = [path for path in paths if not is_secret(path)]
     shown = await asyncio.to_thread(_shown_paths, public, params.limit, workspace.root)
     notes: list[str] = []
     if not public:
         notes.append(f"no files match {params.pattern} in {params.path}")
+        notes += [] if found.cut else await _ignored_names(workspace, arguments, matching)
     elif len(shown) < len(public):
         notes.append(f"{len(shown):,} of {len(public):,} files shown; narrow the pattern")
     notes += left_out(len(paths) - len(public))
@@ -55,9 +65,48 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     return ToolResult.of(text, {"kind": "search", "matches": len(shown), "total": len(public)})
 
 
+def _named_folder(workspace: Workspace, base: Path, pattern: str) -> tuple[Path, str]:
+    """Return the folder below *base* that *pattern* begins with, and the rest of the pattern.
+
+    That folder itself is searched: it may be a link to another one below *base*, be excluded by
+    .gitignore, or have a name that reads like a pattern, such as `app/[id]`.
+    """
+    folder, parts = base, pattern.removeprefix(f"{base}/").split("/")
+    while (
+        parts[1:] not in ([], [""]) and parts[0] not in ("", "..") and (folder / parts[0]).is_dir()
+    ):
+        folder /= parts.pop(0)
+    try:
+        real = workspace.resolve(str(folder))
+    except ToolError:
+        real = base
+    if folder == base or not real.is_relative_to(base):
+        return base, pattern.removeprefix(f"{base}/")
+    return real, f"/{'/'.join(parts)}"
+
+
+async def _ignored_names(
+    workspace: Workspace,
+    arguments: Sequence[str],
+    matching: Callable[[SearchOutput], Sequence[Path]],
+) -> list[str]:
+    found = await search(workspace, ["--no-ignore", *arguments], limit_s=_IGNORED_LIMIT_S)
+    paths = [path for path in await asyncio.to_thread(matching, found) if not is_secret(path)]
+    named = await asyncio.to_thread(_shown_paths, paths, _IGNORED_NAMED, workspace.root)
+    return _ignored(named, len(paths), found)
+
+
+def _ignored(named: Sequence[str], total: int, found: SearchOutput) -> list[str]:
+    """Return the note on excluded files, so that the model does not assume "none"."""
+    if not named:
+        return ["not all of what .gitignore excludes was searched"] if found.cut else []
+    more = f" and {total - len(named):,} more" if total > len(named) else ""
+    return [f"but .gitignore excludes what matches: {', '.join(named)}{more}"]
+
+
 def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
     """Return the listed files that *pattern*, relative to *base*, matches; newest first."""
-    spec = _spec(pattern.removeprefix(f"{base}/"))
+    spec = _spec(pattern)
     found: list[tuple[float, Path]] = []
     for raw in output.split(b"\0")[:-1]:
         path = root / os.fsdecode(raw)
@@ -109,6 +158,9 @@ _COLUMNS_MAX = 500
 # everything would search everything.
 _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
 
+# A line end to be found, which ripgrep refuses without --multiline; not one in `[^\n]`.
+_LINE_END = re.compile(r"(?>\\[^n]|\[\^(?:\\.|[^\]\\])*\]|[^\\\n])*+(?:\\n|\n)")
+
 # ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
 _BINARY = re.compile(
     rb"(?P<path>.+): (?:(?P<named>binary file matches)|WARNING: stopped searching .*) \(found .*",
@@ -122,7 +174,7 @@ class _Hit:
     """One line of the result; context lines are not matches and do not count.
 
     Attributes:
-        raw: The file's line as printed; None if only the file was named.
+        raw: The file's line as printed, without its end; None if only the file was named.
         offset: Its byte offset in the file.
     """
 
@@ -148,6 +200,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     if total == 0:
         shown = []  # drops separators as well
         notes.append(f"no matches for {params.pattern} in {params.path}")
+        notes += [] if found.cut else await _ignored_matches(workspace, params, root)
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"
         notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
@@ -160,16 +213,36 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
 
 
+async def _ignored_matches(workspace: Workspace, params: GrepParameters, root: str) -> list[str]:
+    arguments = ["--no-ignore", "--files-with-matches", "--null", *_wanted(params, root)]
+    found = await search(workspace, arguments, limit_s=_IGNORED_LIMIT_S)
+    hits = [
+        hit for hit in _files(found.output) if not is_secret(workspace.root / os.fsdecode(hit.path))
+    ]
+    named, _, untrue = await asyncio.to_thread(_shown_hits, hits, _IGNORED_NAMED, workspace.root)
+    return _ignored(named, len(hits) - len(untrue), found)
+
+
 def _arguments(params: GrepParameters, root: str) -> list[str]:
-    globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
     modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
     return [
         *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
-        *("--byte-offset", "--hidden", "--sortr=modified", "--max-columns-preview"),
+        *("--byte-offset", "--sortr=modified", "--max-columns-preview"),
         f"--max-columns={_COLUMNS_MAX}",
         *modes[params.mode],
-        *(["--ignore-case"] if params.ignore_case else []),
         *([f"--context={params.context}"] if params.context else []),
+        *_wanted(params, root),
+    ]
+
+
+def _wanted(params: GrepParameters, root: str) -> list[str]:
+    """Return the arguments that say what to find, and where."""
+    globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
+    return [
+        # `$` stands before the CRLF of a line, too.
+        *("--hidden", "--crlf"),
+        *(["--ignore-case"] if params.ignore_case else []),
+        *(["--multiline"] if _LINE_END.match(params.pattern) else []),
         *(f"--glob={glob}" for glob in globs),
         "--glob=!.git",
         f"--regexp={params.pattern}",
@@ -187,8 +260,10 @@ def _content(output: bytes) -> Iterator[_Hit]:
                 text = f"{displayed(binary['path'])}: binary; other matches in it are not shown"
                 yield _Hit(binary["path"], text, is_match=binary["named"] is not None)
             continue
-        number, mark, offset, raw = _parts(rest)
-        text = raw.decode("utf-8", "replace").removesuffix("\r")
+        number, mark, offset, printed = _parts(rest)
+        # With --crlf, ripgrep ends a last line that has no end with CRLF.
+        raw = printed.removesuffix(b"\r")
+        text = raw.decode("utf-8", "replace")
         shown = f"{displayed(raw_path)}{mark}{number}{mark}{text}"
         yield _Hit(raw_path, shown, mark == ":", raw, offset)
 

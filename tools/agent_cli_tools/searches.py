@@ -79,22 +79,28 @@ def _refuse_pipes(path: Path) -> None:
                 raise ToolError(f"No search is possible: {rules} is a pipe. Tell the user.")
 
 
-async def search(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput:
+async def search(
+    workspace: Workspace, arguments: Sequence[str], *, limit_s: float | None = None
+) -> SearchOutput:
     """Run the search with *arguments* at the workspace's root.
+
+    Args:
+        limit_s: The seconds it may take, by default `LIMIT_S`.
 
     Raises:
         ToolError: It failed because of an error, such as a pattern that is not a regex.
     """
     output = bytearray()
     cut = ""
+    limit_s = LIMIT_S if limit_s is None else limit_s
     with tempfile.TemporaryFile() as errors:
         process = _start([*searcher(workspace.root), *arguments], workspace.root, errors)
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(limit_s):
                 if await asyncio.to_thread(_collect, process, output):
                     cut = "the search was stopped: it found too much"
         except TimeoutError:
-            cut = f"the search was stopped after {LIMIT_S:g} s"
+            cut = f"the search was stopped after {limit_s:g} s"
         finally:
             process.kill()
             # One that waits for a disk ends later: the thread that reads its output collects it.
