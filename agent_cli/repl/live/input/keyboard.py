@@ -1,8 +1,9 @@
 """Read keys, and what the terminal sends between them.
 
 Recognises pastes from terminals without bracketed paste, and keeps the answer to the question for
-the background colour out of the keys. The question is OSC 11 of xterm; some terminals never answer.
-Nothing waits for the answer but leaving, for a moment: else the shell would get it as typed text.
+the background colour, and sequences that are no keys, out of the keys. The question is OSC 11 of
+xterm; some terminals never answer. Nothing waits for the answer but leaving, for a moment: else the
+shell would get it as typed text.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
@@ -17,6 +18,8 @@ from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
+
+from agent_cli.repl.live.input.stray_codes import without_strays
 
 Ground: TypeAlias = Literal["dark", "light"]
 
@@ -133,13 +136,13 @@ class Keyboard(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys since the last call."""
-        keys = super().read_keys()
+        keys = without_strays(super().read_keys())
         is_burst, self._has_read = self._has_read, True
         if not is_burst or not _are_lines(keys):
             return keys
         chars = len(keys)
         while chars < _CHARS_MAX and select.select([self.fileno()], [], [], _QUIET_S)[0]:
-            more = super().read_keys()
+            more = without_strays(super().read_keys())
             if not more or not _is_text(more):
                 return [_paste(keys), *more]
             keys += more

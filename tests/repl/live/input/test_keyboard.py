@@ -104,6 +104,44 @@ def test_keys_other_than_text_end_a_paste() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    "stray",
+    [
+        *("\x1b[I", "\x1b[O", "\x1b[?62;22c", "\x1b[?2026;2$y", "\x1b[57358u", "\x1b[57441;2u"),
+        *("\x1b[57358;1:3u", "\x1b[97;1:3u", "\x1b[9999999u"),
+    ],
+)
+def test_sequence_that_is_no_key_is_left_out(stray: str) -> None:
+    """Focus, answers to others' questions, Caps Lock: the Esc in them would stop a run."""
+    assert [(key.key, key.data) for key in read(f"a{stray}b")] == [("a", "a"), ("b", "b")]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "keys"),
+    [
+        ("\x1b[99;5u", [Keys.ControlC]),
+        ("\x1b[99;69u", [Keys.ControlC]),  # with Caps Lock
+        ("\x1b[27u", [Keys.Escape]),
+        ("\x1b[13u", [Keys.ControlM]),
+        ("\x1b[13;1:1u", [Keys.ControlM]),
+        ("\x1b[127u", [Keys.ControlH]),
+        ("\x1b[9;2u", [Keys.BackTab]),
+        ("\x1b[98;3u", [Keys.Escape, "b"]),
+        ("\x1b[228u", ["\xe4"]),
+        ("\x1b[97:65;2u", ["A"]),
+        ("\x1b[98;7u", [Keys.Escape, Keys.ControlB]),
+    ],
+)
+def test_key_in_the_form_of_kitty_is_that_key(sequence: str, keys: list[str]) -> None:
+    """A program that crashed left the mode on; without Ctrl-C nobody could stop a run."""
+    assert [key.key for key in read(sequence)] == keys
+
+
+@pytest.mark.parametrize("text", ["\x1b[A", "\x1b[1;5D", "\x1bb", "\x1b[200~\x1b[I\x1b[201~", "[I"])
+def test_known_keys_and_pastes_pass_unchanged(text: str) -> None:
+    assert "".join(key.data for key in read(text)) in (text, "\x1b[I")
+
+
 def expecting() -> tuple[GroundAnswer, list[Ground]]:
     got: list[Ground] = []
     answer = GroundAnswer(lambda: 0.0)
