@@ -32,6 +32,7 @@ from agent_cli.policies.shell.syntax import (
 from agent_cli.policies.shell.words import (
     NotLiteral,
     Word,
+    heredoc_text,
     literal_word,
     literal_words,
     odd_character,
@@ -72,6 +73,10 @@ class SimpleCommand:
     def text(self) -> str:
         """The words for display, not to be run."""
         return " ".join(word.text for word in self.words)
+
+
+# Runs for a text in a heredoc, before the command that gets the text.
+_CAT = SimpleCommand((Word("cat"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +127,19 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
     text = script.encode()
     try:
         check_passed_over(text[: root.start_byte] + text[root.end_byte :], SPACE)
-        for node in descendants(root, leaves=frozenset({"test_command"})):
+        nodes = [*descendants(root, leaves=frozenset({"test_command"}), is_leaf=_is_heredoc_text)]
+        for node in nodes:
             check_known(node, text)
         parts = tuple(_parts(root, variables))
     except (NotPlain, NotLiteral) as found:
         return Unknown(f"contains {found}")
+    if any(map(_is_heredoc_text, nodes)):
+        parts = (_CAT, *parts)
     return parts or Unknown("contains no command")
+
+
+def _is_heredoc_text(node: "Node") -> bool:
+    return node.type == "string" and heredoc_text(source(node)) is not None
 
 
 def simple_commands(parts: Sequence[Part]) -> Iterator[SimpleCommand]:

@@ -1,7 +1,7 @@
 """The interface to the parser of bash, and the nodes of its trees that are understood."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -48,13 +48,18 @@ def opened_file(redirect: "Node") -> "Node | None":
     return next(words, None)
 
 
-def descendants(node: "Node", *, leaves: Collection[str] = frozenset()) -> Iterator["Node"]:
+def descendants(
+    node: "Node",
+    *,
+    leaves: Collection[str] = frozenset(),
+    is_leaf: Callable[["Node"], bool] = lambda _node: False,
+) -> Iterator["Node"]:
     """Yield *node* and its descendants in text order, but nothing below *leaves*."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
         yield node
-        if node.type not in leaves:
+        if node.type not in leaves and not is_leaf(node):
             waiting.extend(reversed(node.children))
 
 

@@ -6,6 +6,7 @@ rules that deny: an unknown value is None.
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
@@ -61,6 +62,12 @@ _EXPANDED = late_pattern(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
 _QUOTED = late_pattern(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
 _PIECE = late_pattern(rf"{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)", re.DOTALL)
 _EXPANDING = frozenset("*?[{$`")
+# The way models write a text of several lines; nothing in a heredoc with a quoted mark expands.
+_HEREDOC_TEXT = late_pattern(
+    r"\"\$\(cat << ?'(?P<mark>\w+)'\n(?P<text>(?:.*\n)*?)(?P=mark)\n[ \t]*\)\"", re.ASCII
+)
+# Bash 3.2, which macOS has, ends a substitution within a heredoc, at a ) or by quotes.
+_ENDS_OLD_SUBSTITUTIONS = frozenset("'\"`\\()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +227,8 @@ def literal_word(
     """
     if source == "!":
         return Word(source)
+    if (written := heredoc_text(source)) is not None:
+        return Word(written)
     text, at, glob, unknown = "", 0, False, False
     while at < len(source):
         if source[at] in "'\"":
@@ -241,6 +250,19 @@ def literal_word(
     if glob and (text != source or unknown):
         raise NotLiteral("a pattern with quotes in it")
     return Word(text, glob, unknown)
+
+
+def heredoc_text(source: str) -> str | None:
+    """Return the text of `"$(cat <<'EOF' ... EOF)"`, None if *source* is anything else."""
+    found = _HEREDOC_TEXT.fullmatch(source) if source.startswith('"$(') else None
+    if found is None:
+        return None
+    text = found["text"]
+    if found["mark"] in text.split("\n"):
+        return None  # The heredoc ends there, and commands follow.
+    if sys.platform == "darwin" and not _ENDS_OLD_SUBSTITUTIONS.isdisjoint(text):
+        return None
+    return text.rstrip("\n")
 
 
 def _value(found: re.Match[str], variables: Mapping[str, str], *, quoted: bool) -> Word:

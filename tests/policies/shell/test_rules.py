@@ -259,6 +259,19 @@ def test_allow_rule_must_cover_every_command_of_a_plain_script(script: str, verd
     assert judged(script, allow="npm run *").verdict == verdict
 
 
+COMMIT = "git commit -m \"$(cat <<'EOF'\nfix: it\n\nBecause.\nEOF\n)\""
+
+
+def test_allow_rule_covers_a_command_with_a_text_in_a_heredoc() -> None:
+    """The heredoc only reads; what else the script does is judged as ever."""
+    scripts = (COMMIT, f"{COMMIT} && git push", f"{COMMIT} && make", COMMIT.replace("'", ""))
+
+    verdicts = [judged(each, allow="git commit *", deny="git push *").verdict for each in scripts]
+
+    assert verdicts == ["allow", "deny", "undecided", "undecided"]
+    assert session_prefixes(COMMIT, Reach(root=Path("/nowhere"))) == ("git commit *",)
+
+
 def test_command_rule_without_a_star_matches_exactly_its_words() -> None:
     assert judged("make test", allow="make test").verdict == "allow"
     assert judged("make test x", allow="make test").verdict == "undecided"

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -33,6 +34,66 @@ from agent_cli.policies.shell.words import (
 )
 def test_literal_word_equals_the_argument_bash_passes(source: str, expected: Word) -> None:
     assert literal_word(source) == expected
+
+
+def in_heredoc(text: str, mark: str = "EOF") -> str:
+    return f"\"$(cat <<'{mark}'\n{text}{mark}\n)\""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'fix(words): don\'t expand\n\nIt `runs` "$(rm x)" \\ and $HOME\n',
+        "one\n\n\n",
+        "",
+        ' EOF\nEOF \n)"\n',
+        "a ) unbalanced ' quote\n",
+    ],
+)
+def test_text_in_a_quoted_heredoc_is_the_argument_bash_passes(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How models write commit messages: a rule for `git commit` used to ask each time."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    bash = shutil.which("bash")
+    assert bash is not None
+    source = in_heredoc(text)
+    passed = subprocess.run([bash, "-c", f"printf %s {source}"], stdout=subprocess.PIPE, check=True)
+
+    assert literal_word(source) == Word(passed.stdout.decode())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        in_heredoc("a\n").replace("'", ""),
+        in_heredoc("a\nEOF\nrm x\n"),
+        in_heredoc("a\n").replace("\n)", "\nrm x\n)"),
+        in_heredoc("a\n").replace("'\n", "' x.txt\n", 1),
+        in_heredoc("a\n").replace("'\n", "' | sh\n", 1),
+        in_heredoc("a\n").replace("cat", "sh"),
+        in_heredoc("a\n").replace('"', ""),
+        in_heredoc("a\n") + "b",
+        in_heredoc("a\n").replace("EOF\n)", "EOF)"),
+    ],
+)
+def test_heredoc_that_does_more_than_hold_a_text_is_refused(source: str) -> None:
+    with pytest.raises(NotLiteral):
+        literal_word(source)
+
+
+@pytest.mark.parametrize("text", ["don't\n", "a)\n", 'say "a"\n', "a `b`\n", "a\\\n"])
+def test_text_that_old_bash_reads_differently_is_refused_where_it_may_run(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bash 3.2 of macOS ends the substitution within the heredoc."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    assert literal_word(in_heredoc("plain text, of\ntwo lines\n")) == Word(
+        "plain text, of\ntwo lines"
+    )
+    with pytest.raises(NotLiteral):
+        literal_word(in_heredoc(text))
 
 
 @pytest.mark.parametrize(
