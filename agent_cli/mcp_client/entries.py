@@ -30,12 +30,15 @@ from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:\$\{[^}]*\}|[^}])*))?\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """Expands `${VAR}` and `${VAR:-default}`; the default also replaces an empty value."""
+    """Expands `${VAR}` and `${VAR:-default}`; the default also replaces an empty value.
+
+    Variables within a default, as in `${DIR:-${HOME}/dir}`, are expanded too.
+    """
 
     environment: Mapping[str, str]
 
@@ -54,7 +57,7 @@ class Expansion:
                     f'"{key}" uses ${{{variable}}}, which is not set; '
                     f"set it or write ${{{variable}:-default}}"
                 )
-            return known or default or ""
+            return known or self.of(key, default or "")
 
         return _VARIABLE.sub(value, text)
 

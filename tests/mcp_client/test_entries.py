@@ -13,12 +13,24 @@ from agent_cli.mcp_client import (
     server_config,
 )
 from agent_cli.mcp_client.config import OAuth
+from agent_cli.mcp_client.entries import Expansion
 from agent_cli.system.asked_program import child_environment
 
 
 def write(path: Path, servers: object) -> Path:
     path.write_text(json.dumps({"mcpServers": servers}))
     return path
+
+
+@pytest.mark.parametrize(
+    ("directory", "expected"),
+    [("/mnt/tools", "/mnt/tools:/t:ro"), ("", "/home/me/.tools:/t:ro")],
+)
+def test_default_of_a_variable_may_hold_another_one(directory: str, expected: str) -> None:
+    """The first } used to end it: a path ending in "}" was mounted."""
+    environment = {"DIR": directory, "HOME": "/home/me"}
+
+    assert Expansion(environment).of("args", "${DIR:-${HOME}/.tools}:/t:ro") == expected
 
 
 def test_claude_code_server_file_is_read_with_all_its_keys(tmp_path: Path) -> None:

@@ -174,6 +174,17 @@ async def test_missing_server_command_is_named_in_the_error(raw_server: "RawServ
         )
 
 
+async def test_whole_command_line_in_place_of_a_program_is_told_apart() -> None:
+    async with McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="line", command="no-such-program -y server")])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            "MCP server 'line' did not start: the command 'no-such-program -y server' was not"
+            ' found; write only its first word there, and the others as "args"'
+        )
+
+
 async def test_server_starts_in_its_configured_directory(
     raw_server: "RawServer", tmp_path: Path
 ) -> None:
