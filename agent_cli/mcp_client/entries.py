@@ -71,6 +71,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_STREAMABLE_HTTP: Final = ("streamable-http", "streamableHttp", "streamable_http", "remote")
 _WEB_SOCKET: Final = ("ws", "wss", "websocket")
 _NO_WEB_SOCKET: Final = (
     "servers over WebSocket cannot be used: MCP has no such transport; ask its author for"
@@ -86,7 +87,7 @@ def _transport_alias(raw: object) -> object:
     """
     if raw in _WEB_SOCKET:
         raise SettingsError(_NO_WEB_SOCKET)
-    return "http" if raw in ("streamable-http", "streamableHttp", "streamable_http") else raw
+    return "http" if raw in _STREAMABLE_HTTP else raw
 
 
 def _words(raw: object) -> object:

@@ -53,6 +53,7 @@ def test_claude_code_server_file_is_read_with_all_its_keys(tmp_path: Path) -> No
             "old": {"type": "sse", "url": "https://example.com/sse", "disabled": True},
             "guessed": {"url": "https://example.com/mcp"},
             "alias": {"type": "streamable-http", "url": "https://example.com/mcp", "timeout": 5},
+            "other": {"type": "remote", "url": "https://example.com/mcp"},
         },
     )
     environment = {"BIN": "/opt", "TOKEN": "t0ken", "HOST": "example.com", "EMPTY": ""}
@@ -76,6 +77,7 @@ def test_claude_code_server_file_is_read_with_all_its_keys(tmp_path: Path) -> No
         replace(base, name="old", transport="sse", url="https://example.com/sse", enabled=False),
         replace(remote, name="guessed"),
         replace(remote, name="alias"),
+        replace(remote, name="other"),
     )
 
 
