@@ -6,7 +6,7 @@ from typing import Final
 
 from agent_cli.contracts import events
 from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
-from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
+from agent_cli.contracts.timeline import FileOutput, Json, Pending, ToolOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted, seconds, whole_seconds
 from agent_cli.repl.approval.answers import failure
@@ -128,6 +128,11 @@ class ToolRows:
             case events.ApprovalRequested(call=call):
                 self._asked.add(call.id)
                 self._give_up_trying(call.id)
+            case events.PromptOutput(
+                output=ToolOutput(decision="approved", result=Pending()) as output
+            ):
+                # After a restart the question is put again without a request.
+                self._asked.add(output.tool_call_id)
             case events.ToolExecutionStart():
                 call_row = self._call(event.tool_call_id, event.tool_name, event.args)
                 if event.tool_call_id not in self._tried or call_row.started_s is None:
