@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -150,6 +151,22 @@ class Display:
     def question(self, rows: Iterable[Row]) -> None:
         """Print the rows of an approval question."""
         self.drawn(question_rows(rows, self._paint, self._columns()))
+
+    @contextmanager
+    def asking(self) -> Generator[None]:
+        """Give a dialog the room of the live rows, from its first row until it has ended.
+
+        Dropped below rows that are printed already, they would have pushed those off the screen.
+        """
+        self.leave_space()
+        self.show_now()
+        self._view.is_asked = True
+        self.paint_now()
+        try:
+            yield
+        finally:
+            self._view.is_asked = False
+            self.wake()
 
     def leave_space(self) -> None:
         """Print a blank row, unless there is one, to end a group of rows."""

@@ -56,6 +56,7 @@ def open_display(
         activity=activity,
         asks=lambda: screen.asking.question is not None,
         is_low=lambda: screen.is_low,
+        has_room=lambda: screen.has_room,
         links=shows_links(os.environ),
     )
     screen.can_move = activity.can_move = lambda: app.jobs.can_move
@@ -129,6 +130,7 @@ def open_dialogs(
         turn=turn,
         begin=begin,
         before_asking=display.show_now,
+        asking=display.asking,
         editor=partial(edit_text, screen.painter),
         approvals=approvals,
         draw=display.question,

@@ -29,6 +29,7 @@ from agent_cli.repl.live.shared_terminal import FrameOutput, LiveApplication, co
 from agent_cli.terminal.writer import Style
 
 _LOW_ROWS: Final = 20
+_QUESTION_ROWS: Final = 30
 # Rows that the answers to a question leave: four of the call, the question, and the status.
 _ASKED_ROWS: Final = 6
 _INDENT: Final = "  "
@@ -220,6 +221,11 @@ class LiveScreen:
     def is_low(self) -> bool:
         """Whether the terminal has few rows, so that text needs rows that are blank elsewhere."""
         return self._output.get_size().rows < _LOW_ROWS
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a call, its question and some live rows fit on the screen together."""
+        return self._output.get_size().rows >= _QUESTION_ROWS
 
     def asks(self) -> bool:
         """Return whether a question or a list is open."""

@@ -27,6 +27,9 @@ class SessionView:
     """The view of a session. `show` processes events, `finished` and `tail` return the rows.
 
     It neither draws nor waits, and depends only on events.
+
+    Attributes:
+        is_asked: A dialog prints its rows, and its question opens below them.
     """
 
     def __init__(
@@ -40,17 +43,20 @@ class SessionView:
         activity: ActivityLine,
         asks: Callable[[], bool] = bool,
         is_low: Callable[[], bool] = lambda: False,
+        has_room: Callable[[], bool] = lambda: True,
         links: bool = False,
     ) -> None:
         """Show nothing yet.
 
         While a question is open (*asks*), rows of events wait: a question that scrolls away above
         its answers would be taken for another one. A terminal that *is_low* has no room for blank
-        rows in the tail.
+        rows in the tail, and one without *has_room* none for the tail beside a question.
         """
         self._tools = tools
-        self._asks = asks
+        self.is_asked = False
+        self._is_open = asks
         self._is_low = is_low
+        self._has_room = has_room
         self._links = links
         self._paint = paint
         self._sequential = streaming == "sequential"
@@ -121,7 +127,7 @@ class SessionView:
         there is little room, there are none, and beside other work no text that streams.
         """
         asks = self._asks()
-        if self._activity.only_waits or (asks and self._is_low()):
+        if self._activity.only_waits or (asks and (self._is_low() or not self._has_room())):
             return []
         kind, rows = "tools", self._tools.tail(self._spinner())
         if self._retry:
@@ -140,6 +146,9 @@ class SessionView:
             return [*above, *rows, status]
         rows += [""] if rows or self._is_apart("status") else []
         return [*above, *rows, status, ""]
+
+    def _asks(self) -> bool:
+        return self.is_asked or self._is_open()
 
     def _is_apart(self, kind: str) -> bool:
         return self._kind not in ("gap", kind)

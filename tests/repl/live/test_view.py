@@ -10,7 +10,14 @@ from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.options import Streaming
 from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
-from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block
+from agent_cli.contracts.timeline import (
+    Block,
+    FileOutput,
+    Json,
+    ToolOutput,
+    WidgetOutput,
+    text_block,
+)
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.declining import SAYING
 from agent_cli.headless.report import to_json
@@ -35,6 +42,7 @@ class Screen:
         *,
         show_thinking: bool = False,
         is_low: bool = False,
+        has_room: bool = True,
         color: bool = False,
     ) -> None:
         self.now_s = 0.0
@@ -58,6 +66,7 @@ class Screen:
             activity=self.activity,
             asks=lambda: self.asks,
             is_low=lambda: is_low,
+            has_room=lambda: has_room,
         )
         self.thinking = Thinking(
             is_shown=show_thinking,
@@ -208,13 +217,29 @@ def test_rows_of_events_wait_until_an_open_question_is_answered() -> None:
 
 def test_low_terminal_has_no_live_rows_between_a_question_and_its_answers() -> None:
     """They took the rows of the question, whose first ones were off the screen."""
-    beside = {is_low: Screen(is_low=is_low) for is_low in (False, True)}
-    for screen in beside.values():
+    high, *low = screens = [Screen(), Screen(is_low=True), Screen(has_room=False)]
+    for screen in screens:
         screen(events.AgentStart(), announced("a.py"), start("1", "a.py"))
+        assert screen.tail[0].endswith("read a.py 0 s")
         screen.asks = True
 
-    assert beside[False].tail[0].endswith("read a.py 0 s")
-    assert beside[True].tail == []
+    assert high.tail[0].endswith("read a.py 0 s")
+    assert [screen.tail for screen in low] == [[], []]
+
+
+def test_rows_of_a_dialog_are_printed_without_live_rows_below_them() -> None:
+    """Those, dropped when its question opens, would have pushed its first rows off the screen."""
+    screen = Screen(is_low=True)
+    screen(events.AgentStart(), announced("a.py"), start("1", "a.py"))
+
+    screen.view.is_asked = True
+
+    assert screen.tail == []
+    screen(Rows(("Edit b.py",)), end("1", ToolResult.of("read")))
+    assert screen.rows == ["Edit b.py"]
+    screen.view.is_asked = False
+    screen(SOMETHING_ELSE)
+    assert any("read a.py" in row for row in screen.rows)
 
 
 def test_call_that_was_tried_for_long_says_so_before_its_question() -> None:
@@ -649,6 +674,18 @@ def test_a_change_shown_for_approval_is_not_printed_again() -> None:
 
     row = "✓ read a.py · +1 −1 · 0.0 s"
     assert screen.rows == [row, row, "     1 −a", "     1 +b"]
+
+
+def test_change_approved_after_a_restart_shows_no_second_diff() -> None:
+    """The question is put again, but no run asks for it."""
+    screen = Screen()
+    block: Block = {"type": "tool_use", "id": "1", "name": "read", "input": {}}
+    approved = ToolOutput("o1", 1, "r1", block, asked_at_ms=1, decision="approved")
+    details: Json = {"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b", "added": 1, "removed": 1}
+    screen(events.PromptOutput("p1", 1, approved, replaced=True))
+    screen(start("1", "a.py"), end("1", ToolResult.of("edited", details)))
+
+    assert screen.rows == ["✓ read a.py · +1 −1 · 0.0 s"]
 
 
 async def test_two_front_ends_attached_to_one_run_see_the_same_events() -> None:
