@@ -549,6 +549,27 @@ async def test_undo_after_one_that_stopped_goes_on_with_that_and_takes_back_no_o
     assert len(session.snapshots.changed_runs()) == 1
 
 
+@pytest.mark.parametrize(("mode", "note"), [("644", ""), ("755", "mode 644 → 755")])
+async def test_edit_of_a_file_whose_mode_a_command_set_before_is_shown(
+    session: Session, mode: str, note: str
+) -> None:
+    """The command's record hid it: `/diff` had no line of it, or, with the mode, no file."""
+    path = session.root / "src/a1.py"
+    before = path.read_text()
+    path.chmod(0o644)
+    session.run()
+    await session.bash(f"chmod {mode} src/a1.py")
+    await session.write("src/a1.py", "by a tool\n")
+
+    shown = session.diff()
+    taken = session.undo()
+
+    assert [*shown] == ["src/a1.py"]
+    assert (shown["src/a1.py"].added, shown["src/a1.py"].note) == (1, note)
+    assert taken.restored == [path]
+    assert path.read_text() == before
+
+
 async def test_folder_with_files_of_the_user_stays_and_the_report_says_why(
     session: Session,
 ) -> None:

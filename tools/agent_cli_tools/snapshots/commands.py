@@ -176,10 +176,17 @@ def origins(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> dict[str, 
     events += [(edit.began_ns, -1, number, edit) for number, edit in enumerate(edits)]
     for _at, log, _number, event in sorted(events, key=lambda each: each[:3]):
         if isinstance(event, ToolEdit):
-            found.setdefault(str(event.path), OriginalFile(event.before is not None, event.before))
+            origin = OriginalFile(event.before is not None, event.before)
+            _note_content(found, str(event.path), origin)
         else:
             _note(found, event, logs[log].folder)
-    now = {path: left for log in sorted(logs, key=_end) for path, left in log.after.items()}
+    edited_ns = {str(edit.path): edit.at_ns for edit in edits}
+    now = {
+        path: left
+        for log in sorted(logs, key=_end)
+        for path, left in log.after.items()
+        if log.ended_ns > edited_ns.get(path, 0)
+    }
     roots = _roots(logs)
     return {
         path: each
@@ -198,11 +205,7 @@ def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) ->
     path, state = record.path, record.state
     match record.kind:
         case "gone" | "write":
-            known = found.get(path)
-            if known is None:
-                found[path] = OriginalFile(True, folder / record.to, state)
-            elif known.was_there and known.before is None and not known.note:
-                found[path] = replace(known, before=folder / record.to)
+            _note_content(found, path, OriginalFile(True, folder / record.to, state))
         case "moved":
             found.setdefault(path, OriginalFile(True, None, state, f"moved to {record.to}"))
             found.setdefault(record.to, OriginalFile(False, note=f"moved from {path}"))
@@ -214,6 +217,13 @@ def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) ->
             found.setdefault(path, OriginalFile(True, None, state, f"not kept: {record.to}"))
         case _:
             pass
+
+
+def _note_content(found: dict[str, OriginalFile], path: str, origin: OriginalFile) -> None:
+    """Note what a file held, also if so far only its mode, owner or times had changed."""
+    known = found.setdefault(path, origin)
+    if known.was_there and known.before is None and not known.note:
+        found[path] = replace(known, before=origin.before)
 
 
 def fates(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> tuple[list[Path], list[Path]]:
