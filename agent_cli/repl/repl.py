@@ -26,7 +26,7 @@ from agent_cli.terminal.writer import Writer, flush_or_silence
 if TYPE_CHECKING:
     from agent_cli.repl.ports import Application
 
-_CLOSING_TOLD_AFTER_S: Final = 0.7
+_CLOSING_NOTICE_AFTER_S: Final = 0.7
 _CLOSING: Final = "closing: servers and hooks have a moment to end · Ctrl-C leaves at once"
 ShellT = TypeVar("ShellT")
 
@@ -144,16 +144,20 @@ async def _host(
                 finally:
                     if not host.leave():
                         hosting.cancel()
-                closed, _ = await asyncio.wait([hosting], timeout=_CLOSING_TOLD_AFTER_S)
-                if not closed:
-                    end_with(front.exit_code)
-                    Writer(sys.stdout, sys.stderr, color=False).aside(_CLOSING)
+                await _announce_slow_closing(hosting, front.exit_code)
         except ExceptionGroup as failed:
             # Nearly always a single error, from closing the application.
             raise failed.exceptions[0] from failed
     if host.ready.done():
         host.ready.result()
     return front.exit_code if stopped_by is None else exit_code_of(stopped_by)
+
+
+async def _announce_slow_closing(hosting: asyncio.Task[None], exit_code: int) -> None:
+    closed, _ = await asyncio.wait([hosting], timeout=_CLOSING_NOTICE_AFTER_S)
+    if not closed:
+        end_with(exit_code)
+        Writer(sys.stdout, sys.stderr, color=False).aside(_CLOSING)
 
 
 @contextmanager

@@ -130,17 +130,21 @@ class Approvals:
 
         try:
             while waiting := self._waiting(numbered, decided):
-                try:
-                    async with self._holding_turn(waiting):
-                        # The dialog before may have stored a rule that allows them.
-                        if waiting := self._waiting(numbered, decided):
-                            with self._announced():
-                                keep(await self._ask(waiting, keep))
-                except _AnsweredElsewhere as answer:
-                    keep(self._of_elsewhere(waiting, answer))
+                keep(await self._ask_in_turn(waiting, keep))
         except KeyboardInterrupt:
             return [Rejected(STOPPED, stop=True)] * len(calls)
         return [decided.get(number, Approved()) for number in numbered]
+
+    async def _ask_in_turn(self, calls: _Calls, keep: _Keep) -> _Decisions:
+        try:
+            async with self._holding_turn(calls):
+                # The dialog before may have stored a rule that allows them.
+                if not (waiting := self._waiting(calls, {})):
+                    return {}
+                with self._announced():
+                    return await self._ask(waiting, keep)
+        except _AnsweredElsewhere as answer:
+            return self._of_elsewhere(calls, answer)
 
     def _of_elsewhere(self, calls: _Calls, answer: "_AnsweredElsewhere") -> _Decisions:
         [number] = [number for number, call in calls.items() if call.id == answer.call_id]

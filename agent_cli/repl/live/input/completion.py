@@ -124,12 +124,13 @@ def argument_choices(app: Application) -> Source:
         if not name.startswith("/") or not blank or "\n" in before:
             return
         for command in commands_of(app):
-            if command.name == name[1:]:
-                if command.completes_directories:
-                    yield from directories_at(app.workspace, typed)
-                for choice, what in command.choices(app).items():
-                    if choice.startswith(typed) and choice != typed:
-                        yield Certain(choice, -len(typed), display_meta=what)
+            if command.name != name[1:]:
+                continue
+            if command.completes_directories:
+                yield from directories_at(app.workspace, typed)
+            for choice, meaning in command.choices(app).items():
+                if choice.startswith(typed) and choice != typed:
+                    yield Certain(choice, -len(typed), display_meta=meaning)
 
     return choices
 
