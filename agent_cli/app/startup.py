@@ -131,12 +131,12 @@ def start(
         SettingsError: A file cannot be read, or a value is not allowed.
         UsageError: A given path is not a directory, or the current directory no longer exists.
     """
-    arguments = arguments._replace(add_dirs=tuple(map(_added, arguments.add_dirs)))
+    arguments = arguments._replace(add_dirs=tuple(map(_added_directory, arguments.add_dirs)))
     if workspace or copy_of:
         # Before the settings are read: permission rules are chosen by the folder, too.
-        here = Override("working_directory", None, "workspace")
-        arguments = arguments._replace(overrides=(*arguments.overrides, here))
-    workspace = workspace or _here()
+        current = Override("working_directory", None, "workspace")
+        arguments = arguments._replace(overrides=(*arguments.overrides, current))
+    workspace = workspace or _current_directory()
     if copy_of:
         _pass_trust_on(copy_of, workspace)
     standing, notices = _trust(workspace, arguments, may_ask=may_ask, copy_of=copy_of)
@@ -147,25 +147,28 @@ def start(
         standing = standing._replace(is_trusted=False, is_guarded=False)
         startup = _read(workspace, arguments, standing, variables)
         notices = (_ignored(acting_files(workspace), workspace),)
-    if startup.loaded.settings.working_directory:
-        workspace = _directory(startup.loaded.settings.working_directory)
-        # The trust question was about another directory.
-        pinned = not arguments.trust and TrustStore.of_user().is_trusted(workspace)
-        if not (arguments.trust or pinned) and (acting := acting_files(workspace)):
-            notices = (*notices, _ignored(acting, workspace))
-        startup = startup._replace(
-            workspace=workspace,
-            trusted=arguments.trust or pinned,
-            pinned=pinned,
-            guarded=False,
-        )
-    found = (
-        *_special(workspace),
+    startup = startup._replace(notices=notices)
+    if setting := startup.loaded.settings.working_directory:
+        startup = _moved_to(_working_directory(setting), startup)
+    notices = (
+        *startup.notices,
+        *startup.loaded.notices,
+        *_special(startup.workspace),
         *_plain_http(startup.environment),
         *(_first_start() if may_ask else ()),
     )
-    startup = startup._replace(notices=(*notices, *startup.loaded.notices, *found))
-    return _with_plugins(startup)
+    return _with_plugins(startup._replace(notices=notices))
+
+
+def _moved_to(workspace: Path, startup: StartupContext) -> StartupContext:
+    """Return *startup* with another *workspace* than the one the trust question was about."""
+    pinned = not startup.arguments.trust and TrustStore.of_user().is_trusted(workspace)
+    trusted, notices = startup.arguments.trust or pinned, startup.notices
+    if not trusted and (acting := acting_files(workspace)):
+        notices = (*notices, _ignored(acting, workspace))
+    return startup._replace(
+        workspace=workspace, trusted=trusted, pinned=pinned, guarded=False, notices=notices
+    )
 
 
 def _with_plugins(startup: StartupContext) -> StartupContext:
@@ -364,21 +367,21 @@ def _ask(workspace: Path) -> bool | None:
         return None
 
 
-def _added(given: Path) -> Path:
-    if not paths.is_dir(given):
-        raise UsageError(f"--add-dir: {given} is not a directory")
-    return real_path(given)
+def _added_directory(path: Path) -> Path:
+    if not paths.is_dir(path):
+        raise UsageError(f"--add-dir: {path} is not a directory")
+    return real_path(path)
 
 
-def _here() -> Path:
+def _current_directory() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
         raise UsageError("the current directory is gone: change to one that exists") from error
 
 
-def _directory(given: str) -> Path:
-    path = real_path(paths.expanded(given))
+def _working_directory(setting: str) -> Path:
+    path = real_path(paths.expanded(setting))
     if not paths.is_dir(path):
-        raise SettingsError(f"working_directory {given!r} is not a directory")
+        raise SettingsError(f"working_directory {setting!r} is not a directory")
     return path
