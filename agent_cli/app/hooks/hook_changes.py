@@ -54,5 +54,5 @@ class HookChangesTeller:
         from agent_cli_tools.command_answers import changes_of_hooks  # with the first hook
 
         ended = self._logs.ended()
-        if told := await asyncio.to_thread(changes_of_hooks, ended, self._seen):
-            turn.tell_model(told)
+        if report := await asyncio.to_thread(changes_of_hooks, ended, self._seen):
+            turn.tell_model(report)

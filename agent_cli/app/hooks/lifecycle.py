@@ -77,7 +77,7 @@ class SessionHooks:
         self._publish = host.publish
         self._stack = AsyncExitStack()
         self._lifecycle: Lifecycle | None = None
-        self._places: HookConfinement | None = None
+        self._confinement: HookConfinement | None = None
         self._asking: EventHooks | None = None
         self._runs: HookRuns | None = None
         self.answers: RemoteAnswers | None = None
@@ -101,40 +101,36 @@ class SessionHooks:
         hooks, self._problems = defined_hooks(startup)
         self._transcripts = copies = HookTranscripts(startup.workspace)
         self._stack.callback(copies.close)
-        self._places = places = HookConfinement(
+        self._confinement = confinement = HookConfinement(
             startup, host.sandbox, lambda: copies.folder, host.workspace
         )
-        around = HookEnvironment(
+        environment = HookEnvironment(
             startup.workspace,
             environment_of_hooks(startup),
             host.command_variables,
-            places,
-            self._host.services(),
+            confinement,
+            host.services(),
         )
-        self._runs = HookRuns(hooks, around, objection=lambda hook: _objection(hook, startup))
+        self._runs = HookRuns(hooks, environment, objection=lambda hook: _objection(hook, startup))
         if self._one_shot:  # elsewhere the screen shows it
             self._runs.waits = lambda hook: self._publish(Notice("info", waits_for(hook)))
-
-        def conversation() -> Conversation:
-            return self._host.agent().conversation
-
         self._payloads = Payloads(
             startup.workspace,
-            session_id=lambda: self._host.sessions().id or "",
-            transcript=lambda: copies.of_session(conversation(), self._host.sessions().id or ""),
+            session_id=self._session_id,
+            transcript=lambda: copies.of_session(self._conversation(), self._session_id()),
             mode=lambda: self._permissions.mode,
-            prompt=lambda: next((each.id for each in conversation().prompts[-1:]), ""),
-            model=self._host.model,
-            effort=lambda: _effort_of(self._host.agent()),
+            prompt=lambda: next((each.id for each in self._conversation().prompts[-1:]), ""),
+            model=host.model,
+            effort=lambda: _effort_of(host.agent()),
         )
         self._asking = EventHooks(
-            self._runs, self._payloads, conversation=conversation, publish=self._publish
+            self._runs, self._payloads, conversation=self._conversation, publish=self._publish
         )
-        self._asking.late.wake = self._host.wake
+        self._asking.late.wake = host.wake
         if any(hook.event == "FileChanged" for hook in hooks):
             from agent_cli.app.hooks.changed_files import ChangedFiles  # few have such hooks
 
-            self._asking.changes = ChangedFiles(startup, host.workspace).follow(places)
+            self._asking.changes = ChangedFiles(startup, host.workspace).follow(confinement)
         if any(hook.answers for hook in hooks):
             from agent_cli.app.hooks.remote_answers import RemoteAnswers  # rare
 
@@ -148,6 +144,12 @@ class SessionHooks:
             export=self._export,
             answers=self.answers.signed if self.answers else None,
         )
+
+    def _conversation(self) -> Conversation:
+        return self._host.agent().conversation
+
+    def _session_id(self) -> str:
+        return self._host.sessions().id or ""
 
     def _export(self, exports: "Sequence[Exports]") -> None:
         to = self._host.exports
@@ -208,7 +210,7 @@ class SessionHooks:
 
     def changes_for(self, workspace: Workspace) -> "HookChangesTeller | None":
         """Return what tells the agent in *workspace* of hooks' changes; None without any hooks."""
-        return self._places.changes.teller(workspace) if self._places else None
+        return self._confinement.changes.teller(workspace) if self._confinement else None
 
     def around_compaction(
         self, agent: Callable[[], WorkingAgent] | None = None
@@ -231,7 +233,7 @@ class SessionHooks:
         """Return why SubagentStop hooks do not let an agent end with the reply *text*, or ""."""
         if self._lifecycle is None:
             return ""
-        session_id = self._host.sessions().id or ""
+        session_id = self._session_id()
         return await self._lifecycle.agent_ends(
             agent,
             text,
