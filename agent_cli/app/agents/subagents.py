@@ -82,7 +82,7 @@ class AgentTree:
         self._warned: set[str] = set()
         self.list = AgentList(self._with_servers)
         self._own_tools = self._tools_of(
-            _Rank(lambda: bench.agent, bench.calls.ledger, self._place_of_session)
+            _Rank(lambda: bench.agent, bench.calls.ledger, self._session_workspace)
         )
 
     def tools(self) -> Sequence[Tool]:
@@ -119,7 +119,7 @@ class AgentTree:
         ask_beyond = self._settings.ask_beyond
         return (agent_tool(children, ask_beyond=ask_beyond, can_ask=lambda: person.can_decide),)
 
-    def _place_of_session(self) -> "AgentWorkspace":
+    def _session_workspace(self) -> "AgentWorkspace":
         from agent_cli.app.agents.workspaces import AgentWorkspace  # with the first agent
 
         return AgentWorkspace.of_session(self._bench.session)

@@ -45,9 +45,9 @@ class ChangedFiles:
         workspace.shared.wrote = self._wrote
         workspace.shared.ran = self._logs.add
 
-    def follow(self, places: "HookConfinement") -> "ChangedFiles":
-        """Also keep what FileChanged hooks at *places* change; return this."""
-        places.ran = self._hook_ran
+    def follow(self, confinement: "HookConfinement") -> "ChangedFiles":
+        """Also keep what FileChanged hooks in *confinement* change; return this."""
+        confinement.ran = self._hook_ran
         return self
 
     def _hook_ran(self, log: Path | None) -> None:

@@ -67,7 +67,7 @@ class HookConfinement:
     async def __call__(self, hook: Hook, command: Sequence[str]) -> AsyncGenerator[PlacedHook]:
         """Yield the way to start *hook*, whose command is *command*; free its resources after."""
         if self._workspace is None:
-            async with self._place(hook, command) as (placed, _confinement):
+            async with self._confined(hook, command) as (placed, _confinement):
                 yield placed
             return
         from agent_cli.app.hooks.recording import HookRecording  # as above
@@ -80,13 +80,13 @@ class HookConfinement:
             except ToolError as error:
                 yield PlacedHook((), fault=str(error))
                 return
-            placed, found = await stack.enter_async_context(self._place(hook, command))
+            placed, confinement = await stack.enter_async_context(self._confined(hook, command))
             if watched is not None and not placed.fault:
-                placed = await recording.around(placed, watched, found)
+                placed = await recording.around(placed, watched, confinement)
             yield placed
 
     @asynccontextmanager
-    async def _place(
+    async def _confined(
         self, hook: Hook, command: Sequence[str]
     ) -> "AsyncGenerator[tuple[PlacedHook, Confinement | None]]":
         if hook not in self._outside:

@@ -225,13 +225,13 @@ def _hooks(findings: Findings, startup: StartupContext) -> None:
 
 
 def _servers(findings: Findings, startup: StartupContext) -> None:
-    places = foreign_files(
+    files = foreign_files(
         "claude-code",
         home=Path.home(),
         workspace=startup.workspace,
         environment=startup.environment,
     )
-    for path in filter(paths.is_file, places):
+    for path in filter(paths.is_file, files):
         found = read_foreign(path, workspace=startup.workspace)
         for name, entry in found.entries.items():
             findings.server(name, entry, path)

@@ -119,7 +119,7 @@ def _without_lead(rows: Sequence[Row], at: int) -> int:
 
 
 def _whole_change(rows: Sequence[Row], at: int) -> int:
-    """Return the place nearest before *at*, or *at*, that cuts no change of a few lines in two."""
+    """Return the index nearest before *at*, or *at*, that cuts no change of a few lines in two."""
     if not 0 < at < len(rows):
         return at
     start = at
@@ -133,15 +133,15 @@ def _is_changed(row: Row) -> bool:
 
 
 def _amount(rows: Sequence[Row]) -> str:
-    """Return how much is in *rows*: changes and places of a diff, or lines of another text."""
+    """Return how much is in *rows*: changes and hunks of a diff, or lines of another text."""
     changed = [_is_changed(row) for row in rows]
     changes = sum(now and not before for before, now in pairwise([False, *changed]))
-    places = 0
-    for is_same_place, place in groupby(rows, key=lambda row: row != BETWEEN):
-        places += is_same_place and any(map(_is_changed, place))
+    hunks = 0
+    for is_hunk, lines in groupby(rows, key=lambda row: row != BETWEEN):
+        hunks += is_hunk and any(map(_is_changed, lines))
     if not changes or all(changed):  # of one change, a part is shown
         return f"{len(rows):,} more lines"
-    where = f" in {places:,} places" if places > 1 else ""
+    where = f" in {hunks:,} places" if hunks > 1 else ""
     return f"{counted(changes, 'more change')}{where}"
 
 

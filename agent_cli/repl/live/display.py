@@ -340,11 +340,11 @@ def _without_tabs(row: Row) -> Row:
         return row
     if text != row.text.expandtabs(TAB_CELLS) or len(text) > _MOVED_CHARS_MAX:
         return Row(text, row.style)
-    places = [len(row.text[:at].expandtabs(TAB_CELLS)) for at in range(len(row.text) + 1)]
+    columns = [len(row.text[:at].expandtabs(TAB_CELLS)) for at in range(len(row.text) + 1)]
     return row._replace(
         text=text,
-        marks=tuple((places[start], places[end]) for start, end in row.marks),
-        tokens=tuple((places[start], places[end], kind) for start, end, kind in row.tokens),
+        marks=tuple((columns[start], columns[end]) for start, end in row.marks),
+        tokens=tuple((columns[start], columns[end], kind) for start, end, kind in row.tokens),
     )
 
 

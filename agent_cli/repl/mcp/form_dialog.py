@@ -41,7 +41,9 @@ class FormDialog:
         if len(fields) == 1:
             self._show(["", label(fields[0]), *(f"  {row}" for row in explained(fields[0]))])
         else:
-            self._show(["", *(row for place in enumerate(fields, 1) for row in _blank(*place))])
+            self._show(
+                ["", *(row for at, each in enumerate(fields, 1) for row in _blank(at, each))]
+            )
         values: dict[str, Json] = {}
         for number, field in enumerate(fields, 1):
             await self._fill(number, field, values)

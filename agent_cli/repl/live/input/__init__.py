@@ -240,14 +240,14 @@ class PromptMarks:
         Returns:
             None if the change damaged no mark.
         """
-        if not any(self._places(before)):
+        if not any(self._mark_spans(before)):
             return None
         start = _common(before, after)
         rest = min(len(before), len(after)) - start
         kept = _common(before[::-1][:rest], after[::-1][:rest])
         added = after[start : len(after) - kept]
         first, last = start, len(before) - kept
-        for begin, end in self._places(before):
+        for begin, end in self._mark_spans(before):
             # One mark may have become another, e.g. by an undo.
             whole = after.startswith(before[begin:end], begin) or _MARK.match(after, begin)
             if first < last and begin < last and first < end and not whole:
@@ -258,7 +258,7 @@ class PromptMarks:
 
     def outside(self, text: str, cursor: int, *, came_from: int) -> int:
         """Return the position outside a mark for *cursor*, in the direction of its movement."""
-        for begin, end in self._places(text):
+        for begin, end in self._mark_spans(text):
             if begin < cursor < end:
                 return end if cursor > came_from else begin
         return cursor
@@ -266,7 +266,7 @@ class PromptMarks:
     def _meaning(self, mark: str) -> _Meaning:
         return self._meanings.get(mark, _Meaning(mark, mark))
 
-    def _places(self, text: str) -> Iterator[tuple[int, int]]:
+    def _mark_spans(self, text: str) -> Iterator[tuple[int, int]]:
         return (m.span() for m in _MARK.finditer(text) if m[0] in self._meanings)
 
 

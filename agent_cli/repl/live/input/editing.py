@@ -87,7 +87,7 @@ def edited(
         try:
             file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
         except OSError as error:
-            raise _no_place(error) from error
+            raise _not_written(error) from error
         try:
             with subprocess.Popen(on_terminal([*command, str(file)])) as process:
                 started(process)
@@ -104,10 +104,10 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="agent-cli-edit-", ignore_cleanup_errors=True)
     except OSError as error:
-        raise _no_place(error) from error
+        raise _not_written(error) from error
 
 
-def _no_place(error: OSError) -> UsageError:
+def _not_written(error: OSError) -> UsageError:
     return UsageError(
         f"no temporary file can be written for the editor ({error.strerror}): free some space, or"
         " set TMPDIR to a folder with room"

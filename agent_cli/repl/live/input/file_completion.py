@@ -239,7 +239,7 @@ class _Listing:
         self._in_names = _Text([_name_of(path) for path in self._folded])
         self._in_paths = _Text(self._folded)
         # For each word the matching paths, and the number of paths tested.
-        self._held: dict[str, tuple[Sequence[int], int]] = {}
+        self._matches: dict[str, tuple[Sequence[int], int]] = {}
 
     def best(self, query: str) -> list[str]:
         if not query:
@@ -255,26 +255,26 @@ class _Listing:
         yield self._in_names.lines_that_begin(query)
         yield self._in_names.lines_with(query)
         yield self._in_paths.lines_with(query)
-        held = self._holding(query)
-        yield sorted(held, key=lambda number: _looseness(self._folded[number], query))
+        matching = self._matching(query)
+        yield sorted(matching, key=lambda number: _looseness(self._folded[number], query))
 
-    def _holding(self, query: str) -> Sequence[int]:
+    def _matching(self, query: str) -> Sequence[int]:
         """Return the first paths that contain the characters of *query* in order."""
         # Another character only narrows the matches: of the paths tested for a shorter word, only
         # its matches are tested again.
-        found, looked_at = self._held.get(query[:-1], ((), 0))
+        found, looked_at = self._matches.get(query[:-1], ((), 0))
         # No backtracking, unlike `.*?` or a greedy `*`.
         pattern = "".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in query)
         matches, folded = re.compile(pattern).match, self._folded
-        held = [number for number in found if matches(folded[number])]
+        matching = [number for number in found if matches(folded[number])]
         others = (number for number in range(looked_at, len(folded)) if matches(folded[number]))
-        held += islice(others, _RANKED_MAX - len(held))
-        stopped = len(held) == _RANKED_MAX
-        looked_at = max(looked_at, held[-1] + 1) if stopped else len(folded)
-        while len(self._held) >= _REMEMBERED_MAX:
-            del self._held[next(iter(self._held))]
-        self._held[query] = held, looked_at
-        return held
+        matching += islice(others, _RANKED_MAX - len(matching))
+        stopped = len(matching) == _RANKED_MAX
+        looked_at = max(looked_at, matching[-1] + 1) if stopped else len(folded)
+        while len(self._matches) >= _REMEMBERED_MAX:
+            del self._matches[next(iter(self._matches))]
+        self._matches[query] = matching, looked_at
+        return matching
 
 
 class _Text:
