@@ -196,32 +196,36 @@ def _listed(calls: Mapping[int, ShownCall]) -> Iterator[Row]:
         for n, call in calls.items()
     }
     aligned = [n for n in calls if n not in wide and (calls[n].reason or sizes)]
-    column = max((cells(targets[n]) for n in aligned), default=0)
+    sizes_at = begin + max((cells(targets[n]) for n in aligned), default=0)
+    effects_at = sizes_at + (len(_GAP) + sizes if sizes else 0)
     for number, call in calls.items():
-        mark: tuple[str, Style] = ("!", "warning") if call.is_danger else (" ", "plain")
-        target = targets[number]
+        style: Style = "warning" if call.is_danger else "dim"
         parts: list[tuple[str, Style]] = [
-            mark,
+            ("!", "warning") if call.is_danger else (" ", "plain"),
             (f" {number:>{numbers}} ", "dim"),
             (call.titled.verb, "label"),
             (" " * (verbs - cells(call.titled.verb) + 1), "plain"),
-            (target, "plain"),
+            (targets[number], "plain"),
         ]
-        used = begin + cells(target)
         if call.titled.beside:
-            gap = max(begin + column - used, 0) * " " + _GAP
-            parts.append((f"{gap}{call.titled.beside}", "dim"))
-            used += len(gap) + cells(call.titled.beside)
-        style: Style = "warning" if call.is_danger else "dim"
-        column_at = begin + column + (len(_GAP) + sizes if sizes else 0)
-        gap = max(column_at - used, 0) * " " + _GAP
-        room_for_it = width - used - len(gap)
-        is_beside = has_room and not (call.is_danger and cells(call.reason) > room_for_it)
+            parts.append((f"{_gap(parts, sizes_at)}{call.titled.beside}", "dim"))
+        gap = _gap(parts, effects_at)
+        effect_room = width - _cells_of(parts) - len(gap)
+        is_beside = has_room and not (call.is_danger and cells(call.reason) > effect_room)
         if call.reason and is_beside:
-            parts.append((f"{gap}{cut_end(call.reason, room_for_it)}", style))
+            parts.append((f"{gap}{cut_end(call.reason, effect_room)}", style))
         yield Row.of(parts)
         if call.reason and not is_beside:
             yield Row(f"{' ' * begin}{call.reason}", style)
+
+
+def _gap(parts: Sequence[tuple[str, Style]], column: int) -> str:
+    """Return the blanks between *parts* and *column*, or behind *parts* that reach beyond it."""
+    return " " * max(column - _cells_of(parts), 0) + _GAP
+
+
+def _cells_of(parts: Sequence[tuple[str, Style]]) -> int:
+    return sum(cells(text) for text, _style in parts)
 
 
 def _facts(facts: Sequence[str]) -> list[Row]:
