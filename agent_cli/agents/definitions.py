@@ -258,7 +258,7 @@ class AgentCatalogue:
         self,
         folders: Sequence[AgentFolder] = (),
         *,
-        given: Sequence[AgentDefinition] = (),
+        of_program: Sequence[AgentDefinition] = (),
         warn: Callable[[str], None],
         objection: Callable[[], str] = lambda: "",
     ) -> None:
@@ -266,12 +266,12 @@ class AgentCatalogue:
 
         Args:
             folders: The directories of definitions.
-            given: Definitions of a Python program.
+            of_program: Definitions of a Python program.
             warn: Receives a sentence about each unusable file, and about unknown fields.
             objection: Returns the reason not to use a workspace's definitions, or "".
         """
         self._folders = folders
-        self._given = given
+        self._of_program = of_program
         self._warn = warn
         self._objection = objection
         self._found: dict[str, AgentDefinition] | None = None
@@ -313,8 +313,8 @@ class AgentCatalogue:
             for folder in self._folders:
                 for agent in self._read(folder):
                     of_files.setdefault(agent.name, agent)
-            given = {agent.name: agent for agent in self._given}
-            self._found = {**found, **of_files, **given}
+            of_program = {agent.name: agent for agent in self._of_program}
+            self._found = {**found, **of_files, **of_program}
         return self._found
 
     def _read(self, folder: AgentFolder) -> Sequence[AgentDefinition]:

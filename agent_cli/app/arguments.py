@@ -270,8 +270,8 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         second_words = [key.partition(" ")[2] for key in COMMANDS if key.startswith(f"{name} ")]
         if second_words:
             raise UsageError(_second_word_needed(name, operands[1:], second_words))
-        if arguments.print_prompt is None and (meant := _with_foreign(arguments, operands)):
-            return meant
+        if arguments.print_prompt is None and (translated := _with_foreign(arguments, operands)):
+            return translated
         hint = _nearest(name, [key.partition(" ")[0] for key in COMMANDS])
         if hint and len(operands) == 1:
             raise UsageError(f"unknown command {name!r}{hint}; a prompt goes after --")
@@ -281,9 +281,9 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         if arguments.print_prompt == "-":  # `-p --model x PROMPT`, as other agents take it
             return arguments._replace(print_prompt=prompt)
         return arguments._replace(prompt=prompt)
-    given = [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]
-    if given:
-        raise UsageError(f"{given[0]} and the command {name} cannot be combined")
+    excluded = [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]
+    if excluded:
+        raise UsageError(f"{excluded[0]} and the command {name} cannot be combined")
     rest = tuple(operands[len(name.split()) :])
     command = COMMANDS[name]
     if not command.fewest <= len(rest) <= command.most:

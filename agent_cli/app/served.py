@@ -136,7 +136,7 @@ class EditorProgram:
             check_access(startup)
         startup = startup._replace(loaded=_patient(startup.loaded))
         mcp = startup.loaded.settings.mcp
-        servers = tuple(_server(given, mcp) for given in opening.servers)
+        servers = tuple(_server(requested, mcp) for requested in opening.servers)
         startup = startup._replace(servers=servers)
         return App(startup, one_shot=one_shot, log_secrets=self._secrets)
 
@@ -167,12 +167,12 @@ class ServedProgram(EditorProgram):
         redact = Redactor.of(self._startup.environment).text
         return export(self._store.read(id), "md", redact=redact)
 
-    def _folder(self, given: str | None) -> Path:
+    def _folder(self, requested: str | None) -> Path:
         here = real_path(self._startup.workspace)
         try:
-            folder = real_path(here / given) if given else here
+            folder = real_path(here / requested) if requested else here
         except (OSError, ValueError) as error:  # a NUL, or too long
-            raise UsageError(f"cwd: {given!r} is not a path ({error})") from error
+            raise UsageError(f"cwd: {requested!r} is not a path ({error})") from error
         if not self._is_allowed(folder):
             raise UsageError(f"cwd: {folder} is not in {here}, where this server was started")
         return folder
@@ -232,17 +232,17 @@ def _is_saved(id: str) -> bool:
     return "/" not in id and paths.is_file(paths.sessions_dir() / f"{id}.jsonl")
 
 
-def _server(given: McpServer, mcp: "McpSettings") -> "ServerConfig":
+def _server(requested: McpServer, mcp: "McpSettings") -> "ServerConfig":
     """Return a server of the client, unchanged: variables in it are not expanded."""
     from agent_cli.mcp_client import ServerConfig
 
-    named = given.env if isinstance(given, StdioServer) else given.headers
+    named = requested.env if isinstance(requested, StdioServer) else requested.headers
     values = {each.name: each.value for each in named}
     server = ServerConfig(
-        name=given.name,
+        name=requested.name,
         startup_timeout_s=mcp.startup_timeout_s,
         call_timeout_s=mcp.call_timeout_s,
     )
-    if isinstance(given, StdioServer):
-        return replace(server, command=given.command, args=given.args, env=values)
-    return replace(server, transport=given.type, url=given.url, headers=values)
+    if isinstance(requested, StdioServer):
+        return replace(server, command=requested.command, args=requested.args, env=values)
+    return replace(server, transport=requested.type, url=requested.url, headers=values)

@@ -72,8 +72,8 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
     """
     chosen = startup.loaded.settings.tools
     searches = chosen.web_search is True or (chosen.web_search == "rule" and _is_named(startup))
-    wanted = {WEB_SEARCH_TOOL: searches, WEB_FETCH_TOOL: chosen.web_fetch == "api"}
-    names = [name for name, is_wanted in wanted.items() if is_wanted and is_there(startup, name)]
+    enabled = {WEB_SEARCH_TOOL: searches, WEB_FETCH_TOOL: chosen.web_fetch == "api"}
+    names = [name for name, is_on in enabled.items() if is_on and is_there(startup, name)]
     if not names:
         return {}
     from agent_cli.policies.network_rules import hosted_outlook  # few have them
@@ -136,9 +136,9 @@ def page_contacts(prompts: Iterable[Prompt]) -> Sequence[tuple[str, str, str]]:
     return [(host, WEB_FETCH_TOOL, why) for host, why in found.items() if host]
 
 
-def _host(given: Json) -> str:
-    """Return the host that a call with the input *given* names, or ""."""
-    url = str(given.get("url", "")) if isinstance(given, dict) else ""
+def _host(arguments: Json) -> str:
+    """Return the host that a call with the input *arguments* names, or ""."""
+    url = str(arguments.get("url", "")) if isinstance(arguments, dict) else ""
     with suppress(ValueError):
         return urlsplit(url if "://" in url else f"https://{url}").hostname or ""
     return ""

@@ -141,7 +141,7 @@ class CapacityLimiter:
         mine = (holder, asyncio.get_running_loop().create_future())
         self._queue.append(mine)
         try:
-            await self._given(mine[1])
+            await self._granted(mine[1])
         except BaseException:
             if mine in self._queue:
                 self._queue.remove(mine)
@@ -155,9 +155,9 @@ class CapacityLimiter:
             return
         self._held.remove(holder)
         if self._queue:
-            following, given = self._queue.popleft()
+            following, granted = self._queue.popleft()
             self._held.append(following)
-            given.set_result(None)
+            granted.set_result(None)
 
     @asynccontextmanager
     async def held(self, holder: object) -> AsyncGenerator[None]:
@@ -168,7 +168,7 @@ class CapacityLimiter:
         finally:
             self.give(holder)
 
-    async def _given(self, slot: asyncio.Future[None]) -> None:
+    async def _granted(self, slot: asyncio.Future[None]) -> None:
         while not slot.done():
             held = [*self._held]
             await asyncio.wait({slot}, timeout=self._limit_s)

@@ -112,9 +112,9 @@ def _replies_to(prompt: Prompt, conversation: Conversation) -> Sequence[Assistan
     return [message for message in since if isinstance(message, AssistantMessage)]
 
 
-def _first_text(given: Json) -> Sequence[str]:
+def _first_text(arguments: Json) -> Sequence[str]:
     """Return the first text of an input, such as a command or a path, if there is one."""
-    values = given.values() if isinstance(given, dict) else ()
+    values = arguments.values() if isinstance(arguments, dict) else ()
     return [value for value in values if isinstance(value, str)][:1]
 
 

@@ -153,7 +153,9 @@ def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCata
     project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
     own = [AgentFolder(folder / "agents") for folder in paths.own_dirs()]
     folders = [*own, *(project if startup.trusted else ())]
-    return AgentCatalogue(folders, given=startup.agents, warn=warn, objection=startup.objection)
+    return AgentCatalogue(
+        folders, of_program=startup.agents, warn=warn, objection=startup.objection
+    )
 
 
 def plugin_agents(

@@ -144,11 +144,11 @@ def _rules(findings: Findings, path: Path) -> None:
 def _prefix_rule(call: ast.Call) -> tuple[str, list[str]] | None:
     """Return the kind and our rules for a rule of Codex; a word may be a list of alternatives."""
     try:
-        given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+        keywords = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
     except ValueError:
         return None
     name = call.func.id if isinstance(call.func, ast.Name) else ""
-    pattern, kind = given.get("pattern"), _KINDS.get(str(given.get("decision", "allow")))
+    pattern, kind = keywords.get("pattern"), _KINDS.get(str(keywords.get("decision", "allow")))
     if name != "prefix_rule" or kind is None or not is_array(pattern) or not pattern:
         return None
     prefixes = [""]

@@ -44,7 +44,7 @@ _FILES: Final[Mapping[str, str]] = {
 }
 _READ: Final = ("settings.json", "GEMINI.md", "commands")
 _NO_COUNTERPART: Final = "has no counterpart here"
-_NOT_SAID: Final = ("!{", "@{")
+_UNSUPPORTED_MARKS: Final = ("!{", "@{")
 
 
 def read_gemini(_startup: StartupContext) -> Findings:
@@ -76,8 +76,8 @@ def _settings(findings: Findings, path: Path) -> None:
                 if is_object(entry):
                     findings.server(name, _server(entry), path)
         elif key in ("general", "ui", "tools", "model") and is_object(value):
-            for inner, given in value.items():
-                _setting(findings, path, f"{key}.{inner}", given)
+            for inner, setting in value.items():
+                _setting(findings, path, f"{key}.{inner}", setting)
         else:
             _setting(findings, path, key, value)
 
@@ -124,7 +124,7 @@ def _command(findings: Findings, path: Path, folder: Path) -> None:
     if written is None:
         return
     prompt = written.get("prompt")
-    if not isinstance(prompt, str) or any(mark in prompt for mark in _NOT_SAID):
+    if not isinstance(prompt, str) or any(mark in prompt for mark in _UNSUPPORTED_MARKS):
         reason = "it runs a command or brings a file into its text, which is not done here"
         findings.cannot("commands", str(name), reason, path)
         return

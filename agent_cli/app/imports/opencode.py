@@ -75,23 +75,23 @@ def _config(findings: Findings, path: Path) -> None:
                 if is_object(entry):
                     findings.server(name, _server(entry), path)
         elif key == "permission" and is_object(value):
-            for tool, given in value.items():
-                _rules(findings, path, tool, given)
+            for tool, setting in value.items():
+                _rules(findings, path, tool, setting)
         elif key == "model" and str(value).startswith("anthropic/"):
             findings.setting(key, "model", str(value).removeprefix("anthropic/"), path)
         else:
             findings.cannot("setting", key, _REASONS.get(key, "has no counterpart here"), path)
 
 
-def _rules(findings: Findings, path: Path, tool: str, given: object) -> None:
-    patterns = given if is_object(given) else {"*": given}
+def _rules(findings: Findings, path: Path, tool: str, setting: object) -> None:
+    patterns = setting if is_object(setting) else {"*": setting}
     for pattern, kind in patterns.items():
         written = f"{tool} {pattern}"
         rule = tool if pattern == "*" else f"{tool}({pattern})"
         if kind not in ("allow", "ask", "deny") or tool not in _TOOLS:
             findings.cannot("permissions", f"{kind} {written}", _NO_RULE, path)
             continue
-        if pattern == "*" and is_object(given) and len(given) > 1:
+        if pattern == "*" and is_object(setting) and len(setting) > 1:
             # There, the most special pattern wins; here, deny wins over ask and ask over allow.
             reason = "the mode decides here about what no rule names"
             findings.cannot("permissions", f"{kind} {written}", reason, path)

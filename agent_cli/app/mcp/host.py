@@ -128,9 +128,9 @@ class ServerHost:
             return True
         from agent_cli.mcp_client.forms import form_fault, with_defaults  # rare
 
-        given = with_defaults(question.schema, filled.values)
-        given = {name: value for name, value in given.items() if value is not None}
-        fault = form_fault(question.schema, given)
+        values = with_defaults(question.schema, filled.values)
+        values = {name: value for name, value in values.items() if value is not None}
+        fault = form_fault(question.schema, values)
         if fault:
             notice = f"the answer of a hook does not fit the question of {question.server}"
             self._publish(Notice("warning", f"{notice}, so {otherwise}: {fault}"))

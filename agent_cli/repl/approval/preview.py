@@ -171,8 +171,8 @@ def write_rows(rows: Sequence[Row], writer: Lines) -> None:
             pending.clear()
 
 
-def _values(given: Json) -> Iterator[Row]:
-    for name, value in given.items() if isinstance(given, dict) else [("input", given)]:
+def _values(arguments: Json) -> Iterator[Row]:
+    for name, value in arguments.items() if isinstance(arguments, dict) else [("input", arguments)]:
         match name, value:
             case "command", str():
                 # Like a shell's continuation prompt: further lines are not separate commands.
@@ -265,14 +265,14 @@ _Opcode: TypeAlias = tuple[str, int, int, int, int]
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
-def changes_of(given: Json, target: Path) -> list[Row]:
+def changes_of(arguments: Json, target: Path) -> list[Row]:
     """Return the rows that show the effect of an edit's or write's input on the current *target*.
 
     Returns:
         No rows if the effect is uncertain: another kind of input, not a plain text file, or a text
         that does not occur exactly as often as the edit says. Then show the input itself.
     """
-    planned = planned_change(given, target)
+    planned = planned_change(arguments, target)
     if planned is None:
         return []
     new = " (new file)" if planned.is_new else ""

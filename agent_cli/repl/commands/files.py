@@ -199,10 +199,10 @@ def _shown(path: Path, workspace: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-def _add_dir(context: Context, given: str) -> None:
-    if not given:
+def _add_dir(context: Context, path: str) -> None:
+    if not path:
         raise UsageError("/add-dir needs a directory, such as ../other-project")
-    folder = context.app.directories.add(given)
+    folder = context.app.directories.add(path)
     context.writer.aside(f"tools and commands may use {folder} in this session")
 
 

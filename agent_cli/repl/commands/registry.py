@@ -69,7 +69,7 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     commands = commands_of(app)
     named = {command.name: command for command in commands}
     command = named.get(name)
-    if command is None and (ours := _meant(name)):
+    if command is None and (ours := _words_here(name)):
         ours, *value = ours.split()
         if value and argument:
             raise UsageError(f"/{name} takes no argument")
@@ -86,7 +86,7 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     return command, argument
 
 
-def _meant(name: str) -> str:
+def _words_here(name: str) -> str:
     """Return our words for another agent's command, such as "mode plan"; "" if it is none.
 
     Raises:

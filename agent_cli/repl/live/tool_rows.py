@@ -233,9 +233,9 @@ class ToolRows:
                 rows += [row for out in call.side_outputs[-1:] for row in self._drawn(out)]
         return rows
 
-    def _call(self, call_id: str, name: str, given: Json) -> _Call:
+    def _call(self, call_id: str, name: str, arguments: Json) -> _Call:
         tools = self._tools()
-        label, text = clean(label_of(tools, name)), clean(describe_call(tools, name, given))
+        label, text = clean(label_of(tools, name)), clean(describe_call(tools, name, arguments))
         if call_id not in self._calls:
             self._calls[call_id] = _Call(label, text, looks=name in _LOOKS)
             self._thought = "" if name in _LOOKS else self._thought
@@ -315,8 +315,8 @@ class ToolRows:
         if event.is_error:
             first_line, *_ = clean(event.result.text).split("\n", 1)
             outcome, reason = failure(first_line, call.elapsed_s)
-            is_said = call.started_s is None and reason == self._refused
-            words = outcome if is_said else f"{outcome}: {reason}"
+            is_shown_already = call.started_s is None and reason == self._refused
+            words = outcome if is_shown_already else f"{outcome}: {reason}"
             self._refused = reason if call.started_s is None else ""
         else:
             passed = seconds(call.elapsed_s).replace(" ", _NO_BREAK)
@@ -334,15 +334,15 @@ class ToolRows:
 def _named_targets(targets: Mapping[str, Sequence[str]], most: int | None) -> str:
     """Return "read a, b · grep x" with each target once, at most *most* of each tool by name."""
     parts: list[str] = []
-    for label, given in targets.items():
-        names = [*dict.fromkeys(given)]
+    for label, named in targets.items():
+        names = [*dict.fromkeys(named)]
         shown = names[:most]
         more = len(names) - len(shown)
         if shown:
             rest = f" and {more} more" if more else ""
             parts.append(f"{label} {', '.join(shown)}{rest}")
         else:
-            parts.append(f"{label} {len(given)} times" if len(given) > 1 else label)
+            parts.append(f"{label} {len(named)} times" if len(named) > 1 else label)
     return " · ".join(parts)
 
 

@@ -53,7 +53,7 @@ class FormDialog:
                     "",
                     f"this goes to {named(self._form.server)}:",
                     *(
-                        f"  {number} {label(field)}: {_given(field, values) or '-'}"
+                        f"  {number} {label(field)}: {_value_in(field, values) or '-'}"
                         for number, field in enumerate(fields, 1)
                     ),
                 ],
@@ -79,7 +79,7 @@ class FormDialog:
 
         An optional field that has either can be emptied: it is None then, and not sent.
         """
-        now = one_line(_given(field, values), _LABEL_CHARS_MAX)
+        now = one_line(_value_in(field, values), _LABEL_CHARS_MAX)
         counter = f"{number} " if len(self._form.fields) > 1 else ""
         can_empty = bool(now) and not field.required
         held = f" [{now}{f' · {_EMPTY} = empty' if can_empty else ''}]" if now else ""
@@ -108,7 +108,7 @@ def label(field: FormField) -> str:
     return one_line(reveal(field.label), _LABEL_CHARS_MAX)
 
 
-def _given(field: FormField, values: dict[str, Json]) -> str:
+def _value_in(field: FormField, values: dict[str, Json]) -> str:
     return shown_value(field, values.get(field.name, field.default))
 
 

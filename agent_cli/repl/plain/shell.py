@@ -302,8 +302,8 @@ class Renderer:
         for text in self._handed_over.pop(event.tool_call_id, ()):
             self._writer.aside(text)
 
-    def _described(self, name: str, given: Json) -> str:
-        return describe_call(self._tools(), name, given)
+    def _described(self, name: str, arguments: Json) -> str:
+        return describe_call(self._tools(), name, arguments)
 
 
 # A paragraph is one line, because a listener does not hear where a row ends.
