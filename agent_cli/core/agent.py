@@ -350,7 +350,7 @@ class Agent(AgentQueues):
             self.publish(notice)
 
     def require_idle(self) -> None:
-        """Raise `AgentBusy` in a run: for callers with steps before one that refuses."""
+        """Raise `AgentBusy` in a run, for callers that do something else before they prompt."""
         self._slot.require_free()
 
     def _current_config(self) -> LoopConfig:

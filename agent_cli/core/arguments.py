@@ -1,7 +1,7 @@
 """Check a caller's arguments at the door: a wrong type is refused before anything changes.
 
-Types are not checked at run time by themselves. What was taken here would fail in the next request,
-and in every later one, because it stands in the record or in the options by then.
+Python checks no types at run time. A wrong value that is accepted fails in the next request and in
+every later one, because the record or the options keep it.
 """
 
 import math

@@ -20,10 +20,10 @@ def report_results(turn: Turn) -> list[ToolResultMessage]:
 def give_up(
     turn: Turn, prompts: Sequence[Incoming], ending: BaseException, *, has_turn: bool
 ) -> None:
-    """Record what a run did not come to before its *ending*, and the limit that ended it.
+    """Record the prompts and calls that a run did not reach before its *ending*, in a last turn.
 
-    A run that is to carry out a person's decision may end before: it may be stopped at its first
-    event, or reach a limit. Prompts that no turn took in and calls without a result get a turn.
+    A limit that ended the run is recorded behind them. A run that is to carry out a person's
+    decision may leave calls too: it may be stopped at its first event, or reach a limit.
 
     Args:
         has_turn: Whether a turn began. Every run has one: it may be empty.

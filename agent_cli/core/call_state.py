@@ -37,7 +37,7 @@ class CallState(MutableMapping[str, Json]):
         return value
 
     def __contains__(self, name: object) -> bool:
-        """Look for *name*; a value that was read before stays the one that a write is held to."""
+        """Look for *name*; a later write is still compared with the value that was read before."""
         return name in self._shared if name in self._seen else super().__contains__(name)
 
     def __setitem__(self, name: str, value: Json) -> None:

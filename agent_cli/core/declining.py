@@ -31,7 +31,7 @@ NOBODY_ALLOWS: Final = (
     " at the end what was left out."
 )
 REFUSALS_MAX: Final = 10
-"""Refusals for want of a person, after which a run ends: a refused model may ask for ever."""
+"""A run ends after so many refusals without a person: the model might call for ever."""
 SAYING: Final = "The user does not want this call to run and says: "
 
 

@@ -1,7 +1,7 @@
 """Keep the tools that the requests of a conversation declare: a change would rewrite the cache.
 
-Tools stand before all messages in what a server caches. One that comes later is added by a message
-behind what is cached, and one that goes stays declared; a message withdraws it, whichever it was.
+A server caches the tools in front of all messages. So a tool that appears later is added by a
+message at the end, and one that disappears stays declared: a message withdraws it.
 """
 
 from collections.abc import Collection, Mapping, Sequence

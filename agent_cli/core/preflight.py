@@ -53,12 +53,12 @@ async def check_all(
     """Sort the calls of a batch into calls that may run now and calls that need a decision.
 
     Nothing runs after a reply that was cut off: its last call may be incomplete. Other stop reasons
-    do not matter: some servers send "end_turn" after a complete call. One at a time, in call order:
-    two questions on one terminal would overlap. Calls behind the first question are in neither
-    list (`approval="defer"`), or no call may run (`"batch"`). Calls behind a call that is to be
-    attempted are in neither list, unless they are attempted beside it: the attempts come first,
-    after the calls before them. A call that can only fail is not asked about: it gets the answer of
-    its tool at once.
+    do not matter: some servers send "end_turn" after a complete call. Calls are checked one at a
+    time, in call order: two questions on one terminal would overlap. With `approval="defer"` the
+    first question ends the check; with "batch" no call may run before all questions are answered.
+    Attempts come before all that is behind them: behind an attempt only further attempts are
+    checked, and behind a question none. A call that can only fail is refused at once, with its
+    tool's error.
     """
     if is_cut_off(stop_reason := turn.conversation.last_reply().stop_reason):
         return [refuse(call, _CUT_OFF % stop_reason) for call in calls], {}

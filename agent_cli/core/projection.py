@@ -255,7 +255,7 @@ def _with_input(prompt: Prompt, *, after: Sequence[Output]) -> list[Output]:
 
 
 def _is_reply(output: Output) -> bool:
-    """Return whether the model reads *output* as its own words: a reply, or what came of one."""
+    """Return whether the model reads *output* as its own words, also of a partial reply."""
     if isinstance(output, DiscardedOutput):
         return output.reason == "aborted" and bool(output.text.strip())
     return isinstance(output, ReplyOutput)

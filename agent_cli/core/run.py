@@ -134,7 +134,7 @@ class Tally:
     """Passes events on to `sink` and collects the result of the run.
 
     `message` is the reply of the current turn; `messages` are those published so far;
-    `has_turn` says whether a turn began; the calls `answered` had their results before the run.
+    `has_turn` says whether a turn began; `answered` are the calls with results from before the run.
     """
 
     sink: EventSink
@@ -166,8 +166,8 @@ class Tally:
     def added(self) -> tuple[Message, ...]:
         """Return the messages that the run added, with the results of a batch that waits.
 
-        The results of a reply are published once all are there, maybe by a later run. Whoever went
-        on with the messages of the run that waited would run their calls again.
+        The results of a reply are published once all of them exist, perhaps by a later run. A
+        caller that continues from these messages would run calls without results again.
         """
         waits = self.conversation.waiting
         unpublished = self.conversation.results_of_last_reply() if waits else ()
