@@ -26,7 +26,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.declining import apply_decisions, record_decision
 from agent_cli.core.run import RunResult
 from agent_cli.repl.approval.answers import Editor
-from agent_cli.repl.approval.ask import Approvals
+from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.dialogue import Questions
 from agent_cli.repl.ports import Application
@@ -162,6 +162,24 @@ class Runs:
             result = await agent.continue_()
         return await self._to_the_end(result)
 
+    def approvals(self, who: str = "", announced: Announced = nullcontext) -> Approvals:
+        """Return the dialog about calls of this agent, or of the subagent *who*."""
+        return Approvals(
+            questions=self._questions,
+            writer=self._lines,
+            permissions=self._app.permissions,
+            tools=self._app.tools,
+            workspace=self._app.workspace,
+            before_asking=self._before_asking,
+            editor=self._editor,
+            who=who,
+            draw=self._draw,
+            elsewhere=self._app.remote_answers,
+            turn=self._turn,
+            announced=announced,
+            publish=self._app.agent.publish,
+        )
+
     async def _to_the_end(self, result: RunResult) -> RunResult:
         while result.stop_reason == "waiting_for_approval":
             result = await self._decide(self._app.agent)
@@ -173,21 +191,8 @@ class Runs:
         """Ask about all waiting calls, and resume the run."""
         self._tell_decided(agent)
         calls = [ToolCall.of(output) for output in agent.conversation.questions()]
-        approvals = Approvals(
-            questions=self._questions,
-            writer=self._lines,
-            permissions=self._app.permissions,
-            tools=self._app.tools,
-            workspace=self._app.workspace,
-            before_asking=self._before_asking,
-            editor=self._editor,
-            draw=self._draw,
-            elsewhere=self._app.remote_answers,
-            turn=self._turn,
-            publish=self._app.agent.publish,
-        )
         try:
-            decisions = await approvals.decide(calls, partial(record_decision, agent))
+            decisions = await self.approvals().decide(calls, partial(record_decision, agent))
         except EOFError as end:
             raise LeftWaiting from end
         with self._running():

@@ -99,7 +99,7 @@ class LiveShell:
         """Show the greeting: tools, servers, logs."""
         self.display.aside("\n".join(self._app.overview()), "dim")
         self._controls.show_earlier(self._app.agent.conversation)
-        open_dialogs(self._app, self._screen, self.display, self._bell, self._turn)
+        open_dialogs(self._app, self._screen, self.display, self._bell, self._turn, self._runs)
 
     async def run(self) -> None:
         """Show events and run typed lines, until cancelled."""

@@ -14,7 +14,6 @@ from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.unsent import unsent
 from agent_cli.repl import Look
-from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, Thinking
 from agent_cli.repl.live.display import Display, StreamingFilter
@@ -29,6 +28,7 @@ from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
 from agent_cli.repl.recall import FOLDED_ROWS, Earlier, earlier_in, left_out_row, the_end_of
+from agent_cli.repl.runs import Runs
 from agent_cli.repl.todos import TodoPanel
 from agent_cli.terminal.abilities import shows_links
 
@@ -89,30 +89,18 @@ def open_bell(app: Application, screen: LiveScreen, look: Look) -> Bell:
 
 
 def open_dialogs(
-    app: Application, screen: LiveScreen, display: Display, bell: Bell, turn: asyncio.Lock
+    app: Application,
+    screen: LiveScreen,
+    display: Display,
+    bell: Bell,
+    turn: asyncio.Lock,
+    runs: Runs,
 ) -> None:
     """Let MCP servers and the model ask questions at the prompt of *screen*, one at a *turn*."""
 
     def begin() -> None:
         display.leave_space()
         bell.question()
-
-    def approvals(who: str, announced: Announced) -> Approvals:
-        return Approvals(
-            questions=screen.asking,
-            writer=display,
-            permissions=app.permissions,
-            tools=app.tools,
-            workspace=app.workspace,
-            before_asking=display.show_now,
-            editor=partial(edit_text, screen.painter),
-            who=who,
-            draw=display.question,
-            elsewhere=app.remote_answers,
-            turn=turn,
-            announced=announced,
-            publish=app.agent.publish,
-        )
 
     servers = Dialogs(
         screen.asking,
@@ -132,7 +120,7 @@ def open_dialogs(
         before_asking=display.show_now,
         asking=display.asking,
         editor=partial(edit_text, screen.painter),
-        approvals=approvals,
+        approvals=runs.approvals,
         draw=display.question,
     )
     app.answer(servers, model, model)

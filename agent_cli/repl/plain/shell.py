@@ -22,7 +22,6 @@ from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOut
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import seconds
 from agent_cli.repl.approval.answers import failure
-from agent_cli.repl.approval.ask import Announced, Approvals
 from agent_cli.repl.dialogue import Dialogue, Questions, TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.hosting import Interrupts
@@ -143,7 +142,7 @@ class Shell:
             turn=turn,
             begin=begin,
             asking=self._asking,
-            approvals=self._approvals,
+            approvals=self._runs.approvals,
         )
         self._app.answer(servers, model, model)
 
@@ -159,20 +158,6 @@ class Shell:
                 for event, self._happened_s in held:
                     self._show(event)
                 self._happened_s = None
-
-    def _approvals(self, who: str, announced: Announced) -> Approvals:
-        return Approvals(
-            questions=self._prompt,
-            writer=self._writer,
-            permissions=self._app.permissions,
-            tools=self._app.tools,
-            workspace=self._app.workspace,
-            who=who,
-            elsewhere=self._app.remote_answers,
-            turn=self._turn,
-            announced=announced,
-            publish=self._app.agent.publish,
-        )
 
     async def handle(self, line: str) -> bool:
         """Run *line*, and ask pending questions; return False if it ends the session."""
