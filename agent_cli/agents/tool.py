@@ -58,7 +58,7 @@ def agent_tool(
 ) -> Tool:
     """Return the tool; it asks the user if one reply starts more than *ask_beyond* agents.
 
-    Where *can_ask* says that nobody can be asked, so many start and the others are refused.
+    Without a person to ask (*can_ask*), only *ask_beyond* start, and the others are refused.
     """
 
     def is_limit() -> bool:

@@ -131,7 +131,7 @@ class App:
         await self._stack.__aexit__(kind, error, traceback)
 
     def leave(self) -> None:
-        """Close without waiting for what only wants to be told of the end."""
+        """Close without waiting for SessionEnd hooks."""
         self.hooks.leave()
 
     @property

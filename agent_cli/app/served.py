@@ -214,7 +214,7 @@ class ServedProgram(EditorProgram):
 def _patient(loaded: "Loaded") -> "Loaded":
     """Return settings with which an editor's first prompt waits for servers as long as `-p` does.
 
-    Nobody types for seconds while they start, as in the terminal: the prompt comes at once.
+    In a terminal a person types while they start; an editor's first prompt comes at once.
     """
     settings = loaded.settings
     wait_s = max(settings.mcp.first_prompt_wait_s, settings.mcp.headless_wait_s)

@@ -333,7 +333,7 @@ def _ignored(acting: Sequence[Path], workspace: Path, *, guarded: bool = False) 
 
 
 def _special(workspace: Path) -> tuple[str, ...]:
-    """Return a notice about what stands in the place of a file and is not read."""
+    """Return a notice about devices, pipes and the like that have the name of a file to read."""
     if not (found := special_files(workspace)):
         return ()
     names = first_named([shown_name(path, workspace) for path in found], _NAMED_MAX)

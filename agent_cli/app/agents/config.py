@@ -1,7 +1,7 @@
 """The configuration of an agent: one builder for the session's agent and for its subagents.
 
-Each contributor to `prepare` declares for whom it is. Whoever adds one decides that here, and the
-test of this table lists who gets what.
+The table of contributors to `prepare` says for each one whether it serves the session's agent, its
+subagents, or both; the test of this table lists the result.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -230,7 +230,7 @@ def _folder_in(tree: Worktree, below: Path) -> Path:
 async def _made(
     workspace: Path, note: Callable[[Path], None]
 ) -> tuple[Worktree, WorktreeMark | None]:
-    """Return a new worktree, of which *note* is told; a cancelled call leaves none behind."""
+    """Return a new worktree after *note* got its path; a cancelled call leaves none behind."""
     making = _Making(workspace, note)
     try:
         return await asyncio.to_thread(making.run)

@@ -1,6 +1,6 @@
 """Answer hooks of the kinds prompt, agent and mcp_tool with the session's models and servers.
 
-What they cost is the session's: it counts in its limit, and in the prompt at work.
+Their cost counts towards the session's limit and the prompt at work.
 """
 
 from collections.abc import Callable, Sequence

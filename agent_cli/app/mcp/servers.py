@@ -333,7 +333,7 @@ class Servers:
         return self._offered or self._chosen(self._available(), {})
 
     def for_agents(self) -> Sequence[Tool]:
-        """Return the tools that are there now; where some are searched for, of those offered."""
+        """Return the tools that are there now; with a tool search, only those that were offered."""
         if not self._offered:
             return self.offered()
         there = self._available(self._present)

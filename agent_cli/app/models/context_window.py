@@ -160,7 +160,7 @@ def _why(about: Mapping[str, Json]) -> str:
 
 
 def _come_to(history: Sequence[Message]) -> dict[str, int]:
-    """Return the tokens of each instruction file in a message, for files that tools came to."""
+    """Return the tokens of each instruction file that a message holds because a tool reached it."""
     texts = (message.text for message in history if isinstance(message, UserMessage))
     return {
         file: chars // CHARS_PER_TOKEN

@@ -298,7 +298,7 @@ def _goes_on(bench: "Workbench", request: ModelRequest) -> bool:
     """Return whether the next request will begin as *request* does.
 
     It will not after a compaction, a rewind, or a switch of the model, nor after a model answered
-    for another that was overloaded: what is cached would be kept for nobody.
+    for another that was overloaded: no request would use what is cached.
     """
     level, model = bench.agent.state.thinking_level, bench.model
     same_effort = request.thinking_level == level or bench.calls.effort_is_free(model.id)

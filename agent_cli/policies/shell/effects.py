@@ -112,7 +112,7 @@ class Act(NamedTuple):
 def effects(script: str, reach: Reach) -> list[str]:
     """Return the effects of *script* besides reading, each once, in order; none of unknown parts.
 
-    Files that it writes are named as in the text, and said to be outside the workspace if they are.
+    Files that it writes are named as in the text, with a note on those outside the workspace.
     """
     return _clauses(acts(script, reach))
 
@@ -248,7 +248,7 @@ def _operands(arguments: Sequence[str]) -> list[str]:
 
 
 def _targets(tree: "Node", reach: Reach) -> Iterator[str]:
-    """Yield the files that redirects write, outside ones said to be so."""
+    """Yield the files that redirects write, with a note on those outside the workspace."""
     for node in descendants(tree):
         if node.type != "file_redirect" or WRITING.isdisjoint(each.type for each in node.children):
             continue

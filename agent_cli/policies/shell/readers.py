@@ -1,7 +1,7 @@
 """Find the words of a command that name files which its program reads.
 
-A table of names and no proof: about a program that is missing, nothing is said. Words are taken as
-written, without quotes, so that one whose value is not known has its place, too.
+A table of names and no proof: a program that is missing counts as reading nothing. Words are taken
+as written, without quotes, so that a word of unknown value keeps its position.
 """
 
 import re
@@ -63,7 +63,7 @@ class _Reader:
 
 
 def read_operands(name: str, words: Sequence[str]) -> Sequence[int]:
-    """Return the positions of those of *words* that name files which the program *name* reads."""
+    """Return the positions of the *words* that name files which the program *name* reads."""
     name = _called(name, words)
     if name == "tar" and words:  # `tar xf` is `tar -xf`
         words = [f"-{words[0].removeprefix('-')}", *words[1:]]

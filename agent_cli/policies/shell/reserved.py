@@ -4,9 +4,9 @@ Those that cannot be undone, that leave the workspace, change files that make pr
 other rights or are not understood. Like `readings`, this searches everywhere and rejects nothing:
 wrappers, quoted scripts, here-documents, and code of other languages count as well.
 
-Some programs are known to reach beyond the workspace, or to lose something, by what they are. They
-change this machine, another one, or the settings of all projects; they set hooks of git, read what
-they run from their input, or run a task whose name says that it loses something.
+Some programs always reach beyond the workspace or lose something. They change this machine, another
+one, or the settings of all projects; they set hooks of git, run what they read from their input, or
+run a task whose name says that it loses something.
 """
 
 import os

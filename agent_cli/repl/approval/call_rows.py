@@ -242,7 +242,7 @@ def _is_warning(fact: str) -> bool:
 
 
 def _shared(calls: Iterable[ShownCall]) -> tuple[str, ...]:
-    """Return the facts of several calls that are the same for all that have any: said once."""
+    """Return the facts that all calls with any facts share, to show them once."""
     first, *others = [call.facts for call in calls if call.facts] or [()]
     if not others:
         return tuple(fact for fact in first if fact.startswith(_SURROUNDINGS))

@@ -37,7 +37,7 @@ class Row(NamedTuple):
         marks: The changed parts of a changed line, as begins and ends in `text`.
         beside: A few words at the end of a title.
         spans: Parts of `text` in styles of their own, as begins and ends.
-        tokens: The kinds of the parts of source code, likewise.
+        tokens: Parts of source code, as begins and ends, with their kinds.
         gutter: The number of characters before a line of code, such as its number.
     """
 

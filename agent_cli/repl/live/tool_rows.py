@@ -108,7 +108,7 @@ class ToolRows:
         self.listed: Callable[[], Collection[str]] = tuple
         # A run that asks ends; its calls are announced again by the run after the answer.
         self._asked: set[str] = set()
-        # Why the call before never began: said once for several.
+        # Why the call before never began: several share one sentence.
         self._refused = ""
 
     @property
@@ -190,7 +190,7 @@ class ToolRows:
         return [*takewhile(lambda call: call.is_folded, self._calls.values())]
 
     def _together(self, looks: Sequence[_Call]) -> list[str]:
-        """Return one row for several calls that only look; Ctrl-O shows what each came to."""
+        """Return one row for several calls that only look; Ctrl-O shows their outcomes."""
         self._details.keep("\n".join(call.line for call in looks))
         return [self._shared_row(looks, " · Ctrl-O")]
 

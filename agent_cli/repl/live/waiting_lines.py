@@ -9,7 +9,7 @@ from agent_cli.terminal.writer import Style
 class WaitingLines:
     """Lines for a display, which wait while a question is open that opened after the work began.
 
-    What is asked for at a question, as with `/output`, is shown there.
+    Lines of a command that was typed at the question, such as `/output`, do not wait.
     """
 
     def __init__(self, display: Display, question: Callable[[], object]) -> None:
