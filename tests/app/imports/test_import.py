@@ -15,7 +15,7 @@ CLAUDE: dict[str, object] = {
     "CLAUDE.md": "Be kind.\n",
     "rules/python.md": "---\npaths: '*.py'\n---\nUse types.\n",
     "agents/reviewer.md": AGENT.format("reviewer"),
-    "agents/Bad_Name.md": AGENT.format("Bad_Name"),
+    "agents/Bad!Name.md": AGENT.format("Bad!Name"),
     "skills/pdf/SKILL.md": SKILL.format("pdf"),
     "skills/odd/SKILL.md": "no front matter\n",
     "commands/ship.md": "Ship it: $ARGUMENTS\n",
@@ -144,7 +144,7 @@ def test_everything_of_claude_code_is_used_or_named_with_its_reason() -> None:
     assert rows["commands", "/ship"] == rows["output styles", "terse"] == "used as it is"
     assert rows["MCP server", "files"] == rows["permissions", "deny Read(./.env)"] == "translated"
     assert rows["permissions", "deny Bash(* --force)"] == rows["MCP server", "odd"] == "cannot"
-    assert "Bad_Name" not in names  # its sentence has it
+    assert "Bad!Name" not in names  # its sentence has it
     assert rows["sessions", "1"] == "used as it is"
     assert KEY not in text
 
