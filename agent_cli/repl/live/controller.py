@@ -13,12 +13,12 @@ from functools import partial
 from typing import Final, NoReturn
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
+from agent_cli.contracts.errors import Aborted, AgentCliError
 from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.wording import one_line
 from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
+from agent_cli.repl.commands import OutgoingPrompt
 from agent_cli.repl.commands.registry import find_command
 from agent_cli.repl.dialogue import TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
@@ -234,31 +234,28 @@ class LiveShell:
         self.display.flush()
 
     def _command_meanwhile(self, text: str) -> None:
-        """Run a command that does not affect the run at once; a prompt waits for its end.
+        """Run a command that does not affect the run at once; any other waits for its end.
 
         Raises:
-            AgentCliError: The command failed, or cannot run during a run.
+            AgentCliError: The command failed, or there is no such command.
         """
 
-        def too_early(_argument: object = None) -> NoReturn:
-            first = "the command before it" if self._command else "the run"
-            refusal = f"{one_line(text)} cannot run now: send it again after {first}"
-            raise UsageError(f"{refusal}, or stop that with Ctrl-C")
+        def send(_prompt: OutgoingPrompt) -> NoReturn:
+            raise AssertionError(f"{text} asks the model, and should have waited")
 
         command, argument = find_command(text, self._app)
-        if command.asks_the_model and argument not in command.without_prompt:
+        sends = command.asks_the_model and argument not in command.without_prompt
+        if sends or not command.during_a_run:
             self.queue([Queued(text)])
             return
-        if not command.during_a_run:
-            too_early()
-        context = replace(self._dispatcher.context(too_early, self._new_lines()), may_wait=False)
+        context = replace(self._dispatcher.context(send, self._new_lines()), may_wait=False)
         if command.beside_a_run:
             self._do_beside(self._asides.run(text, context))
             return
         pending = command.run(context, argument)
         if inspect.iscoroutine(pending):
-            pending.close()  # the run has not begun
-            too_early()
+            pending.close()  # it has not begun
+            self.queue([Queued(text)])
 
     def _do_beside(self, work: Coroutine[None, None, None]) -> None:
         """Run a slow command concurrently with the run."""
