@@ -216,8 +216,8 @@ def sandbox(
         SettingsError: A permission rule cannot be read.
     """
     settings = startup.loaded.settings.sandbox
-    rules, root = permission_rules(startup), _real(startup.workspace)
-    scripts = frozenset(map(_real, (*hook_scripts(startup), *status_scripts(startup))))
+    rules, root = permission_rules(startup), paths.real_path(startup.workspace)
+    scripts = frozenset(map(paths.real_path, (*hook_scripts(startup), *status_scripts(startup))))
 
     def policy() -> "Policy":
         from agent_cli.sandbox import PathRules, Policy, never  # with the probe
@@ -254,7 +254,7 @@ def sandbox(
 
 def why_kept_back(startup: StartupContext) -> Callable[[PurePath], str]:
     """Return a function that says why the model needs approval to read a path, or ""."""
-    return reason_to_keep_back(permission_rules(startup), _real(startup.workspace))
+    return reason_to_keep_back(permission_rules(startup), paths.real_path(startup.workspace))
 
 
 def permissions(
@@ -280,7 +280,7 @@ def permissions(
         mode=settings.permissions.mode,
         auto_allow=settings.sandbox.auto_allow,
         trusted=startup.trusted,
-        own_dirs=tuple(map(_real, _own_dirs())),
+        own_dirs=tuple(map(paths.real_path, _own_dirs())),
         sandbox=sandbox.outlook,
         project_rules=ProjectRules(permissions_file, keep, partial(keep, workspace=None)),
         access=access,
@@ -311,7 +311,7 @@ def named_by_commands(
         here, found = reach(startup), report()
         return named_files(
             command,
-            replace(here, extra_dirs=[*here.extra_dirs, *map(_real, folders())]),
+            replace(here, extra_dirs=[*here.extra_dirs, *map(paths.real_path, folders())]),
             why,
             bytes_max=bytes_max,
             is_kept_back=is_secret if found is None or found.holds else _nothing,
@@ -331,8 +331,8 @@ def reach(startup: StartupContext) -> Reach:
 
 def _reach(startup: StartupContext, is_kept_back: Callable[[PurePath], bool]) -> Reach:
     return Reach(
-        root=_real(startup.workspace),
-        extra_dirs=tuple(map(_real, startup.arguments.add_dirs)),
+        root=paths.real_path(startup.workspace),
+        extra_dirs=tuple(map(paths.real_path, startup.arguments.add_dirs)),
         is_secret=is_kept_back,
         search_path=users_path(),
         home=os.environ.get("HOME", ""),
@@ -365,13 +365,9 @@ def _parsed(written: WrittenRule) -> Sequence[tuple[str, Rule]]:
 def beside(startup: StartupContext) -> tuple[Path, ...]:
     """Return the other folders of the repositories that are opened in the session."""
     opened = (startup.workspace, *startup.arguments.add_dirs)
-    own = [*map(_real, opened)]
+    own = [*map(paths.real_path, opened)]
     return tuple(root for root in SessionFolders.of(*opened).roots if root not in own)
 
 
 def _own_dirs() -> tuple[Path, Path]:
     return paths.config_dir(), paths.state_dir()
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))

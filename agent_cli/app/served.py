@@ -134,7 +134,7 @@ class EditorProgram:
         check_guards(startup)
         if not arguments.replay:
             check_access(startup)
-        startup = startup._replace(loaded=_patient(startup.loaded))
+        startup = startup._replace(loaded=_waiting_for_servers(startup.loaded))
         mcp = startup.loaded.settings.mcp
         servers = tuple(_server(requested, mcp) for requested in opening.servers)
         startup = startup._replace(servers=servers)
@@ -211,7 +211,7 @@ class ServedProgram(EditorProgram):
         return found
 
 
-def _patient(loaded: "Loaded") -> "Loaded":
+def _waiting_for_servers(loaded: "Loaded") -> "Loaded":
     """Return settings with which an editor's first prompt waits for servers as long as `-p` does.
 
     In a terminal a person types while they start; an editor's first prompt comes at once.

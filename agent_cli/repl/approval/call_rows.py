@@ -88,7 +88,7 @@ _GAP: Final = "  "
 _EFFECT_CELLS: Final = 32
 _TARGET_CELLS_MIN: Final = 24
 _STEP: Final = "  "
-_SURROUNDINGS: Final = ("in ", "sandbox: ")
+_WHERE_IT_RUNS: Final = ("in ", "sandbox: ")
 _NO_SANDBOX: Final = "sandbox: none"
 
 
@@ -245,5 +245,5 @@ def _shared(calls: Iterable[ShownCall]) -> tuple[str, ...]:
     """Return the facts that all calls with any facts share, to show them once."""
     first, *others = [call.facts for call in calls if call.facts] or [()]
     if not others:
-        return tuple(fact for fact in first if fact.startswith(_SURROUNDINGS))
+        return tuple(fact for fact in first if fact.startswith(_WHERE_IT_RUNS))
     return tuple(fact for fact in first if all(fact in other for other in others))

@@ -88,7 +88,7 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
     heights = [_height(row, columns) for row in rows]
     if sum(heights) <= rows_max:
         return tuple(rows)
-    bare = _without_surroundings(rows)
+    bare = _without_context(rows)
     if len(bare) < len(rows) and (len(bare) <= rows_max or rows_max < 2 * _TAIL_ROWS):
         return folded(bare, rows_max=rows_max, columns=columns)
     tail_rows = min(_TAIL_ROWS, max(rows_max // 2, 1))
@@ -104,7 +104,7 @@ def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ..
     return tuple(_cut(row, columns * share) for row, share in zip(rows, shares, strict=True))
 
 
-def _without_surroundings(rows: Sequence[Row]) -> Sequence[Row]:
+def _without_context(rows: Sequence[Row]) -> Sequence[Row]:
     """Return *rows* from the first to the last changed line; all of them without such a line."""
     changed = [at for at, row in enumerate(rows) if _is_changed(row)]
     return rows[changed[0] : changed[-1] + 1] if changed else rows
