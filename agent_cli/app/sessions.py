@@ -304,8 +304,7 @@ class Sessions:
 
     def _model_of(self, conversation: Conversation) -> Model | None:
         """Return the model of a waiting prompt, unless --model names another."""
-        chosen = any(each.key == "model" for each in self._startup.arguments.overrides)
-        if chosen or not conversation.waiting:
+        if self._startup.names_model or not conversation.waiting:
             return None
         usual, asked = self._agent.state.model, conversation.prompts[-1].model
         if usual is None or asked in (usual.id, UNKNOWN_MODEL):

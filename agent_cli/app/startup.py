@@ -79,6 +79,11 @@ class StartupContext(NamedTuple):
         return plugins.enabled and RECALL_TOOL not in plugins.disabled
 
     @property
+    def names_model(self) -> bool:
+        """Whether the caller names the model of this session, and not the settings alone."""
+        return any(each.key == "model" for each in self.arguments.overrides)
+
+    @property
     def folders(self) -> SessionFolders:
         """The folders of this session, to ask `author_of` about a file."""
         return SessionFolders.of(self.workspace, *self.arguments.add_dirs)

@@ -228,6 +228,21 @@ def test_flags_reach_the_request() -> None:
     assert second["system"][0]["text"] == "You are a lamp."
 
 
+@pytest.mark.parametrize(
+    ("named", "is_doubted"), [("sonet", True), ("sonnet", False), ("mine", False)]
+)
+def test_model_that_is_not_known_is_doubted_at_once(named: str, *, is_doubted: bool) -> None:
+    """Only the refusal of the API said so. An alias of the user's was written with care."""
+    paths.config_dir().mkdir(parents=True)
+    paths.user_settings_file().write_text('[models]\nmine = "a-deployment"\n')
+    with serve_in_thread(reply("Done.")) as api:
+        run = agent_cli("-p", "go", "--model", named, api=api)
+
+    doubt = "sonet is not among the models known here (did you mean claude-sonnet-5-5?)"
+    assert (run.code, doubt in run.stderr) == (0, is_doubted)
+    assert is_doubted or not run.stderr
+
+
 def test_rules_on_the_command_line_allow_and_deny() -> None:
     """Allowed calls run without a person; a denial wins over everything."""
     with serve_in_thread(

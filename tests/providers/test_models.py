@@ -100,6 +100,7 @@ def test_unknown_model_id_gives_a_warning_with_the_nearest_known_id() -> None:
     assert doubt_about("claude-opuss").startswith(
         "claude-opuss is not among the models known here (did you mean claude-opus"
     )
+    assert "(did you mean claude-sonnet-5-5?)" in doubt_about("sonet")
     assert "did you mean" not in doubt_about("somebody-elses")
 
 

@@ -204,8 +204,12 @@ def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
 
     if _facts(model_id):
         return ""
-    near = get_close_matches(model_id, model_table().models, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
+    known: dict[str, str] = {}
+    for name in model_table().models:  # the newest of a family first
+        known[name] = name
+        known.setdefault(name.split("-")[1], name)
+    near = get_close_matches(model_id, known, n=1)
+    meant = f" (did you mean {known[near[0]]}?)" if near else ""
     is_priced = price(model_id, NO_USAGE) is not None
     unpriced = "" if is_priced else " no cost is shown (prices in the settings may give one),"
     return (

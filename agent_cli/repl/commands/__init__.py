@@ -122,9 +122,9 @@ class Command:
     """A slash command. `run` gets the argument behind the name, trimmed.
 
     A command that may run `during_a_run` is quick, never waits and does not change the
-    conversation. One that may run `beside_a_run` may be slow, but only reads, and blocks nothing.
-    One that `asks_the_model` sends a prompt; typed during a run, it waits for the end, except with
-    the arguments in `without_prompt`.
+    conversation. One that may run `beside_a_run` may be slow, but only reads or sets what the next
+    request takes, and blocks nothing. One that `asks_the_model` sends a prompt; typed during a run,
+    it waits for the end, except with the arguments in `without_prompt`.
 
     Attributes:
         choices: Returns the possible arguments with a description each, for completion; called at

@@ -195,6 +195,7 @@ SETTING_COMMANDS: Final = (
         "show or change the model",
         _model,
         "[name]",
+        beside_a_run=True,
         choices=lambda app: app.models,
         more="An alias, or any model's id. Takes effect with the next request, also during a run.",
     ),
@@ -203,6 +204,7 @@ SETTING_COMMANDS: Final = (
         "show or change how much the model thinks",
         _effort,
         "[level]",
+        beside_a_run=True,
         choices=lambda _app: dict.fromkeys(_LEVELS, ""),
     ),
     Command(

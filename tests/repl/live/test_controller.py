@@ -184,6 +184,21 @@ async def test_shell_command_that_a_stopped_run_kept_waiting_is_not_joined_to_th
         assert not Path("it").exists()
 
 
+async def test_model_and_effort_can_be_changed_during_a_run(tmp_path: Path) -> None:
+    """As the help says: the next request takes them. Both were refused until the run had ended."""
+    app = Application()
+    async with session(tmp_path, app=app) as it:
+        it.type("forever\r")
+        await it.until(lambda: "working on it" in it.rows)
+        it.type("/model high\r")
+        await it.until(lambda: f"model: {app.models['high']}" in it.rows)
+        it.type("/effort low\r")
+        await it.until(lambda: "effort: low" in it.rows)
+        state = app.agent.state
+
+    assert (state.model, state.thinking_level) == (app.find_model("high"), "low")
+
+
 async def test_image_typed_during_a_run_is_sent_as_soon_as_it_is_shrunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
