@@ -294,8 +294,8 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
 def _second_word_needed(name: str, others: Sequence[str], known: Sequence[str]) -> str:
     choice = f"needs one of: {', '.join(known)}"
     if not others:
-        return f"agent-cli {name} {choice}"
-    return f"agent-cli {name} has no {others[0]!r}{_nearest(others[0], known)}; it {choice}"
+        return f"{name} {choice}"
+    return f"{name} has no {others[0]!r}{_nearest(others[0], known)}; it {choice}"
 
 
 def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None:

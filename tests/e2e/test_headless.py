@@ -297,6 +297,8 @@ def test_closed_stdout_ends_the_run_without_a_traceback() -> None:
         (("-p", "x", "--output-format", "xml"), "text, json, stream-json"),
         (("--max-rounds", "many", "-p", "x"), "max_rounds"),
         (("trust", "/nowhere/at/all"), "/nowhere/at/all"),
+        (("config", "shwo"), "config has no 'shwo' (did you mean show?)"),
+        (("mcp", "lits"), "mcp: argument COMMAND: invalid choice: 'lits'"),
     ],
 )
 def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
@@ -306,7 +308,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
     run = agent_cli(*arguments)
 
     assert (run.code, run.stdout) == (2, "")
-    assert re.match(r"agent-cli: .*\n$", run.stderr)
+    assert re.match(r"agent-cli: (?!agent-cli).*\n$", run.stderr)
     assert words in run.stderr
 
 

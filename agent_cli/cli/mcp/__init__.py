@@ -89,4 +89,5 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the error as one sentence."""
-        raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
+        name = self.prog.removeprefix("agent-cli ")  # which precedes the sentence
+        raise UsageError(f"{name}: {message}; see {self.prog} --help")
