@@ -223,12 +223,12 @@ def _entries(path: Path) -> dict[str, object]:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{path} is not UTF-8 at byte {error.start}") from error
+        raise SettingsError(f"{path} is not UTF-8 at byte {error.start}; correct it") from error
     except json.JSONDecodeError as error:
         where = f"{path}, line {error.lineno}, column {error.colno}"
         raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error
     except RecursionError as error:
-        raise SettingsError(f"{path} is nested too deeply") from error
+        raise SettingsError(f"{path} is nested too deeply; correct it") from error
     except ValueError as error:  # Python converts at most 4,300 digits
         raise SettingsError(f"{path} holds a number that is too long; correct it") from error
     entries = content.get("mcpServers", {}) if is_object(content) else None

@@ -19,6 +19,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.tooling import Allow, Ask, Tool, Verdict
 from agent_cli.mcp_client import ServerConfig, ServerProblem
 from agent_cli.mcp_client.config import OAuth
+from agent_cli.mcp_client.user_servers import local_file, user_file
 from agent_cli.policies.permissions import Permissions
 from agent_cli.settings.files import add_project_rules
 from agent_cli.settings.load import load_settings
@@ -116,7 +117,25 @@ def test_mcp_servers_changed_after_the_start_are_left_out() -> None:
 
     assert [each.name for each in before] == ["a"]
     assert isinstance(after, ServerProblem)
-    assert "changed after it was trusted" in after.reason
+    assert after.name == f"file {Path('.mcp.json').absolute()}"
+    assert "changed after it was trusted; run `agent-cli trust`" in after.reason
+
+
+def test_file_of_servers_that_cannot_be_read_is_listed_as_a_file() -> None:
+    """It was a server with the name of the file."""
+    for path in (user_file(), local_file(Path.cwd())):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{")
+
+    problems = [*configured_servers(start(Arguments(), may_ask=False))]
+
+    assert {each.name for each in problems} == {
+        f"file {user_file()}",
+        f"file {local_file(Path.cwd())}",
+    }
+    for each in problems:
+        assert isinstance(each, ServerProblem)
+        assert each.reason.endswith("; correct it; its servers are left out")
 
 
 def test_server_on_a_host_that_a_rule_denies_is_left_out() -> None:

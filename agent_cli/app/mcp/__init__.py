@@ -29,6 +29,8 @@ _NOT_READ = (
     " there; look at it, then name it with --mcp-config"
 )
 
+_CHANGED = "changed after it was trusted; run `agent-cli trust` to trust it again"
+
 
 def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     """Yield the MCP servers of settings and files; unusable ones as a problem with its reason.
@@ -188,11 +190,12 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
             continue
         from agent_cli.mcp_client import ServerProblem, read_config_file
 
+        shown = f"file {path}"
         if not is_allowed:
-            yield ServerProblem(path.name, f"{path} {_NOT_READ}")
+            yield ServerProblem(shown, f"{path} {_NOT_READ}")
             continue
         if path not in named and paths.is_special(path):  # a shell names a pipe: <(...)
-            yield ServerProblem(path.name, f"{path} is not read: {paths.NO_FILE}")
+            yield ServerProblem(shown, f"{path} is not read: {paths.NO_FILE}")
             continue
         try:
             read = read_config_file(path, _variables(startup, path), **limits)
@@ -200,10 +203,10 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
             if path in named:
                 raise
             # The other servers, and the program, still work.
-            yield ServerProblem(path.name, str(error))
+            yield ServerProblem(shown, f"{error}; its servers are left out")
             continue
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
-            yield ServerProblem(path.name, f"{path} changed after it was trusted; it is left out")
+            yield ServerProblem(shown, f"{path} {_CHANGED}")
             continue
         yield from (_of_file(each, startup, path) for each in read.servers)
         yield from read.problems
