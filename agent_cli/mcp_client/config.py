@@ -1,11 +1,15 @@
 """The configuration of a server: plain values, variables expanded."""
 
-from collections.abc import Callable, Mapping
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
+from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass, field
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
@@ -100,6 +104,21 @@ class ServerConfig:
     def negotiation(self) -> Protocol:
         """`protocol` with its default for the transport."""
         return self.protocol or ("legacy" if self.transport == "stdio" else "auto")
+
+    @property
+    def no_command(self) -> str:
+        """The sentence for the user if the program does not exist."""
+        is_line = " " in self.command and not self.args
+        way = 'write only its first word there, and the others as "args"'
+        way = way if is_line else "install it or give its path"
+        return f"the command '{self.command}' was not found; {way}"
+
+    def missing(self, environment: Mapping[str, str], folder: Path) -> Sequence[str]:
+        """Return `no_command` if the program is not found now, as at a start in *folder*."""
+        command, path = self.command, {**environment, **self.env}.get("PATH", os.defpath)
+        if "/" in command:
+            command = str(folder / expanded(self.cwd) / command)
+        return [self.no_command] if command and shutil.which(command, path=path) is None else []
 
 
 @dataclass(frozen=True, slots=True)

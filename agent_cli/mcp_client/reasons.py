@@ -103,7 +103,7 @@ def why_not_connected(
         case NotADirectoryError():
             return f"its directory '{config.cwd}' does not exist; create it or correct cwd"
         case FileNotFoundError():
-            return f"the command '{config.command}' was not found; {_way_to_program(config)}"
+            return config.no_command
         case SignInUnavailable():
             return f"{where}: {error_line(cause)}"
         case OAuthFlowError():
@@ -174,12 +174,6 @@ def _text_of(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return f"its answer is not valid MCP ({fault_line(error)})"
     return str(error) or f"{type(error).__name__} without a message"
-
-
-def _way_to_program(config: ServerConfig) -> str:
-    if " " in config.command and not config.args:
-        return 'write only its first word there, and the others as "args"'
-    return "install it or give its path"
 
 
 def _address(config: ServerConfig) -> str:

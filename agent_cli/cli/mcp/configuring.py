@@ -138,6 +138,8 @@ def _add(parsed: argparse.Namespace, entry: Mapping[str, Json], context: Command
         if servers.add({name: entry}):
             raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
     context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}")
+    if isinstance(usable := server_config(name, entry, context.environment), ServerConfig):
+        notes += usable.missing(context.environment, context.workspace)
     for line in notes:
         context.say(line)
     return 0

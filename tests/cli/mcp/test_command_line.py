@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -124,6 +125,30 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     assert listed == (0, f"fix  stdio  {sys.executable} {SDK_SERVER} stdio  {user_file()}")
     assert removed == (0, f"fix is removed from {user_file()}")
     assert mcp("list") == (0, "no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("add", "new", "no-such-program"), ("add-json", "new", '{"command": "no-such-program"}')],
+)
+def test_server_whose_program_is_not_there_is_added_with_a_remark(words: Sequence[str]) -> None:
+    """Only the next start told; the program may be installed later, or for others."""
+    assert mcp(*words) == (
+        0,
+        f"new is added to {user_file()}; try it: agent-cli mcp test new\n"
+        "the command 'no-such-program' was not found; install it or give its path",
+    )
+
+
+def test_program_of_a_server_is_looked_for_as_at_its_start(tmp_path: Path) -> None:
+    """By a PATH of its own, and below its directory."""
+    (tmp_path / "mine").write_text("")
+    (tmp_path / "mine").chmod(0o700)
+    entry = {"command": "mine", "env": {"PATH": str(tmp_path)}}
+
+    added = mcp("add-json", "new", json.dumps(entry))
+
+    assert added == (0, f"new is added to {user_file()}; try it: agent-cli mcp test new")
 
 
 @pytest.mark.parametrize(
