@@ -22,7 +22,7 @@ from agent_cli.core.declining import (
     UNWANTED,
 )
 from agent_cli.repl.approval.preview import has_only_crlf
-from agent_cli.repl.approval.proposed_file import proposed_file
+from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
 from agent_cli.repl.dialogue import Choice
 from agent_cli.system.paths import shown
 from agent_cli.terminal.sanitize import reveal
@@ -159,9 +159,9 @@ async def edited_input(call: ToolCall, tools: Sequence[Tool], editor: Editor) ->
     return content
 
 
-async def edited_part(call: ToolCall, tools: Sequence[Tool]) -> str:
-    """Return a word for the part of *call* that the editor opens."""
-    if await proposed_file(call, tools):
+def edited_part(call: ToolCall, file: ProposedFile | None) -> str:
+    """Return a word for the part of *call* that the editor opens; *file* is its `proposed_file`."""
+    if file:
         return "file"
     return _opened(call.input)[0] or "input"
 

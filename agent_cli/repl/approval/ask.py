@@ -29,6 +29,7 @@ from agent_cli.repl.approval.call_rows import (
     titled,
 )
 from agent_cli.repl.approval.preview import Row, write_rows
+from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
 from agent_cli.repl.dialogue import Choice, Questions
 from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal
@@ -205,8 +206,9 @@ class Approvals:
         Where each is asked about alone, *keep* gets the decisions as they are made. One that was
         opened from a list *of* several has an answer that leads back, undecided.
         """
-        found = {number: self._shown(call) for number, call in calls.items()}
-        offered = await self._offered(calls, found, of=of)
+        files = {n: await proposed_file(call, self._tools) for n, call in calls.items()}
+        found = {number: self._shown(call, files[number]) for number, call in calls.items()}
+        offered = self._offered(calls, found, files, of=of)
         self._write(found)
         one = len(calls) == 1
         while True:
@@ -279,17 +281,23 @@ class Approvals:
         if edited is None:
             self._writer.notice("nothing was changed", "dim")
         else:
-            now = titled(replace(call, input=edited), self._tools)
+            call = replace(call, input=edited)
+            now = titled(call, self._tools, await proposed_file(call, self._tools))
             self._draw([Row(now.title, "title", beside="as you edited it"), *indented(now.rows)])
         return edited
 
-    async def _offered(
-        self, calls: _Calls, found: Mapping[int, ShownCall], *, of: int
+    def _offered(
+        self,
+        calls: _Calls,
+        found: Mapping[int, ShownCall],
+        files: Mapping[int, ProposedFile | None],
+        *,
+        of: int,
     ) -> dict[Choice, Action]:
         part = ""
         if self._editor and len(calls) == 1:
-            [call] = calls.values()
-            part = await edited_part(call, self._tools)
+            [(number, call)] = calls.items()
+            part = edited_part(call, files[number])
         return answers_to(
             list(calls),
             rules=[self._permissions.asked_about(call).rules for call in calls.values()],
@@ -324,9 +332,9 @@ class Approvals:
         where = [f"in {shown(self._workspace)}"] if "command" in call.arguments else []
         return tuple(reveal(fact) for fact in (*where, *self._permissions.asked_about(call).facts))
 
-    def _shown(self, call: ToolCall) -> ShownCall:
+    def _shown(self, call: ToolCall, file: ProposedFile | None) -> ShownCall:
         """Return what to show about *call*."""
-        described = titled(call, self._tools)
+        described = titled(call, self._tools, file)
         says_nothing = described.is_change and call.reason == _CHANGES_FILES
         reason = "" if says_nothing else reveal(call.reason)
         is_danger = self._permissions.asked_about(call).is_danger

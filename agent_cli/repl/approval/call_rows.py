@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, Tool
-from agent_cli.repl.approval.preview import Row, changes_of, cut_end, cut_middle, folded, preview
+from agent_cli.repl.approval.preview import Row, changes_of, cut_end, cut_middle, folded, values_of
+from agent_cli.repl.approval.proposed_file import ProposedFile
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.narration import describe_call, label_of
@@ -46,12 +47,15 @@ class TitledCall(NamedTuple):
         return f"{self.verb} {self.target}".rstrip()
 
 
-def titled(call: ToolCall, tools: Sequence[Tool]) -> TitledCall:
-    """Return *call* for a question; title and rows together show the whole call."""
+def titled(call: ToolCall, tools: Sequence[Tool], file: ProposedFile | None = None) -> TitledCall:
+    """Return *call* for a question; title and rows together show the whole call.
+
+    *file* is the `proposed_file` of the call.
+    """
     target = written_by(call.name, call.input, tools)
-    if target and (rows := changes_of(call.input, target)):
+    if target and (rows := changes_of(call.input, target, file.change if file else None)):
         return _change(label_of(tools, call.name), rows)
-    shown = tuple(preview(call, tools))
+    shown = tuple(values_of(call.input))
     url = call.arguments.get("url")
     if call.name == WEB_FETCH_TOOL and isinstance(url, str) and len(url) <= _COMMAND_CHARS_MAX:
         besides = tuple(row for row in shown if not row.text.startswith("url: "))

@@ -8,14 +8,12 @@ from itertools import groupby, pairwise, takewhile, zip_longest
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import counted
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
-from agent_cli.terminal.planned_change import planned_change, written_by
+from agent_cli.terminal.planned_change import PlannedChange, planned_change
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 
@@ -68,15 +66,6 @@ class Row(NamedTuple):
             tokens=tuple((start + cells, end + cells, kind) for start, end, kind in self.tokens),
             gutter=self.gutter + cells if self.gutter else 0,
         )
-
-
-def preview(call: ToolCall, tools: Sequence[Tool]) -> list[Row]:
-    """Return the rows that show the effect of *call*: file changes, a command, or plain values.
-
-    Nothing is left out, and invisible characters appear as escapes.
-    """
-    target = written_by(call.name, call.input, tools)
-    return (changes_of(call.input, target) if target else []) or [*_values(call.input)]
 
 
 def folded(rows: Sequence[Row], *, rows_max: int, columns: int) -> tuple[Row, ...]:
@@ -171,7 +160,11 @@ def write_rows(rows: Sequence[Row], writer: Lines) -> None:
             pending.clear()
 
 
-def _values(arguments: Json) -> Iterator[Row]:
+def values_of(arguments: Json) -> Iterator[Row]:
+    """Yield the rows that show an input: a command, texts, or plain values.
+
+    Nothing is left out, and invisible characters appear as escapes.
+    """
     for name, value in arguments.items() if isinstance(arguments, dict) else [("input", arguments)]:
         match name, value:
             case "command", str():
@@ -265,14 +258,19 @@ _Opcode: TypeAlias = tuple[str, int, int, int, int]
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
-def changes_of(arguments: Json, target: Path) -> list[Row]:
+def changes_of(arguments: Json, target: Path, foreseen: PlannedChange | None = None) -> list[Row]:
     """Return the rows that show the effect of an edit's or write's input on the current *target*.
+
+    Args:
+        arguments: The input.
+        target: The file.
+        foreseen: The effect, if the tool itself said it: it matches line ends, and more.
 
     Returns:
         No rows if the effect is uncertain: another kind of input, not a plain text file, or a text
         that does not occur exactly as often as the edit says. Then show the input itself.
     """
-    planned = planned_change(arguments, target)
+    planned = foreseen or planned_change(arguments, target)
     if planned is None:
         return []
     new = " (new file)" if planned.is_new else ""
@@ -286,8 +284,9 @@ def language_of(path: Path) -> str:
 
 
 def _difference(before: str, after: str, language: str) -> Iterator[Row]:
-    if has_only_crlf(before) and "\r" not in after:  # replacing such a file keeps its line endings
-        before = before.replace("\r\n", "\n")
+    # Replacing such a file keeps its line endings.
+    if has_only_crlf(before) and ("\r" not in after or has_only_crlf(after)):
+        before, after = before.replace("\r\n", "\n"), after.replace("\r\n", "\n")
     if before == after:
         yield Row("nothing changes", "dim")
         return

@@ -15,7 +15,7 @@ from agent_cli.contracts.tooling import FileContents, Tool, check_input
 from agent_cli.core.foresight import foreseen_error
 from agent_cli.repl.approval.preview import changed_groups
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.planned_change import file_text, written_by
+from agent_cli.terminal.planned_change import PlannedChange, file_text, written_by
 from agent_cli.terminal.sanitize import reveal
 
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
@@ -37,6 +37,18 @@ class ProposedFile:
     path: Path
     before: str | None
     text: str
+
+    @property
+    def change(self) -> PlannedChange | None:
+        """The change of the file; None if the input may ask for more than that."""
+        match self.given:
+            case {"path": str(path), "content": _, **rest} if not rest:
+                pass
+            case {"path": str(path), "edits": _, **rest} if not rest:
+                pass
+            case _:
+                return None
+        return PlannedChange(path, self.before or "", self.text, is_new=self.before is None)
 
     async def input_leaving(self, saved: str) -> Json:
         """Return an input for the call that leaves exactly *saved*.

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,12 @@ from agent_cli.contracts.events import Event, Notice, ToolCall
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.permissions import ApprovalFacts, ExplainedPart, Rule
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, ToolContext
+from agent_cli.contracts.tooling import FileContents, Tool, ToolContext
 from agent_cli.core.declining import unwanted_because
 from agent_cli.repl.approval.ask import Approvals
 from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.terminal.writer import Style
+from tests.fakes import returns, tool
 from tests.waiting import until
 
 TOUCH = ToolCall("t1", "bash", {"command": "touch made"}, "commands can change anything")
@@ -150,6 +151,30 @@ class Dialogue:
         self.opened = text, ending
         assert self.saved is not None
         return self.saved
+
+
+async def test_change_of_a_file_is_foreseen_once_for_its_question() -> None:
+    """Its rows and the words of its answers used to find it out each by itself."""
+    foreseen: list[str] = []
+
+    path = Path("a.txt").absolute()
+
+    async def foresee(given: object, _context: ToolContext, contents: FileContents) -> None:
+        foreseen.append(str(given))
+        contents[str(path)] = b"as the tool leaves it\n"
+
+    path.write_text("x\n")
+    it = Dialogue("y")
+    it.saved = ""
+    write = tool("note", returns("done"), writes=lambda _given: [str(path)])
+    it.tools = [replace(write, foresee=foresee)]
+    call = replace(NOTE, input={"path": "a.txt", "content": "y\n"})
+
+    assert await it.decide(call) == [Approved()]
+    assert "    1 + as the tool leaves it\n" in it.screen.text
+    [(_, answers)] = it.person.asked
+    assert "e = Change the file first" in answers
+    assert len(foreseen) == 1
 
 
 async def test_approval_question_shows_call_directory_reason_and_answers() -> None:

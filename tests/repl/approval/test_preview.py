@@ -9,7 +9,8 @@ import pytest
 
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
-from agent_cli.repl.approval.preview import BETWEEN, Row, changes_of, folded, preview, write_rows
+from agent_cli.repl.approval.call_rows import titled
+from agent_cli.repl.approval.preview import BETWEEN, Row, changes_of, folded, values_of, write_rows
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.terminal.writer import Style
 from tests.fakes import returns, tool
@@ -36,7 +37,7 @@ def test_preview_shows_the_whole_input_and_escapes_invisible_characters(
     given: Json, shown: list[str]
 ) -> None:
     """Commands, changes and values; invisible characters appear as escapes."""
-    assert [row.text for row in preview(ToolCall("t1", "odd", given), ())] == shown
+    assert [row.text for row in values_of(given)] == shown
 
 
 def test_diff_uses_the_file_that_the_tool_says_it_writes() -> None:
@@ -46,13 +47,11 @@ def test_diff_uses_the_file_that_the_tool_says_it_writes() -> None:
     write = tool("write", returns("done"), writes=lambda _given: [str(Path("real.txt").resolve())])
     several = tool("write", returns("done"), writes=lambda _given: ["a", "b"])
 
-    assert [row.text for row in preview(call, [write])] == [
-        "path: @link.txt",
-        "    1 − one",
-        "    1 + two",
-    ]
+    shown = titled(call, [write])
+    assert shown.target == "@link.txt"
+    assert [row.text for row in shown.rows] == ["    1 − one", "    1 + two"]
     for tools in ([], [several]):
-        assert preview(call, tools)[1] == Row("+ two", "added")
+        assert titled(call, tools).rows[1] == Row("+ two", "added")
 
 
 def test_input_that_its_tool_rejects_is_shown_as_given() -> None:
@@ -62,7 +61,7 @@ def test_input_that_its_tool_rejects_is_shown_as_given() -> None:
         parameters={"type": "object", "required": ["elsewhere"]},
     )
 
-    assert preview(ToolCall("t1", "write", {"path": "a"}), [strict]) == [Row("path: a")]
+    assert titled(ToolCall("t1", "write", {"path": "a"}), [strict]).rows == (Row("path: a"),)
 
 
 def test_folded_preview_counts_the_hidden_lines_and_keeps_the_end() -> None:

@@ -1,6 +1,7 @@
 """The user changes the file that an edit or a write would leave, and just that file comes out."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,14 @@ import pytest
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import FileContents, ToolContext
 from agent_cli.repl.approval.answers import edited_input, edited_part
+from agent_cli.repl.approval.call_rows import titled
+from agent_cli.repl.approval.proposed_file import proposed_file
+from agent_cli.terminal.planned_change import PlannedChange
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.session_resources import SessionResources
+from tests.fakes import returns, tool
 from tests.tools.calling import Tools
 
 
@@ -226,6 +232,39 @@ async def test_a_file_changed_meanwhile_is_for_the_tool_to_find(tools: Tools) ->
     assert "changed since" in await tools.error("write", **written)
 
 
+async def test_edit_of_several_lines_with_crlf_is_shown_as_a_diff(tools: Tools) -> None:
+    """The tool matches line ends; its input was shown instead, without line numbers."""
+    (tools.root / "a.txt").write_bytes(b"a\r\nb\r\nc\r\nd\r\n")
+    call, listed = _edit("a.txt", ("b\nc", "B\nC")), builtin_tools(tools.workspace, None)
+
+    shown = titled(call, listed, await proposed_file(call, listed))
+
+    assert (shown.title, shown.beside) == ("Edit a.txt", "+2 −2")
+    assert [row.text for row in shown.rows] == [
+        *("    1   a", "    2 − b", "    3 − c", "    2 + B", "    3 + C", "    4   d"),
+    ]
+
+
+@pytest.mark.parametrize(("given", "is_all"), [({}, True), ({"mode": "0777"}, False)])
+async def test_diff_stands_for_no_input_that_may_ask_for_more(
+    given: dict[str, Json], *, is_all: bool
+) -> None:
+    """A tool of a Python program may do more than leave the file."""
+
+    path = str(Path("a.txt").absolute())
+
+    async def foresee(_given: object, _context: ToolContext, contents: FileContents) -> None:
+        contents[path] = b"b\n"
+
+    save = tool("save", returns("done"), writes=lambda _given: [path])
+    call = ToolCall("t1", "save", {"path": "a.txt", "content": "b\n", **given})
+
+    file = await proposed_file(call, [replace(save, foresee=foresee)])
+
+    assert file is not None
+    assert file.change == (PlannedChange("a.txt", "", "b\n", is_new=True) if is_all else None)
+
+
 NOTEBOOK = '{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["x"], "outputs": []}]}'
 
 
@@ -250,4 +289,6 @@ async def test_what_is_no_text_of_a_file_opens_as_before(
     if content is not None:
         (tools.root / name).write_bytes(content)
 
-    assert await edited_part(call, builtin_tools(tools.workspace, None)) == part
+    assert (
+        edited_part(call, await proposed_file(call, builtin_tools(tools.workspace, None))) == part
+    )
