@@ -212,7 +212,7 @@ class PermissionRequests:
         calls: Sequence[ToolCall],
         record: Callable[[ToolCall, Decision], None] = lambda _call, _decision: None,
     ) -> list[Decision]:
-        """Return the user's decision about each of *calls*; all but the last go to *record* too.
+        """Return the user's decision about each of *calls*; each goes to *record* at once.
 
         Raises:
             QuestionClosed: The user closed a question.
@@ -224,8 +224,7 @@ class PermissionRequests:
             await permissions.recall(call, self._app.tools)
             is_allowed = permissions.is_remembered(call)
             decisions.append(Approved() if is_allowed else await self._ask(call))
-            if call is not calls[-1]:
-                record(call, decisions[-1])
+            record(call, decisions[-1])
         return decisions
 
     async def _ask(self, call: ToolCall) -> Decision:

@@ -123,7 +123,10 @@ class EditorModelDialogs:
             ]
             closing = PermissionOption("none", "None of these", "reject_once")
             call = self._call(reveal(question.question), "other", [])
-            answer = await self._client.choose(call, [*choices, closing])
+            try:
+                answer = await self._client.choose(call, [*choices, closing])
+            except (RpcFault, ConnectionLost):
+                break
             by_id = {str(at): option.label for at, option in enumerate(question.options)}
             if answer not in by_id:
                 break

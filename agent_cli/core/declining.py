@@ -47,7 +47,12 @@ def unwanted_because(comment: str) -> str:
 
 
 def record_decision(agent: Agent, call: ToolCall, decision: "Decision") -> None:
-    """Record the decision about *call* while others still wait, so that no kill loses it."""
+    """Record the decision about *call* while others still wait, so that no kill loses it.
+
+    The last one is left to `apply_decisions`, which resumes the run with it.
+    """
+    if _waiting(agent) == {call.id}:
+        return
     if isinstance(decision, Approved):
         agent.conversation.decide_call(call.id, "approved", edited=decision.edited)
     else:

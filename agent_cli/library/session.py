@@ -22,6 +22,7 @@ from agent_cli.core.declining import (
     REFUSALS_MAX,
     apply_decisions,
     decline_and_stop,
+    record_decision,
 )
 from agent_cli.core.run import RunResult, RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
@@ -330,7 +331,10 @@ class _PromptRun:
             if len(self.declined) + len(calls) > REFUSALS_MAX and self.approve is None:
                 return
             try:
-                decisions = [await self._decision(call) for call in calls]
+                decisions: list[Decision] = []
+                for call in calls:
+                    decisions.append(await self._decision(call))
+                    record_decision(agent, call, decisions[-1])
                 self.stop.check()
             except Aborted:
                 self.add(await decline_and_stop(agent, [call.id for call in calls]))

@@ -194,8 +194,7 @@ class ServedRun:
         decisions: list[Decision] = []
         for call in calls:
             decisions.append(await self._decision(call))
-            if call is not calls[-1]:
-                record_decision(agent, call, decisions[-1])
+            record_decision(agent, call, decisions[-1])
         return await apply_decisions(agent, calls, decisions)
 
     async def _decision(self, call: ToolCall) -> Decision:
@@ -332,7 +331,7 @@ class _ClientsDialogs:
                 answer = await self._ctx.elicit(reveal(shown), form)
             except (MCPError, ValueError) as error:
                 _log.info("the client did not ask its user", fault=str(error))
-                return None
+                break
             if answer.action != "accept":
                 break
             answers.append(str(answer.data.model_dump()["answer"]))

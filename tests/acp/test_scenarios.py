@@ -16,7 +16,7 @@ from acp import schema
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
-from tests.acp.editor import LIMIT_S, editor
+from tests.acp.editor import LIMIT_S, Payload, editor
 from tests.e2e.program import results_in, said_by_user, text_of
 from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
@@ -739,6 +739,22 @@ async def test_ask_user_keeps_the_choices_before_a_closed_question() -> None:
     both = tool_use("ask_user", {"questions": [*asked, {**asked[0], "question": "Which cache?"}]})
     async with FakeMessagesApi(reply(both), reply("ok")) as api, editor(api) as (client, _):
         client.permissions += ["1", "none"]
+        await client.say(await client.open(), "go")
+
+        [told] = results_in(api.requests[1].body)
+        assert "They had answered:\nWhich database?\n→ Postgres" in text_of(told)
+
+
+async def test_ask_user_keeps_the_choices_before_one_that_the_client_refuses() -> None:
+    """The person had answered; the model read that they had not."""
+
+    async def refuse(_question: Payload) -> str:
+        raise acp.RequestError(-32603, "there is no window")
+
+    asked = QUESTION["input"]["questions"]
+    both = tool_use("ask_user", {"questions": [*asked, {**asked[0], "question": "Which cache?"}]})
+    async with FakeMessagesApi(reply(both), reply("ok")) as api, editor(api) as (client, _):
+        client.permissions += ["1", refuse]
         await client.say(await client.open(), "go")
 
         [told] = results_in(api.requests[1].body)

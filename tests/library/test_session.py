@@ -142,6 +142,30 @@ async def test_approve_that_raises_leaves_the_call_waiting_and_the_session_usabl
     assert (result.text, Path("a.txt").read_text()) == ("Yes.", "a\n")
 
 
+async def test_approve_that_raises_is_not_asked_again_about_the_call_before() -> None:
+    """Of one reply, each decision is recorded at once; they used to be lost together."""
+    calls = [tool_use("write", {"path": name, "content": "a\n"}, id=name) for name in ("a", "b")]
+    verdicts: list[Allow | Deny | Exception] = [Allow(), LookupError("no database"), Deny("No.")]
+    asked_about: list[str] = []
+
+    async def approve(call: ToolCall) -> Allow | Deny:
+        asked_about.append(call.id)
+        match verdicts.pop(0):
+            case Exception() as failure:
+                raise failure
+            case verdict:
+                return verdict
+
+    with serve_in_thread(reply(*calls), reply("Written."), reply("Yes.")) as api:
+        async with AgentSession(SessionOptions(environment=at(api), approve=approve)) as session:
+            with pytest.raises(LookupError, match="no database"):
+                await session.prompt("go")
+            await session.prompt("and?")
+
+    assert asked_about == ["a", "b", "b"]
+    assert (Path("a").exists(), Path("b").exists()) == (True, False)
+
+
 async def test_call_that_waits_in_a_resumed_session_is_not_answered_without_an_approve() -> None:
     """As with `-p`: what an earlier person was asked must not be declined by a program."""
 

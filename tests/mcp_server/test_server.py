@@ -302,7 +302,8 @@ async def test_each_decision_is_recorded_while_the_next_is_asked_for() -> None:
     assert ['"decision":"approved"' in each for each in recorded] == [False, True]
 
 
-async def test_answers_before_a_closed_question_reach_the_model() -> None:
+@pytest.mark.parametrize("end", ["cancel", "fails"])
+async def test_answers_before_a_closed_question_reach_the_model(end: str) -> None:
     """The client's user gave them; the model read that there were none."""
     options = [{"label": label, "description": ""} for label in ("Go on", "Stop")]
     questions = [
@@ -311,7 +312,7 @@ async def test_answers_before_a_closed_question_reach_the_model() -> None:
     asking = tool_use("ask_user", {"questions": questions})
     async with (
         FakeMessagesApi(reply(asking), reply("Done.")) as api,
-        serving(api, user=User("Go on", "cancel"), mode="legacy") as client,
+        serving(api, user=User("Go on", end), mode="legacy") as client,
     ):
         await called(client, "ask", prompt="go")
 
