@@ -11,6 +11,7 @@ from agent_cli.prompt_files import (
     FILE_BYTES_MAX,
     entries_of,
     model_name,
+    prompt_text,
     split_front_matter,
     unread_line,
 )
@@ -64,9 +65,7 @@ class Skill:
             raise ValueError(f"{file} is not in the folder of the skill")
         if is_special(path):
             raise ValueError("it is a named pipe, a device or a socket")
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise ValueError(f"{file} has more than {FILE_BYTES_MAX // 1024} KB")
-        text = self.filling(path.read_text(encoding="utf-8-sig", errors="replace"))
+        text = self.filling(prompt_text(path))
         return split_front_matter(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:

@@ -153,12 +153,18 @@ class HeldFiles:
 
 
 def _git_folder(top: str) -> str:
-    """Return the folder of the repository, which a linked working tree names in a file."""
+    """Return the folder of the repository, which a linked working tree names in a file.
+
+    Raises:
+        ValueError: There is neither the folder nor such a file.
+    """
     path = f"{top}.git"
     if os.path.isdir(path):
         return path
-    named = os.fsdecode(start_of(path, _GITDIR_BYTES_MAX) or b"")
-    return os.path.join(top, named.removeprefix("gitdir:").strip())
+    mark, _, named = os.fsdecode(start_of(path, _GITDIR_BYTES_MAX) or b"").partition("gitdir:")
+    if mark or not named.strip():  # else a file "index" of the working tree would be taken for one
+        raise ValueError(path)
+    return os.path.join(top, named.strip())
 
 
 def content_id(path: str, found: os.stat_result) -> bytes:

@@ -170,5 +170,5 @@ async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path
 
     assert run.contexts()[0][0].count("d") < 330
     assert tool_results(run) == [
-        "SKILL.md of the skill 'big' cannot be read: SKILL.md has more than 256 KB."
+        "SKILL.md of the skill 'big' cannot be read: it has more than 256 KB."
     ]

@@ -319,6 +319,21 @@ def test_file_is_held_only_with_the_content_that_git_has(tmp_path: Path, changed
     assert held is (changed in ("time", "nothing"))
 
 
+@pytest.mark.parametrize("content", [None, "", "gitdir: \n", "nothing of git's"])
+def test_file_that_names_no_git_folder_lets_none_of_the_tree_be_its_index(
+    tmp_path: Path, content: str | None
+) -> None:
+    """A file "index" beside it would say what git holds. None: a link, which is not followed."""
+    path, git = tmp_path / "a.txt", tmp_path / ".git"
+    path.touch()
+    run("git init -q .; git add .; mv .git/index .; mv .git elsewhere", tmp_path)
+    later = time.time_ns() + 5_000_000_000
+    os.utime(tmp_path / "index", ns=(later, later))
+    git.symlink_to("a.txt") if content is None else git.write_text(content)
+
+    assert not HeldFiles().holds(str(path), path.stat())
+
+
 @pytest.mark.parametrize("place", [".git", ".git/index"])
 def test_named_pipe_in_the_place_of_a_git_file_holds_nothing(tmp_path: Path, place: str) -> None:
     """It stands in the keeper: the command was let go on unprotected after five seconds."""

@@ -1,13 +1,13 @@
 """The setup of OpenCode: `~/.config/opencode`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from agent_cli.app.imports import Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
-from agent_cli.prompt_files import split_front_matter
+from agent_cli.prompt_files import prompt_text, split_front_matter
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.shapes import is_array, is_object
@@ -49,11 +49,11 @@ def read_opencode(_startup: StartupContext) -> Findings:
         elif name in _CONFIGS:
             _config(findings, entry)
         elif name in _AGENTS:
-            for path in sorted(entry.rglob("*.md")):
-                _agent(findings, path)
+            for path, text in _texts(findings, "agents", entry):
+                _agent(findings, path, text)
         elif name in _COMMANDS:
-            for path in sorted(entry.rglob("*.md")):
-                _command(findings, path, entry)
+            for path, text in _texts(findings, "commands", entry):
+                _command(findings, path, entry, text)
         else:
             reason = _FOLDERS.get(name, "nothing here reads a file of this name")
             reason = "state that OpenCode keeps for itself" if name in _STATE else reason
@@ -114,9 +114,20 @@ def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
     return kept
 
 
-def _agent(findings: Findings, path: Path) -> None:
+def _texts(findings: Findings, kind: str, folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the Markdown files below *folder* with their texts."""
+    for path in sorted(filter(paths.is_file, folder.rglob("*.md"))):
+        try:
+            text = prompt_text(path)
+        except (OSError, ValueError) as error:
+            findings.cannot(kind, path.stem, f"it cannot be read: {error}", path)
+        else:
+            yield path, text
+
+
+def _agent(findings: Findings, path: Path, written: str) -> None:
     """Translate an agent: its name is the file's there, and its tools are a table."""
-    fields, body = split_front_matter(path.read_text(encoding="utf-8", errors="replace"))
+    fields, body = split_front_matter(written)
     about = (fields or {}).get("description", "")
     if not about or not body.strip():
         findings.cannot("agents", path.stem, "it has no description or no text", path)
@@ -131,9 +142,8 @@ def _agent(findings: Findings, path: Path) -> None:
     findings.translated("agents", path.stem, "copied; without its model and tools", path)
 
 
-def _command(findings: Findings, path: Path, folder: Path) -> None:
+def _command(findings: Findings, path: Path, folder: Path, text: str) -> None:
     name = path.relative_to(folder).with_suffix("")
-    text = path.read_text(encoding="utf-8", errors="replace")
     if "!`" in text:
         reason = "it runs a command in its text, which is not done here"
         findings.cannot("commands", str(name), reason, path)

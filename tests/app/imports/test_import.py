@@ -1,10 +1,12 @@
 """The setup of another agent: everything is used, translated, or named with a reason."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from agent_cli.prompt_files import FILE_BYTES_MAX
 from tests.e2e.program import Finished, agent_cli, in_terminal
 from tests.messages_api import reply, serve_in_thread
 
@@ -319,6 +321,19 @@ def test_codex_gemini_and_opencode_are_used_or_named() -> None:
         assert each in names["gemini"]
     for each in ("model", "edit *", "git push", "helper", "/go", "'o'"):
         assert each in names["opencode"]
+
+
+def test_file_of_opencode_that_is_no_prompt_is_named_and_the_others_are_copied() -> None:
+    """One was read whole, and a pipe waited for."""
+    folder = Path.home() / ".config/opencode"
+    (folder / "command/big.md").write_text("x" * (FILE_BYTES_MAX + 1))
+    (folder / "agent/big.md").write_text("x" * (FILE_BYTES_MAX + 1))
+    os.mkfifo(folder / "command/pipe.md")
+
+    rows = found("opencode", "--dry-run")
+
+    assert rows["commands", "big"] == rows["agents", "big"] == "cannot"
+    assert rows["commands", "/go"] == rows["agents", "helper"] == "translated"
 
 
 def test_no_setup_found_names_the_programs_that_were_looked_for(
