@@ -144,36 +144,30 @@ def start(
     workspace = workspace or _current_directory()
     if copy_of:
         _pass_trust_on(copy_of, workspace)
-    standing, notices = _trust(workspace, arguments, may_ask=may_ask, copy_of=copy_of)
+    standing, notices = _trust(workspace, arguments, may_ask=False, copy_of=copy_of)
     startup = _read(workspace, arguments, standing, variables)
+    if elsewhere := startup.loaded.settings.working_directory:
+        # As if started there: of this folder, nothing is asked about and nothing counts.
+        workspace = _working_directory(elsewhere)
+        return start(arguments, may_ask=may_ask, workspace=workspace, variables=variables)
+    if may_ask and not standing.is_trusted:
+        asked, notices = _trust(workspace, arguments, may_ask=True, copy_of=copy_of)
+        if asked != standing:
+            startup = _read(workspace, arguments, asked, variables)
     if not startup.is_unchanged() or startup.guard_objection():
         # A file changed between the two checks, so the settings read may match neither version.
         standing = TrustStore.of_user().standing(workspace, copy_of=copy_of)
         standing = standing._replace(is_trusted=False, is_guarded=False)
         startup = _read(workspace, arguments, standing, variables)
         notices = (_ignored(acting_files(workspace), workspace),)
-    startup = startup._replace(notices=notices)
-    if setting := startup.loaded.settings.working_directory:
-        startup = _moved_to(_working_directory(setting), startup)
     notices = (
-        *startup.notices,
+        *notices,
         *startup.loaded.notices,
-        *_special(startup.workspace),
+        *_special(workspace),
         *_plain_http(startup.environment),
         *(_first_start() if may_ask else ()),
     )
     return _with_plugins(startup._replace(notices=notices))
-
-
-def _moved_to(workspace: Path, startup: StartupContext) -> StartupContext:
-    """Return *startup* with another *workspace* than the one the trust question was about."""
-    pinned = not startup.arguments.trust and TrustStore.of_user().is_trusted(workspace)
-    trusted, notices = startup.arguments.trust or pinned, startup.notices
-    if not trusted and (acting := acting_files(workspace)):
-        notices = (*notices, _ignored(acting, workspace))
-    return startup._replace(
-        workspace=workspace, trusted=trusted, pinned=pinned, guarded=False, notices=notices
-    )
 
 
 def _with_plugins(startup: StartupContext) -> StartupContext:

@@ -415,8 +415,30 @@ def test_directory_that_the_caller_chose_wins_over_the_setting_for_tools_and_rul
     assert [rule.text for rule in unnamed.loaded.rules] == ["bash(other)"]
 
 
+def test_settings_and_trust_are_those_of_the_directory_of_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As if started there. The shell's folder was asked about, and its files counted."""
+    works = tmp_path / "works"
+    works.mkdir()
+    (works / SETTINGS).write_text("max_rounds = 7")
+    SETTINGS.write_text("max_rounds = 8")
+    TrustStore.of_user().trust(Path())
+    paths.private_dir(paths.config_dir())
+    paths.user_settings_file().write_text(f'working_directory = "{works}"')
+    monkeypatch.setattr(sys, "stdin", Answering())
+
+    before, asked = start(Arguments(), may_ask=False), begun()
+
+    assert [each.loaded.settings.max_rounds for each in (before, asked)] == [100, 7]
+    assert [each.workspace for each in (before, asked)] == [works, works]
+    assert "appsettings.toml ignored" in before.notices[0]
+    assert capsys.readouterr().err.startswith(f"{works} holds files that change what")
+    assert TrustStore.of_user().is_trusted(works)
+
+
 def test_files_ignored_in_the_directory_of_the_setting_are_named(tmp_path: Path) -> None:
-    """The question about trust is of the folder in which the program was started."""
+    """Nobody can be asked about them."""
     works = tmp_path / "works"
     works.mkdir()
     (works / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
