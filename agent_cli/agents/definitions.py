@@ -4,6 +4,7 @@ A definition is Markdown with front matter; the body is the system prompt. The f
 Claude Code, plus `maxCost`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -29,7 +30,7 @@ from agent_cli.system.records import dataclass, field
 DESCRIPTION_CHARS_MAX: Final = 300
 _NAME: Final = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ITEM: Final = late_pattern(r"(?:^|\s)-\s")
-_COMMA: Final = late_pattern(r",(?![^()]*\))")  # none in `Agent(a, b)`
+_TO_BRACKET: Final = late_pattern(r"[^()]*+[()]?")
 _ISOLATIONS: Final = {"none": "none", "worktree": "worktree"}
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 _MODES: Final[Mapping[str, Mode]] = {
@@ -138,8 +139,17 @@ def _listed(text: str) -> tuple[str, ...]:
     if text.startswith("-"):
         items = _ITEM.split(f" {text}")
     else:
-        items = _COMMA.split(text.removeprefix("[").removesuffix("]"))
+        items = split_at_commas(text.removeprefix("[").removesuffix("]"))
     return tuple(item for item in (each.strip().strip("\"'") for each in items) if item)
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Split *text* at its commas, but not at those in `Agent(a, b)`."""
+
+    def marked(found: re.Match[str]) -> str:
+        return found[0] if found[0].endswith(")") else found[0].replace(",", "\0")
+
+    return _TO_BRACKET.sub(marked, text).split("\0")
 
 
 def _tool_names(text: str) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ CANNOT: Final[Verdict] = "cannot"
 _T = TypeVar("_T")
 _NAMES_MAX: Final = 6
 # A literal that is probably a key, whatever its name says.
-_KEY: Final = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w+=-]{24,}", re.ASCII)
+_KEY: Final = re.compile(r"[\w+=-]{24,}", re.ASCII)
+_IN_KEY: Final = re.compile(r"(?=\D*\d)[^A-Za-z]*[A-Za-z]", re.ASCII)
 _VARIABLE: Final = re.compile(r"\$\{\w+(:-[^}]*)?\}")
 
 
@@ -200,7 +201,14 @@ def _any_key(value: Json) -> bool:
 
 
 def _looks_like_key(text: str) -> bool:
-    return Redactor().text(text) != text or bool(_KEY.search(text))
+    return Redactor().text(text) != text or has_shape_of_key(text)
+
+
+def has_shape_of_key(text: str) -> bool:
+    """Return whether *text* holds a long word, and a letter and a digit in it or behind it."""
+    # Where the first such word has none behind it, no later one has.
+    found = _KEY.search(text)
+    return found is not None and bool(_IN_KEY.match(text, found.start()))
 
 
 def _json(document: Mapping[str, Json]) -> str:

@@ -93,10 +93,11 @@ _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]
 _SCRIPT_DELETES = late_pattern(
     r"\b(?:unlink(?:Sync)?|remove|rm(?:Sync)?|rmtree|remove_tree|rm_r?f|rmdir|delete)\b"
 )
-_SCRIPT_LISTS = late_pattern(
-    r"\b(?:listdir|scandir|iterdir|walk|readdir(?:Sync)?|opendir)\b"
-    r"|(?:glob|Dir\[|<)[\s(]*[\"']?(?:\S*/)?\*(?:\.\*|\*)?[\"'>)\]]"
-)
+_SCRIPT_LISTS = late_pattern(r"\b(?:listdir|scandir|iterdir|walk|readdir(?:Sync)?|opendir)\b")
+_PATTERN_BEGINS = late_pattern(r"(?:glob|Dir\[|<)[\s(]*+")
+_WITHOUT_BLANK = late_pattern(r"\S*+")
+_EVERY_NAME_HERE = late_pattern(r"[\"']?\*(?:\.\*|\*)?[\"'>)\]]")
+_EVERY_NAME_BELOW = late_pattern(r"/\*(?:\.\*|\*)?[\"'>)\]]")
 _REMOVER_IN_TEXT = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A pattern that every visible name matches, or every name with a dot, quoted in part or not.
@@ -277,7 +278,24 @@ def _fd_removes_all(words: Sequence[str]) -> bool:
 
 
 def _deletes_what_it_lists(script: str) -> bool:
-    return bool(_SCRIPT_DELETES.search(script) and _SCRIPT_LISTS.search(script))
+    if not _SCRIPT_DELETES.search(script):
+        return False
+    return bool(_SCRIPT_LISTS.search(script)) or has_pattern_of_all(script)
+
+
+def has_pattern_of_all(script: str) -> bool:
+    """Return whether *script* lists files by a pattern that every name of a folder matches."""
+    searched = 0
+    for begin in _PATTERN_BEGINS.finditer(script):
+        at = begin.end()
+        if _EVERY_NAME_HERE.match(script, at):
+            return True
+        # A word is searched once, from its first begin on: it may hold thousands.
+        if at >= searched and (word := _WITHOUT_BLANK.match(script, at)):
+            searched = word.end()
+            if _EVERY_NAME_BELOW.search(script, at, searched):
+                return True
+    return False
 
 
 def _chmod(words: Sequence[str]) -> str | None:

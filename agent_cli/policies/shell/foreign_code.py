@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from agent_cli.policies.shell.reach import Reach
@@ -56,11 +57,16 @@ _DECODES: Final = late_pattern(
     r"b64|base64|base32|fromhex|unhex|rot_?13|codecs|decompress|marshal|pickle|fromCharCode|\bchr\b"
     r"|\bpack\b|atob|\[::-1\]|reverse|getattr"
 )
-_LITERAL: Final = late_pattern(
-    r"'''(.*?)'''|\"\"\"(.*?)\"\"\"|'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\]|\\.)*)`"
-    r"|(?:%x|q[qwx]?)\s*[{(\[/|](.*?)[})\]/|]",
-    re.DOTALL,
-)
+_LITERAL_BEGIN: Final = late_pattern(r"'''|\"\"\"|['\"`]|(?P<perl>(?:%x|q[qwx]?)\s*[{(\[/|])")
+# By what begins a literal: its content, as far as it goes without the end.
+_LITERAL_CONTENT: Final = {
+    "'''": late_pattern(r"[^']*+(?:'(?!'')[^']*+)*+"),
+    '"""': late_pattern(r'[^"]*+(?:"(?!"")[^"]*+)*+'),
+    "'": late_pattern(r"(?:[^'\\\n]|\\.)*+", re.DOTALL),
+    '"': late_pattern(r'(?:[^"\\\n]|\\.)*+', re.DOTALL),
+    "`": late_pattern(r"(?:[^`\\]|\\.)*+", re.DOTALL),
+    "perl": late_pattern(r"[^})\]/|]*+"),
+}
 _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed: a file behind r or w, and a command behind e.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
@@ -195,12 +201,32 @@ def path_beyond(written: str, reach: Reach) -> str | None:
 
 def _literals(code: str) -> Sequence[str]:
     """Return the string literals of *code*; adjacent literals are joined."""
-    found: list[str] = []
-    for match in _LITERAL.finditer(_JOINED.sub("", code)):
-        found.append(next((each for each in match.groups() if each is not None), "").strip())
-        if len(found) == _LITERALS_MAX:
-            break
-    return found
+    return [*islice(map(str.strip, literals_in(_JOINED.sub("", code))), _LITERALS_MAX)]
+
+
+def literals_in(code: str) -> Iterator[str]:
+    """Yield what stands in quotes of any language, one behind the other.
+
+    The time grows with the length of *code* alone: from a begin in a literal without an end, one
+    of its kind would end nowhere either.
+    """
+    at = 0
+    endless: dict[str, int] = {}
+    while begin := _LITERAL_BEGIN.search(code, at):
+        at = begin.start() + 1
+        # Three quotes without three others are an empty literal, and a quote.
+        for mark in ("perl",) if begin["perl"] else dict.fromkeys((begin[0], begin[0][0])):
+            start = begin.end() if begin["perl"] else begin.start() + len(mark)
+            if start <= endless.get(mark, 0):
+                continue
+            content = _LITERAL_CONTENT[mark].match(code, start)
+            assert content, "an empty content matches"
+            end, closing = content.end(), 1 if begin["perl"] else len(mark)
+            if end < len(code) if begin["perl"] else code.startswith(mark, end):
+                yield content[0]
+                at = end + closing
+                break
+            endless[mark] = end
 
 
 def _is_command(literal: str) -> bool:

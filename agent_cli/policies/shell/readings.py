@@ -58,7 +58,7 @@ _START_FILES = frozenset({"BASH_ENV", "ENV"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
 _SUBSTITUTES = late_pattern(r"\$\(|`")
 _PLAIN_WORD = late_pattern(r"(?!-)[^=]*")
-_VERSIONED = late_pattern(r"-?\d[\d.]*$")
+_SHELL = late_pattern(rf"(?:{'|'.join(sorted(SHELLS))})(?:-?\d[\d.]*)?")
 # Shell builtins that print or compare; listing them would hide the rest.
 _SHOW_NOTHING = frozenset(
     {"echo", "printf", "cd", "true", "false", ":", "test", "[", "[[", "exit", "set", "pwd"}
@@ -166,8 +166,9 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
     return list(found)
 
 
-def _is_shell(word: str | None) -> bool:
-    return word is not None and _VERSIONED.sub("", base_name(word)) in SHELLS
+def is_shell(word: str | None) -> bool:
+    """Return whether *word* names a shell, also one with its version behind the name."""
+    return word is not None and bool(_SHELL.fullmatch(base_name(word)))
 
 
 def pieces(script: str) -> Iterator[Reading]:
@@ -275,7 +276,7 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
         yield from readings(script, depth + 1)
     if _runs_input(words):
         yield UNSEEN
-    started = 0 if _is_shell(head) else started_at(words)
+    started = 0 if is_shell(head) else started_at(words)
     if started is not None:
         yield from _started(words[started:], depth)
 
@@ -300,7 +301,7 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
         if name is not None and _SCRIPT.search(name):
             yield from _in_text(name, rest[1:], depth)
     starters = [
-        word for word in words if word and (_is_shell(word) or base_name(word) in _RUNS_TEXT)
+        word for word in words if word and (is_shell(word) or base_name(word) in _RUNS_TEXT)
     ]
     if base_name(head) in _RUNS_FILES:
         starters.insert(0, head)

@@ -89,9 +89,10 @@ _TAKES_GLOBAL = frozenset({"git", "npm", "pnpm", "yarn", "pip", "pip3", "gem", "
 _SETS_HOOKS = frozenset({"pre-commit", "husky", "lefthook"})
 _OPTION = late_pattern(r"-.*")
 # Tasks of a project or a service: `db:drop`, `flush`.
-_LOSING_TASK = late_pattern(
-    r"(?:[\w-]+:)*(?:drop|destroy|purge|flush|yank|reset|wipe|truncate|nuke|downgrade)(?::[\w-]+)*"
+_LOSING_TASKS = frozenset(
+    {"drop", "destroy", "purge", "flush", "yank", "reset", "wipe", "truncate", "nuke", "downgrade"}
 )
+_TASK = late_pattern(r"[\w-]+(?::[\w-]+)*+")
 _TASK_WORDS_MAX = 3
 # An expansion whose value is not known to lie in the workspace.
 _UNKNOWN = late_pattern(
@@ -292,6 +293,11 @@ def _is_outside(word: str, reach: Reach) -> bool:
     return path_beyond(at_home(word, reach), reach) is not None
 
 
+def is_losing_task(word: str) -> bool:
+    """Return whether *word* is a task that deletes what it works on."""
+    return not _LOSING_TASKS.isdisjoint(word.split(":")) and bool(_TASK.fullmatch(word))
+
+
 def is_reserved_program(name: str, operands: Sequence[str]) -> bool:
     """Return whether the program *name* with *operands*, as written, is a person's to allow."""
     if name in _OTHER_RIGHTS or _OTHER_RIGHTS.intersection(operands):
@@ -305,7 +311,7 @@ def is_reserved_program(name: str, operands: Sequence[str]) -> bool:
     if kind == "acts" and any(map(is_unknown, operands)):
         return True
     tasks = [word for word in operands if not _OPTION.fullmatch(word)][:_TASK_WORDS_MAX]
-    if name != "git" and kind != "reads" and any(map(_LOSING_TASK.fullmatch, tasks)):
+    if name != "git" and kind != "reads" and any(map(is_losing_task, tasks)):
         return True
     return (
         _is_for_all_projects(name, operands)

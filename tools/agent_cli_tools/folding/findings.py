@@ -22,13 +22,14 @@ _SHOWN_MAX: Final = 3
 # path(12,3): text, path:[12,3] text.
 _QUICK: Final = re.compile(r"[:(\[]\d|: (?:In|At) ")
 _PLACE: Final = re.compile(
+    rf"(?P<path>.{{0,{_PATH_CHARS_MAX}}}?)(?:"
     r":(?P<column>\d+:\d+)(?=: \S| - )"
     r"|:(?P<line>\d+)(?=: (?:\w+ )?(?:error|warning|note|info|hint|remark|undefined)\b"
     r"|: \[?[A-Z]{1,6}\d{2,5}\b|:  \S.*\[\w+/\w+\] +\[\d\]$)"
     # path: In function 'f':
     r"|(?P<scope>)(?=: (?:In|At) (?:\w+ )*(?:scope|(?:function|constructor|destructor"
     r"|instantiation|substitution|lambda|expansion)\b.*):$)"
-    r"|(?P<bracket>\(\d+(?:,\d+)*\)(?: (?=:))?|:\[\d+,\d+\])(?=: *\S| \S)"
+    r"|(?P<bracket>\(\d+(?:,\d+)*\)(?: (?=:))?|:\[\d+,\d+\])(?=: *\S| \S))"
 )
 _NO_PATH: Final = re.compile(r"[\"'<>|*?={};,\t]|^\s|:(?![\\/]|.*:[\\/]).*: ")
 _PATH_END: Final = re.compile(r"[/\\][^/\\ ]+$|\.[A-Za-z]\w{0,9}$")
@@ -128,11 +129,11 @@ def _block_end(lines: Sequence[str], at: int) -> int:
 
 
 def _finding(line: str) -> _Finding | None:
-    match = _PLACE.search(line)
+    match = _PLACE.match(line)  # what a search tries in a long line would be tried far behind
     if not match:
         return None
-    path = line[: match.start()]
-    if not _PATH_CHARS_MIN <= len(path) <= _PATH_CHARS_MAX:
+    path = match["path"]
+    if len(path) < _PATH_CHARS_MIN:
         return None
     if _NO_PATH.search(path) or not _PATH_END.search(path):
         return None
