@@ -398,10 +398,10 @@ def is_loaded(terminal: Terminal) -> bool:
 
 def _said_on(terminal: Terminal) -> set[str]:
     """Return the tasks that the screen shows as said; before the program has loaded, none are."""
-    # The terminal echoes what comes after the program has left.
+    # The terminal echoes what comes after the program has left, without a prompt.
     shown = terminal.text.partition("to resume this session:")[0]
-    rows = shown.split("\n") if is_loaded(terminal) else []
-    said = {row.removeprefix("you> ") for row in rows if row != terminal.last_row}
+    rows = set(shown.split("\n")) - {terminal.last_row} if is_loaded(terminal) else set[str]()
+    said = {row.removeprefix("you> ") for row in rows if row.startswith("you> ")}
     return {row for row in said if _TASK.fullmatch(row)}
 
 
