@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -554,12 +555,9 @@ def test_exercise_accepts_a_url(http_server: "HttpServer") -> None:
 
 def test_exercise_answers_the_questions_of_a_server_by_its_url() -> None:
     """S1c-1: what it would store stays in memory; the rest is as for a configured server."""
-    server = HttpServer("http", FULL_SERVER)
-    try:
+    with closing(HttpServer("http", FULL_SERVER)) as server:
         ask = ("exercise", server.url, "--call", "ask={}", "--call", "where={}")
         code, said = mcp(*ask, "--elicit", "accept-defaults", "--protocol", "legacy")
-    finally:
-        server.kill()
 
     assert code == 0
     assert "{}: ok: accept: {'colour': 'green', 'count': 1}" in said
