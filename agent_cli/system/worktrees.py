@@ -28,6 +28,10 @@ _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.
 _CHECKOUT_LIMIT_S: Final = 900.0
+# With its last worktree git removes the folder of all, also while it makes another one there: an
+# agent may end while the next one begins. The branch for that has been made by then.
+_LOST_RACE: Final = late_pattern(r"could not create directory of .*: No such file or directory")
+_RACES_MAX: Final = 5
 _SUBMODULE_MODE: Final = b"160000 "
 
 
@@ -171,15 +175,20 @@ def add_worktree(repository: Path, path: Path, commit: str, *, branch: str = "")
     path.parent.mkdir(parents=True, exist_ok=True)
     where = ("-b", branch) if branch else ("--detach",)
     made = Worktree(path, repository, commit)
-    try:
-        run_git(
-            repository,
-            *("worktree", "add", "--quiet", *where, str(path), commit),
-            limit_s=_CHECKOUT_LIMIT_S,
-        )
-    except GitError:
-        remove_worktree(made)
-        raise
+    for is_last in (*[False] * _RACES_MAX, True):
+        try:
+            run_git(
+                repository,
+                *("worktree", "add", "--quiet", *where, str(path), commit),
+                limit_s=_CHECKOUT_LIMIT_S,
+                variables={"LC_ALL": "C"},
+            )
+            break
+        except GitError as error:
+            is_race = _LOST_RACE.search(str(error)) is not None
+            remove_worktree(made, branch=branch if is_race else "")
+            if is_last or not is_race:
+                raise
     return made
 
 

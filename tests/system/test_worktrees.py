@@ -1,6 +1,7 @@
 """Worktrees of a repository that the user may not control."""
 
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -20,6 +21,17 @@ from agent_cli.system.worktrees import (
 )
 
 LONG_AGO_S = 1_700_000_000
+LOSES_ONE_RACE = """#!/bin/sh
+if [ ! -e "$0.lost" ]; then
+    case "$*" in *"worktree add"*)
+        touch "$0.lost"
+        [ -z "{branch}" ] || {git} branch {branch} main
+        echo "fatal: could not create directory of 'one': No such file or directory" >&2
+        exit 128
+    esac
+fi
+exec {git} "$@"
+"""
 
 
 def git(folder: Path, *words: str) -> str:
@@ -238,6 +250,27 @@ def test_existing_folder_is_never_touched_by_a_new_worktree(
         add_worktree(repository, mine, commit_of(repository, "main"))
 
     assert (mine / "work.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize("branch", ["", "new"])
+def test_worktree_is_made_while_git_removes_another_one(
+    repository: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    branch: str,
+) -> None:
+    """Git then finds the folder for it gone; it has made the branch by then."""
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "git").write_text(LOSES_ONE_RACE.format(git=shutil.which("git"), branch=branch))
+    (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+
+    made = add_worktree(repository, tmp_path / "trees" / "one", "main", branch=branch)
+
+    assert (made.path / "a.txt").read_text() == "one\n"
+    assert git(made.path, "branch", "--show-current").strip() == branch
+    assert (programs / "git.lost").exists()
 
 
 def test_git_configuration_of_a_stranger_is_searched_in_little_time(tmp_path: Path) -> None:
