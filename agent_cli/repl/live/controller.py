@@ -203,7 +203,7 @@ class LiveShell:
         """Put a held *message* back with another *text*; drop it if that is empty.
 
         Returns:
-            False if *text*, now a command, cannot run: it stays in the input.
+            False if *text*, now a command, failed: it stays in the input.
         """
         is_prompt = self._dispatcher.is_prompt(text)
         if message in self._lines:

@@ -70,7 +70,7 @@ class Listener(Protocol):
         """Put a held *message* back with another *text*; drop it if that is empty.
 
         Returns:
-            False if *text*, now a command, cannot run: it stays in the input.
+            False if *text*, now a command, failed: it stays in the input.
         """
         ...
 
@@ -162,7 +162,7 @@ class QueueEdit:
         """Put the edited message back in its old position; drop it if it is empty."""
         if self._release(self._draft.text.strip()):
             self._end()
-        else:  # a command that cannot run now: its text stays in the input
+        else:  # a command that failed: its text stays in the input
             self._edited, left = None, self._draft.buffer.text
             self._draft.load("\n".join(part for part in (left, self._put_aside) if part))
 

@@ -79,7 +79,7 @@ async def test_a_queued_message_is_moved_and_dropped(tmp_path: Path) -> None:
 
 
 async def test_a_message_on_its_way_to_the_model_is_passed_over(tmp_path: Path) -> None:
-    """And a command that cannot run now stays in the input, before the draft."""
+    """And a command that failed stays in the input, before the draft."""
     async with live(tmp_path) as it:
         await with_messages(it, "one", "taken")
         it.type(UP)
