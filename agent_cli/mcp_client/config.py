@@ -114,7 +114,10 @@ class ServerConfig:
         return f"the command '{self.command}' was not found; {way}"
 
     def missing(self, environment: Mapping[str, str], folder: Path) -> Sequence[str]:
-        """Return `no_command` if the program is not found now, as at a start in *folder*."""
+        """Return `no_command` if the program is not found now, as at a start in *folder*.
+
+        A command with a slash is relative to the working directory; others are found along PATH.
+        """
         command, path = self.command, {**environment, **self.env}.get("PATH", os.defpath)
         if "/" in command:
             command = str(folder / expanded(self.cwd) / command)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import re
-import shutil
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -116,10 +115,8 @@ class Link:
         environment = child_environment(self._environment, config.env)
         if config.cwd and not Path(config.cwd).is_dir():
             raise NotADirectoryError(config.cwd)
-        # Checked here, because below the supervisor it would only show as an early end. A command
-        # with a slash is relative to the working directory; others are found along PATH.
-        command = Path(config.cwd, config.command) if "/" in config.command else config.command
-        if not shutil.which(command, path=environment.get("PATH")):
+        # Checked here, because below the supervisor it would only show as an early end.
+        if config.missing(environment, Path()):
             raise FileNotFoundError(config.command)
         self._process = StdioProcess(
             command=[config.command, *config.args],
