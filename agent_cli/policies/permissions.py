@@ -126,7 +126,7 @@ class Permissions:
         if isinstance(decision.verdict, Ask):
             by_mode = session_rules(call, self._reach_in(report)) if decision.by_mode else ()
             unkept = self._unkept(command_of(call)) if is_command else ""
-            verdicts = self._verdicts(call, tool, params, report)
+            verdicts = self._other_verdicts(call, tool, params, report, mode)
             self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
                 (
@@ -168,12 +168,14 @@ class Permissions:
             return self._about_command(call, report, mode)
         return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
-    def _verdicts(
-        self, call: ToolCall, tool: Tool, params: object, report: Report | None
+    def _other_verdicts(
+        self, call: ToolCall, tool: Tool, params: object, report: Report | None, mode: Mode
     ) -> dict[Mode, Verdict]:
-        """Return the verdict about *call* in each mode."""
+        """Return the verdict about *call* in each mode but *mode*, where it is asked about."""
         return {
-            each: self._decided(call, tool, params, report, each).verdict for each in STRICTNESS
+            each: self._decided(call, tool, params, report, each).verdict
+            for each in STRICTNESS
+            if each != mode
         }
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
