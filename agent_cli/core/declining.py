@@ -1,6 +1,6 @@
 """A person's decisions about waiting calls: the sentences the model reads, how the run goes on."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +57,19 @@ def record_decision(agent: Agent, call: ToolCall, decision: "Decision") -> None:
         agent.conversation.decide_call(call.id, "approved", edited=decision.edited)
     else:
         agent.conversation.decide_call(call.id, "rejected", decision.reason)
+
+
+async def decisions_about(
+    agent: Agent,
+    calls: Iterable[ToolCall],
+    decide: Callable[[ToolCall], Awaitable["Decision"]],
+) -> list["Decision"]:
+    """Return what *decide* says about each of *calls*, one after the other, recorded at once."""
+    decisions: list[Decision] = []
+    for call in calls:
+        decisions.append(await decide(call))
+        record_decision(agent, call, decisions[-1])
+    return decisions
 
 
 async def apply_decisions(

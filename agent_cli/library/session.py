@@ -21,8 +21,8 @@ from agent_cli.core.declining import (
     NOBODY_ALLOWS,
     REFUSALS_MAX,
     apply_decisions,
+    decisions_about,
     decline_and_stop,
-    record_decision,
 )
 from agent_cli.core.run import RunResult, RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
@@ -331,10 +331,7 @@ class _PromptRun:
             if len(self.declined) + len(calls) > REFUSALS_MAX and self.approve is None:
                 return
             try:
-                decisions: list[Decision] = []
-                for call in calls:
-                    decisions.append(await self._decision(call))
-                    record_decision(agent, call, decisions[-1])
+                decisions = await decisions_about(agent, calls, self._decision)
                 self.stop.check()
             except Aborted:
                 self.add(await decline_and_stop(agent, [call.id for call in calls]))

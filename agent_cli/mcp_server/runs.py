@@ -35,7 +35,7 @@ from agent_cli.core.declining import (
     REFUSALS_MAX,
     UNWANTED,
     apply_decisions,
-    record_decision,
+    decisions_about,
 )
 from agent_cli.core.run import RunResult
 from agent_cli.mcp_server.ports import Application
@@ -191,10 +191,7 @@ class ServedRun:
         if self._allow:
             allowable = [call for call in calls if not call.is_question]
             await self._allow.prepare({call.id: self._question(call) for call in allowable})
-        decisions: list[Decision] = []
-        for call in calls:
-            decisions.append(await self._decision(call))
-            record_decision(agent, call, decisions[-1])
+        decisions = await decisions_about(agent, calls, self._decision)
         return await apply_decisions(agent, calls, decisions)
 
     async def _decision(self, call: ToolCall) -> Decision:
