@@ -258,8 +258,10 @@ def heredoc_text(source: str) -> str | None:
     if found is None:
         return None
     text = found["text"]
-    if found["mark"] in text.split("\n"):
-        return None  # The heredoc ends there, and commands follow.
+    # The heredoc may end there, and commands follow: in a substitution, bash also takes a line that
+    # only begins with the mark if it holds a parenthesis, and runs the rest of the line.
+    if any(line.startswith(found["mark"]) for line in text.split("\n")):
+        return None
     if sys.platform == "darwin" and not _ENDS_OLD_SUBSTITUTIONS.isdisjoint(text):
         return None
     return text.rstrip("\n")

@@ -52,8 +52,17 @@ _PIECES = (
     ),
     *("a=(", "b)", "==", "=~", "-eq", "-", "--", "é", "1", "2", "x[1]=", "x+=", "a^b", "%", "@"),
 )
+# Lines of a text in a heredoc that ends at E, and that bash might end elsewhere.
+_LINES = (
+    *("", "a", "E", " E", "\tE", "E ", "Eb1", "E)", "E b1)", "E;b1)", "E`b1`)", "E $(b1)", "E#)"),
+    *("E); b1 #", 'E)"; b1 "', ')"', ")", "(", "'", '"', "`b1`", "$(b1)", "${x}", "\\", "E\\", "#"),
+    *("<<'E'", "case a in", "a)", "esac", "((", "))"),
+)
 # Written to a separate file, because the parts of a pipeline run concurrently.
-_TELLS = 'command_not_found_handle() { printf "%s\\0" "$@" >"$LOG/$BASHPID"; return ${#1}; }\n'
+_TELLS = (
+    'command_not_found_handle() { printf "%s\\0" "$@" >"$LOG/$BASHPID"; return ${#1}; }\n'
+    'cat() { IFS= read -rd "" text; printf %s "$text"; }\n'
+)
 # Reserved words that precede a command; no program known to only read has such a name.
 _KEYWORDS = frozenset({"coproc", "time"})
 
@@ -67,6 +76,8 @@ def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
             for _ in range(random.randint(2, 8))
         )
         script = random.choice(("", "cmd ")) + "".join(pieces)
+        if not random.randint(0, 3):
+            script = f"cmd {_heredoc(random)} {random.choice(_PIECES)}"
         parts = parse(script)
         if isinstance(parts, Unknown):
             continue
@@ -76,6 +87,11 @@ def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
             continue  # A loop over a value that would not stay one word.
         if _KEYWORDS.isdisjoint(command.words[0].text for command in commands):
             yield script, commands
+
+
+def _heredoc(random: Random) -> str:
+    lines = random.choices(_LINES, k=random.randint(0, 3))
+    return "\n".join((f"\"$(cat {random.choice(('<<', '<< '))}'E'", *lines, 'E\n)"'))
 
 
 def run(script: str, folder: Path) -> tuple[list[list[str]], list[str]]:

@@ -46,7 +46,7 @@ def in_heredoc(text: str, mark: str = "EOF") -> str:
         'fix(words): don\'t expand\n\nIt `runs` "$(rm x)" \\ and $HOME\n',
         "one\n\n\n",
         "",
-        ' EOF\nEOF \n)"\n',
+        ' EOF\n)"\n',
         "a ) unbalanced ' quote\n",
     ],
 )
@@ -75,6 +75,11 @@ def test_text_in_a_quoted_heredoc_is_the_argument_bash_passes(
         in_heredoc("a\n").replace('"', ""),
         in_heredoc("a\n") + "b",
         in_heredoc("a\n").replace("EOF\n)", "EOF)"),
+        # Bash ends a heredoc in a substitution also at such lines, and runs the rest of them.
+        in_heredoc("EOF touch x)\n"),
+        in_heredoc("a\nEOFtouch x)\n"),
+        in_heredoc("a\nEOF`touch x`)\nb\n"),
+        in_heredoc("a\nEOF); touch x #\n"),
     ],
 )
 def test_heredoc_that_does_more_than_hold_a_text_is_refused(source: str) -> None:
