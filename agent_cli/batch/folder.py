@@ -34,10 +34,10 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.system import paths
 from agent_cli.system.authorship import refuse_strangers_link
 from agent_cli.system.fixed_paths import directory_at
+from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import private_dir, real_path
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
-from agent_cli.system.shapes import is_object
 
 RESULTS: Final = "RESULTS.jsonl"
 _ATTEMPTS: Final = "attempts.jsonl"
@@ -223,10 +223,9 @@ class BatchFolder:
         """Return the content of its result.json; None if there is none."""
         path = self.files_of(attempt) / RESULT
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-        except (OSError, ValueError):
+            return json_object(path.read_bytes()) if path.is_file() else None
+        except OSError:
             return None
-        return found if is_object(found) else None
 
     def leave_unstarted(self, attempt: Attempt) -> None:
         """Write the outcome of a run that was not started: it is repeated and has cost nothing."""
@@ -302,11 +301,8 @@ class BatchFolder:
         except OSError as error:
             raise UsageError(f"{path} cannot be used: {error.strerror}") from error
         for number, line in enumerate(whole.split(b"\n") if whole else (), 1):
-            try:
-                found = json.loads(line)
-            except ValueError:
-                found = None
-            if not isinstance(found, dict) or "id" not in found:
+            found = json_object(line)
+            if found is None or "id" not in found:
                 raise UsageError(
                     f"{path} line {number} is not a line of a batch: repair it, or choose another"
                     " --output-dir"

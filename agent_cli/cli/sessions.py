@@ -29,9 +29,9 @@ from agent_cli.session_store.listing import COLUMNS, as_json, damage, last_used,
 from agent_cli.session_store.transcripts import search, transcript
 from agent_cli.session_store.upkeep import verify
 from agent_cli.system import paths
+from agent_cli.system.json_text import json_object
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor
-from agent_cli.system.shapes import is_object
 from agent_cli.terminal.abilities import confirmed
 from agent_cli.terminal.narration import describe_branch_point
 
@@ -165,10 +165,10 @@ def _is_recording(path: Path) -> bool:
     """Return whether *path* was written by --record: its first line announces a response."""
     try:
         with path.open("rb") as file:
-            first = json.loads(file.readline())
-    except (OSError, ValueError):
+            first = json_object(file.readline()) or {}
+    except OSError:
         return False  # reading it as a session reports the fault
-    return is_object(first) and first.get("type") == "response"
+    return first.get("type") == "response"
 
 
 def export_session(arguments: Arguments) -> int:

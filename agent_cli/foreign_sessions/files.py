@@ -1,6 +1,5 @@
 """The files of sessions of other agents: found, listed, read. Nothing is ever written."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -14,8 +13,8 @@ from agent_cli.foreign_sessions import claude, codex
 from agent_cli.foreign_sessions.timeline import ForeignRecord, prompts_of
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.json_text import json_object
 from agent_cli.system.records import dataclass
-from agent_cli.system.shapes import is_object
 
 _BYTES_MAX: Final = 256 * 1024 * 1024
 _HEAD_BYTES: Final = 256 * 1024
@@ -135,11 +134,7 @@ def _files(folder: Path, pattern: str) -> Iterator[Path]:
 def _lines_of(data: bytes) -> _Lines:
     """Yield the objects on the lines of *data*; a torn last line is no loss."""
     for line in data.splitlines():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if is_object(value):
+        if (value := json_object(line)) is not None:
             yield value
 
 

@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
+from agent_cli.system.json_text import json_object
 from agent_cli.system.shapes import is_object
 
 INSTRUCTIONS: Final = (
@@ -67,17 +68,14 @@ def _prompt(hook: Hook, payload: Mapping[str, Json]) -> str:
 
 def _verdict(text: str) -> HookOutcome:
     start, end = text.find("{"), text.rfind("}")
-    try:
-        said = json.loads(text[start : end + 1]) if 0 <= start < end else None
-    except (ValueError, RecursionError):
-        said = None
-    ok = said.get("ok") if is_object(said) else None
-    if not is_object(said) or not isinstance(ok, bool):
-        told = " ".join(text.split())[:_SHOWN_CHARS]
-        return HookOutcome(fault=f"it gave no verdict ({told!r}); make its prompt ask for one")
+    verdict = json_object(text[start : end + 1]) or {}
+    ok = verdict.get("ok")
+    if not isinstance(ok, bool):
+        answer = " ".join(text.split())[:_SHOWN_CHARS]
+        return HookOutcome(fault=f"it gave no verdict ({answer!r}); make its prompt ask for one")
     if ok:
         return HookOutcome()
-    reason = str(said.get("reason") or "a hook's model says no and gives no reason")
+    reason = str(verdict.get("reason") or "a hook's model says no and gives no reason")
     return HookOutcome(stdout=json.dumps({"decision": "block", "reason": reason}))
 
 

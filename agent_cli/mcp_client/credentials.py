@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.servers import public_name
 from agent_cli.system import paths, private_files
-from agent_cli.system.shapes import is_object
+from agent_cli.system.json_text import json_object
 
 if TYPE_CHECKING:
     from agent_cli.mcp_client.config import ServerConfig
@@ -288,11 +288,8 @@ def read_private_object(path: Path, *, remedy: str) -> dict[str, Any]:
     data = read_private(path)
     if data is None:
         return {}
-    try:
-        stored = json.loads(data)
-    except ValueError:
-        stored = None
-    if not is_object(stored):
+    stored = json_object(data)
+    if stored is None:
         raise SettingsError(f"{path} is damaged; {remedy}")
     return stored
 

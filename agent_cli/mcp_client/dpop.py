@@ -17,7 +17,7 @@ from typing import Protocol
 import httpx2
 from mcp.client.auth import OAuthFlowError
 
-from agent_cli.system.shapes import is_object
+from agent_cli.system.json_text import json_object
 
 _ALGORITHM = "ES256"
 _FORM = "application/x-www-form-urlencoded"
@@ -126,17 +126,19 @@ class BoundTokens(httpx2.Auth):
         if response.status_code not in (400, 401):
             return False
         challenge = response.headers.get("www-authenticate", "")
-        return _NONCE_WANTED in challenge or _NONCE_WANTED in str(_object(await response.aread()))
+        answer = json_object(await response.aread())
+        return _NONCE_WANTED in challenge or _NONCE_WANTED in str(answer)
 
     async def _read(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Note the server's DPoP support in *response*; return it in a form the SDK understands."""
         if response.status_code not in (200, 201):
             return response
         if request.method == "GET" and any(part in request.url.path for part in _METADATA):
-            offered = _object(await response.aread()).get("dpop_signing_alg_values_supported")
+            metadata = json_object(await response.aread()) or {}
+            offered = metadata.get("dpop_signing_alg_values_supported")
             self._is_offered = isinstance(offered, list) and _ALGORITHM in offered
         elif "DPoP" in request.headers and request.headers.get("content-type") == _FORM:
-            token = _object(await response.aread())
+            token = json_object(await response.aread()) or {}
             kind = token.get("token_type")
             self._keys.is_bound = isinstance(kind, str) and kind.lower() == "dpop"
             if self._keys.is_bound:
@@ -144,14 +146,6 @@ class BoundTokens(httpx2.Auth):
                 body = json.dumps({**token, "token_type": "Bearer"}).encode()
                 return httpx2.Response(response.status_code, content=body, request=request)
         return response
-
-
-def _object(data: bytes) -> dict[str, object]:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if is_object(value) else {}
 
 
 def _origin(url: httpx2.URL) -> str:

@@ -21,8 +21,8 @@ from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable
 from agent_cli.mcp_client.token_storage import Renewal, Renewed, Storage, without_refresh
 from agent_cli.mcp_client.web_client import Addresses
+from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import expanded
-from agent_cli.system.shapes import is_object
 
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
@@ -190,7 +190,7 @@ def enterprise_assertion(oauth: OAuth, addresses: Addresses) -> Assertion:
             timeout=_TOKEN_LIMIT_S, event_hooks={"request": [addresses.check]}
         ) as client:
             response = await client.post(oauth.idp_token_endpoint, data=form)
-        answer = _object(response)
+        answer = json_object(response.content) or {}
         token = answer.get("access_token")
         if response.status_code != HTTPStatus.OK or not isinstance(token, str):
             reason = str(answer.get("error_description") or answer.get("error") or "no token")
@@ -204,14 +204,6 @@ def enterprise_assertion(oauth: OAuth, addresses: Addresses) -> Assertion:
         return token
 
     return assertion
-
-
-def _object(response: httpx2.Response) -> dict[str, object]:
-    try:
-        value = response.json()
-    except ValueError:
-        return {}
-    return value if is_object(value) else {}
 
 
 def _text_of(file: str, setting: str) -> str:

@@ -1,7 +1,6 @@
 """The transports to a server, child process or HTTP with its headers, made safe for the SDK."""
 
 import asyncio
-import json
 import logging
 import re
 import warnings
@@ -30,7 +29,7 @@ from agent_cli.system.asked_program import (
     ask_program,
     child_environment,
 )
-from agent_cli.system.shapes import is_object
+from agent_cli.system.json_text import json_object
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -223,17 +222,14 @@ async def _answer(config: ServerConfig, environment: Mapping[str, str]) -> Progr
 
 def _headers(answer: ProgramAnswer) -> dict[str, str]:
     if answer.code:
-        printed = " ".join(printable(answer.stderr).split())[-_QUOTED_CHARS:]
-        tail = f": {printed}" if printed else ""
+        stderr = " ".join(printable(answer.stderr).split())[-_QUOTED_CHARS:]
+        tail = f": {stderr}" if stderr else ""
         raise SettingsError(f"its headersHelper ended with exit code {answer.code}{tail}")
-    try:
-        given = json.loads(answer.stdout)
-    except (ValueError, RecursionError):
-        given = None
-    if not is_object(given):
+    printed = json_object(answer.stdout)
+    if printed is None:
         raise SettingsError('its headersHelper must print a JSON object: {"Authorization": "..."}')
     headers: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in printed.items():
         is_header = isinstance(value, str) and value.isprintable() and _NAME.fullmatch(name)
         if not (isinstance(value, str) and is_header):
             raise SettingsError(

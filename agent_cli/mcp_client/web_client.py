@@ -30,7 +30,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.addresses import Resolve, are_inside, resolve
-from agent_cli.system.json_text import SurrogateMender, mend_surrogates
+from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates
 from agent_cli.system.shapes import is_object
 
 if TYPE_CHECKING:
@@ -277,11 +277,7 @@ def _answer(
 
 def _rpc_error(body: bytes) -> Mapping[str, object] | None:
     """Return the JSON-RPC error in *body*, None without one."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    error = value.get("error") if is_object(value) else None
+    error = (json_object(body) or {}).get("error")
     return error if is_object(error) else None
 
 

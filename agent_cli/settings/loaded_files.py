@@ -5,7 +5,6 @@ script's language, names that file. A word too many makes a harmless change ask 
 too few would let a changed guard run.
 """
 
-import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
+from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import is_dir, is_file
 from agent_cli.system.shapes import is_object
 
@@ -102,10 +102,10 @@ def run_by(command: str, words: Collection[str], workspace: Path) -> Iterator[Pa
 def npm_scripts(package: Path) -> Sequence[tuple[str, str]]:
     """Return the scripts of a `package.json`, with their names."""
     try:
-        document = json.loads(start_of(package, _SCRIPT_BYTES_MAX))
-    except (OSError, ValueError, RecursionError):
+        document = json_object(start_of(package, _SCRIPT_BYTES_MAX)) or {}
+    except OSError:
         return ()
-    scripts = document.get("scripts") if is_object(document) else None
+    scripts = document.get("scripts")
     return [(key, str(text)) for key, text in scripts.items()] if is_object(scripts) else ()
 
 

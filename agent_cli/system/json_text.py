@@ -1,10 +1,13 @@
-"""Read JSON text that strict parsers refuse: lone surrogates, comments, trailing commas.
+"""Read JSON text that may be none, and what strict parsers refuse: surrogates, comments, commas.
 
 JavaScript programs cut strings in the middle of an emoji and write half of it as `\\ud83d`.
 """
 
 import json
 import re
+from typing import Any
+
+from agent_cli.system.shapes import is_object
 
 _ESCAPE = re.compile(
     rb"\\(?:"
@@ -16,6 +19,15 @@ _ESCAPE = re.compile(
 _HIGH_AT_END = re.compile(rb"\\u[dD][89aAbB][0-9a-fA-F]{2}\Z")
 _PAIR_BYTES = 12
 _HELD_MAX = 65_536
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Return the JSON object that *text* is, None if it is anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if is_object(value) else None
 
 
 def mend_surrogates(data: bytes) -> bytes:

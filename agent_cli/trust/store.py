@@ -296,17 +296,16 @@ class TrustStore:
             self._write(stored)
 
     def _read(self) -> "dict[str, _Trusted | None]":
-        import json  # start-up needs no JSON unless a workspace was trusted
+        # Start-up needs no JSON unless a workspace was trusted.
+        from agent_cli.system.json_text import json_object
 
         try:
-            stored = json.loads(self._path.read_bytes())
+            stored = json_object(self._path.read_bytes())
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise SettingsError(f"{self._path} cannot be read: {error.strerror}") from error
-        except ValueError:
-            stored = None
-        if not is_object(stored):
+        if stored is None:
             raise SettingsError(f"{self._path} is damaged; delete it and trust your projects again")
         return {str(name): _parts(parts) for name, parts in stored.items()}
 

@@ -3,7 +3,6 @@
 Agents, skills, commands and output styles are read in any folder of that layout.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,6 +28,7 @@ from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.prompt_files.skill_files import FILE, find_skills
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.system import paths
+from agent_cli.system.json_text import json_object
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli_tools.secret_files import is_secret
 
@@ -299,7 +299,6 @@ def _others(findings: Findings, home: Path) -> None:
 
 def _document(path: Path) -> Mapping[str, Json]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return json_object(path.read_bytes()) or {}
+    except OSError:
         return {}
-    return found if is_object(found) else {}

@@ -22,7 +22,7 @@ from agent_cli.app.imports.opencode import read_opencode
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.system import paths
-from agent_cli.system.shapes import is_object
+from agent_cli.system.json_text import json_object
 from agent_cli.system.trees import remove_tree
 
 _WRITTEN: Final = "written.json"
@@ -107,10 +107,9 @@ def _set_aside(folder: Path) -> str:
 def _changed(folder: Path) -> list[str]:
     """Return the names of files in *folder* that are not as they were written."""
     try:
-        written = json.loads((folder / _WRITTEN).read_bytes())
-    except (OSError, ValueError):
-        written = None
-    known = written if is_object(written) else {}
+        known = json_object((folder / _WRITTEN).read_bytes()) or {}
+    except OSError:
+        known = {}
     now = _digests(_read(folder))
     return sorted(name for name in {*now, *known} if now.get(name) != known.get(name))
 

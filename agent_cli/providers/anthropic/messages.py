@@ -29,6 +29,7 @@ from agent_cli.providers.failures import (
 )
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import RetryPolicy, SharedPause, with_retries
+from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
@@ -249,11 +250,7 @@ def _payload(event: "ServerSentEvent", opened: "OpenReply") -> Mapping[str, Json
 
 
 def _error_in_stream(data: str, request_id: str | None) -> CallFailed:
-    try:
-        parsed: Json = json.loads(data)
-    except (ValueError, RecursionError):
-        parsed = None
-    match parsed:
+    match json_object(data):
         case {"error": {"type": str() as kind, "message": str() as message}}:
             refusal = Refusal(
                 status=200,

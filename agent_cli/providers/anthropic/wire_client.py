@@ -4,7 +4,6 @@ The SDK stays the reference: `tests/providers/test_wire_client.py` sends the sam
 both and compares what arrives, so that an SDK release that changes the wire is noticed.
 """
 
-import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -31,6 +30,7 @@ from agent_cli.providers.transport import (
     http_client,
     open_reply,
 )
+from agent_cli.system.json_text import json_object
 from agent_cli.version import __version__
 
 API_VERSION = "2026-10-21"
@@ -98,7 +98,8 @@ class WireClient:
             )
         except (httpx2.RequestError, *NEVER_SENT, BaseExceptionGroup) as error:
             raise connection_failure(error, self.base_url, ANTHROPIC.remedies.address) from error
-        tokens = _object(response).get("input_tokens") if response.is_success else None
+        answer = json_object(response.content) or {}
+        tokens = answer.get("input_tokens") if response.is_success else None
         if not isinstance(tokens, int):
             raise self._refusal(response, str(parameters["model"]))
         return tokens
@@ -152,13 +153,5 @@ def _body(parameters: Mapping[str, Any]) -> bytes:
 
 
 def _error_object(response: httpx2.Response) -> Mapping[str, Json]:
-    error = _object(response).get("error")
+    error = (json_object(response.content) or {}).get("error")
     return error if isinstance(error, dict) else {}
-
-
-def _object(response: httpx2.Response) -> Mapping[str, Json]:
-    try:
-        parsed: Json = json.loads(response.content)
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}

@@ -28,6 +28,7 @@ from agent_cli.providers.openai_chat.wire import ChatReply, body
 from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import RetryPolicy, SharedPause, server_delay_s, with_retries
 from agent_cli.system.event_loop import closed_with_loop
+from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass, field
 from agent_cli.version import __version__
@@ -308,11 +309,8 @@ def _parsed(
 def _refusal(
     response: "httpx2.Response", request: ModelRequest, where: ChatConnection
 ) -> CallFailed:
-    try:
-        answer: Json = json.loads(response.content)
-    except (ValueError, RecursionError):
-        answer = None
-    kind, code, message = _error_parts(answer, response.text or f"status {response.status_code}")
+    text = response.text or f"status {response.status_code}"
+    kind, code, message = _error_parts(json_object(response.content), text)
     refusal = Refusal(
         status=response.status_code,
         message=where.redact(message[:_MESSAGE_CHARS_MAX]),
