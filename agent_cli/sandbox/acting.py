@@ -14,7 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from agent_cli.sandbox.git_folders import WATCHED_MAX, GitFolders, of_repository
+from agent_cli.sandbox.git_folders import (
+    WATCHED_MAX,
+    GitFolders,
+    folders_for_every_repository,
+    of_repository,
+    users_configuration,
+)
 from agent_cli.sandbox.secret_index import Contents
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import (
@@ -140,7 +146,8 @@ def linked_from_home(roots: Sequence[Path]) -> Mapping[Path, Path]:
 
     Who keeps settings in a repository and works in it has them act by links: `.bashrc`, `.config/x`
     or `.claude/settings.json`. What such a link leads to is part of its program's settings; it may
-    be missing. Behind each path stands its name in the home directory.
+    be missing. So is what `.gitconfig` includes. Behind each path stands its name in the home
+    directory.
     """
     found: dict[Path, Path] = {}
     for named in _settings_at_home():
@@ -192,7 +199,7 @@ _ENTRIES_MAX: Final = 5_000
 
 
 def _settings_at_home() -> Iterator[Path]:
-    """Yield the links among the user's settings, and what this program reads there itself."""
+    """Yield links among the user's settings, and what this program and git read in any case."""
     home, config = Path.home(), xdg_config_dir()
     with suppress(OSError), os.scandir(home) as entries:
         for entry in islice(entries, _ENTRIES_MAX):
@@ -210,6 +217,7 @@ def _settings_at_home() -> Iterator[Path]:
     yield from (claude_dir() / name for name in _OF_CLAUDE)
     yield from (codex_dir() / name for name in _OF_CODEX)
     yield from (shared_skills_dir(), shared_instructions_file())
+    yield from (*users_configuration(), *folders_for_every_repository())
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:

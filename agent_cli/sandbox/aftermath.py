@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.sandbox.acting import Acting, located, new_paths
-from agent_cli.sandbox.git_config import harmless
-from agent_cli.sandbox.git_folders import named_folder, pointed_at, shared_folders
+from agent_cli.sandbox.git_folders import (
+    harmless_part,
+    named_folder,
+    pointed_at,
+    shared_folders,
+)
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
@@ -66,7 +70,7 @@ class Appeared:
         if self.identity is None or _identity(path) != self.identity:
             return [f"{path} is no longer what was found, so it was not moved"]
         text = _config(path) if path.name == "config" and not path.is_symlink() else None
-        kept = harmless(text) if text else None
+        kept = harmless_part(path, text) if text else None
         try:
             to = move_aside(path, aside)
             if kept:
@@ -164,7 +168,7 @@ def _offending(path: Path) -> list[Path]:
             return hooks if len(hooks) <= _HOOKS_MAX else [path]
         case "config":
             text = _config(path)
-            return [] if text is not None and harmless(text) == text else [path]
+            return [] if text is not None and harmless_part(path, text) == text else [path]
         case "commondir" if path.parent.parent.name == "worktrees":
             leads_to = named_folder(path.parent, _read(path).rstrip("\r\n"))
             return [path] if leads_to != named_folder(path.parents[2], "") else []

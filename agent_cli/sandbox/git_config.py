@@ -4,9 +4,8 @@ Source: git-config(1). Only entries known to be harmless are kept.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from agent_cli.system.loading import late_pattern
 
@@ -19,11 +18,12 @@ _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
 _QUOTED = late_pattern(r"'([^']+)'")
 _ENTERED = late_pattern(r"\b(?:cd|pushd|-C)\s+['\"]?([^\s'\";&|]+)")
 _NOTHING: frozenset[str] = frozenset()
+_DESTINATIONS = frozenset({"url", "pushurl", "remote", "pushremote"})
 _HARMLESS = {
     "core": frozenset(
         {
             *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase"),
-            *("precomposeunicode", "symlinks", "autocrlf", "eol", "safecrlf", "worktree"),
+            *("precomposeunicode", "symlinks", "autocrlf", "eol", "safecrlf"),
             *("sparsecheckout", "sparsecheckoutcone", "abbrev", "quotepath", "longpaths"),
         }
     ),
@@ -46,9 +46,42 @@ _HARMLESS = {
 }
 
 
-def harmless(text: str) -> str:
-    """Return *text* without the lines that may make git start a program or read another file."""
-    return "".join(line for line, is_harmless, _ in _judged(text) if is_harmless)
+def _nowhere(_name: str) -> bool:
+    return False
+
+
+def harmless(text: str, is_own_tree: Callable[[str], bool] = _nowhere) -> str:
+    """Return *text* without the lines that may make git start a program or use another folder.
+
+    Args:
+        is_own_tree: Whether a working tree, as the configuration names it, is that of its own.
+    """
+    return "".join(
+        line
+        for line, is_harmless, header in _judged(text)
+        if is_harmless or is_own_tree(_working_tree(header, line))
+    )
+
+
+def harmful(text: str, is_own_tree: Callable[[str], bool]) -> Sequence[tuple[str, str]]:
+    """Return the lines that `harmless` leaves out, each behind the header of its section."""
+    return [
+        (header, line)
+        for line, is_harmless, header in _judged(text)
+        if not (is_harmless or is_own_tree(_working_tree(header, line)))
+    ]
+
+
+def destinations(text: str) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return where commits go: the keys and values of each remote and branch that say so."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line, _, header in _judged(text):
+        section, entry = _SECTION.fullmatch(header), _ENTRY.fullmatch(line.rstrip("\r\n"))
+        if section and section["name"].casefold() in ("remote", "branch"):
+            kept = found.setdefault(header.strip().casefold(), [])
+            if entry and entry["key"].casefold() in _DESTINATIONS:
+                kept.append((entry["key"].casefold(), (entry["value"] or "").strip()))
+    return found
 
 
 def is_harmless_key(name: str) -> bool:
@@ -57,14 +90,15 @@ def is_harmless_key(name: str) -> bool:
     return rest.rpartition(".")[2] in _HARMLESS.get(section, _NOTHING)
 
 
-def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
-    """Return whether only harmless lines of the configuration *path* have changed."""
-    return path.name == "config" and _harmful(old) == _harmful(new)
-
-
-def _harmful(content: bytes) -> Sequence[tuple[str, str]]:
-    text = content.decode(errors="surrogateescape")
-    return [(header, line) for line, is_harmless, header in _judged(text) if not is_harmless]
+def _working_tree(header: str, line: str) -> str:
+    """Return the working tree that a *line* below *header* names; "" for any other line."""
+    section, entry = _SECTION.fullmatch(header), _ENTRY.fullmatch(line.rstrip("\r\n"))
+    if not section or not entry or section["name"].casefold() != "core":
+        return ""
+    value = (entry["value"] or "").strip()
+    # In quotes, or before a comment, it is read in another way.
+    is_plain = entry["key"].casefold() == "worktree" and not {*value} & {*'"\\#;'}
+    return value if is_plain else ""
 
 
 @lru_cache(maxsize=8)
@@ -98,23 +132,25 @@ def _judgements(text: str) -> Iterator[tuple[str, bool, str]]:
             yield line, is_known or _says_nothing(bare), header
 
 
-def included(text: str) -> list[str]:
+@lru_cache(maxsize=16)
+def included(text: str) -> Sequence[str]:
     """Return the files that a configuration includes, on any condition, as it names them."""
-    return [
+    return tuple(
         _COMMENT.split(value.strip())[0].strip().strip('"')
         for header, value in _harmful_values(text)
         if header.lstrip().casefold().startswith("[include")
-    ]
+    )
 
 
-def pieces_of_commands(text: str) -> list[str]:
+@lru_cache(maxsize=16)
+def pieces_of_commands(text: str) -> Sequence[str]:
     """Return all pieces of values that may be the path of a program, or of another file.
 
     They are those of an editor, a pager, a filter, a driver, a helper, an alias: of each key that
     is not known to be harmless.
     """
     pieces = (piece for _, value in _harmful_values(text) for piece in _pieces(value))
-    return list(dict.fromkeys(filter(None, pieces)))
+    return tuple(dict.fromkeys(filter(None, pieces)))
 
 
 def _pieces(value: str) -> Iterator[str]:

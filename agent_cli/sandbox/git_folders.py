@@ -5,14 +5,22 @@ Only reads files; git itself is not run, because a repository can make it start 
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from agent_cli.sandbox.git_config import hooks_path, included, pieces_of_commands
+from agent_cli.sandbox.git_config import (
+    destinations,
+    harmful,
+    harmless,
+    hooks_path,
+    included,
+    pieces_of_commands,
+)
 from agent_cli.system.fixed_paths import start_of
-from agent_cli.system.paths import exists, is_dir, is_file
+from agent_cli.system.paths import exists, is_dir, is_file, xdg_config_dir
 from agent_cli.system.records import dataclass
 
 _POINTER = "gitdir:"
@@ -23,6 +31,7 @@ _MOUNTED_MAX = 50
 WATCHED_MAX = 500
 _INCLUDED_MAX, _NAMED_MAX = 20, 50
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
+_OF_THE_SYSTEM = Path("/etc/gitconfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +46,8 @@ class GitFolders:
         beyond: Paths, existing or missing, that commands must not change either, but that are too
             many to be mounted.
         is_complete: Whether all paths are known; if not, the whole repository is protected.
-        named: What the configuration names in the working tree, or beside itself: folders of
-            hooks, files that it includes, programs. Existing or missing.
+        named: What the configuration, or the user's own, names in the working tree, or the first
+            beside itself: folders of hooks, files that it includes, programs. Existing or missing.
     """
 
     writable: tuple[Path, ...] = ()
@@ -88,34 +97,76 @@ def of_repository(folder: Path, searched_max: int = WATCHED_MAX) -> GitFolders:
     return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
 
 
-def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
-    """Return what the configuration in *folder* names inside *tree*, its working tree.
+def users_configuration() -> Mapping[Path, str]:
+    """Return the files of git's configuration for every repository, included ones, with texts."""
+    chosen = os.environ.get("GIT_CONFIG_GLOBAL")
+    own = [xdg_config_dir() / "git" / "config", Path.home() / ".gitconfig"]
+    files = [_OF_THE_SYSTEM, *([Path(chosen)] if chosen else own)]
+    texts: dict[Path, str] = {}
+    for file in files:  # grows
+        if file not in texts and len(texts) < _INCLUDED_MAX:
+            texts[file] = _read(file)
+            files += _included(file, texts[file])
+    return texts
 
-    Git starts its programs at the top of the working tree; a relative include lies beside the file
-    that includes it.
+
+def folders_for_every_repository() -> Iterator[Path]:
+    """Yield the folders of hooks, and of templates with hooks, that the user's files name whole."""
+    for text in users_configuration().values():
+        yield from filter(Path.is_absolute, _hooks(text))
+
+
+def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
+    """Return what the configuration in *folder*, and the user's, name inside *tree*.
+
+    Git starts its programs at the top of the working tree *tree*; a relative include lies beside
+    the file that includes it.
     """
     found: dict[Path, None] = {}
     files = [folder / "config", folder / "config.worktree"]
     for file in files:  # grows
         text = _read(file)
-        for name in included(text):
-            path = Path(os.path.realpath(file.parent / os.path.expanduser(name)))  # noqa: PTH111
-            if name and _is_below(path, tree, folder):
+        for path in _included(file, text):
+            if _is_below(path, tree, folder):
                 found[path] = None
                 files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
-        for hooks in (hooks_path(text), hooks_path(text, ("init", "templatedir"))):
-            if not hooks or hooks[0] in "~%":
-                continue
-            path = named_folder(tree, hooks)
-            if _is_below(path, tree) and not folder.is_relative_to(path):
-                found[path] = None
-        for piece in pieces_of_commands(text):
-            path = tree / os.path.expanduser(piece)  # noqa: PTH111
-            is_path = "/" in piece and " " not in piece and not is_dir(path)
-            if _is_below(path, tree) and (is_path or is_file(path)):
-                found[Path(os.path.normpath(path))] = None
+        found |= dict.fromkeys(_in_tree(text, folder, tree))
     git = (folder / "config", folder / "config.worktree")
-    return tuple(path for path in found if path not in git)[:_NAMED_MAX]
+    own = [path for path in found if path not in git][:_NAMED_MAX]
+    # The aliases of a user are full of words, and any of them may be the name of a file somewhere.
+    users = (
+        path
+        for text in users_configuration().values()
+        for path in _in_tree(text, folder, tree, words=False)
+    )
+    return tuple(dict.fromkeys((*own, *islice(users, _NAMED_MAX))))
+
+
+def _included(file: Path, text: str) -> Iterator[Path]:
+    for name in filter(None, included(text)):
+        yield Path(os.path.realpath(file.parent / os.path.expanduser(name)))  # noqa: PTH111
+
+
+def _hooks(text: str) -> Iterator[Path]:
+    """Yield the folders that git runs hooks from, or copies them from."""
+    for name in (hooks_path(text), hooks_path(text, ("init", "templatedir"))):
+        if name and name[0] != "%":
+            yield Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def _in_tree(text: str, folder: Path, tree: Path, *, words: bool = True) -> Iterator[Path]:
+    """Yield what a configuration names inside *tree*; with *words* also without a folder."""
+    for name in _hooks(text):
+        path = named_folder(tree, str(name))
+        if _is_below(path, tree) and not folder.is_relative_to(path):
+            yield path
+    for piece in pieces_of_commands(text):
+        if not words and "/" not in piece:
+            continue
+        path = tree / os.path.expanduser(piece)  # noqa: PTH111
+        is_path = "/" in piece and " " not in piece and not is_dir(path)
+        if _is_below(path, tree) and (is_path or is_file(path)):
+            yield Path(os.path.normpath(path))
 
 
 def _is_below(path: Path, *folders: Path) -> bool:
@@ -140,6 +191,33 @@ def pointed_at(entry: Path) -> tuple[Path, ...]:
         return ()
     names = name.removeprefix(" "), name.strip()
     return tuple(named_folder(entry.parent, each) for each in names)
+
+
+def harmless_part(config: Path, text: str) -> str:
+    """Return *text* of *config* without the lines that start programs, or use other folders."""
+    return harmless(text, partial(_leads_back, config.parent))
+
+
+def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
+    """Return whether only harmless lines of the configuration *path* have changed.
+
+    A remote or branch that is there must also send commits to the same place.
+    """
+    if path.name != "config":
+        return False
+    before, after = (each.decode(errors="surrogateescape") for each in (old, new))
+    goes, known = destinations(after), destinations(before)
+    is_own_tree = partial(_leads_back, path.parent)
+    return harmful(before, is_own_tree) == harmful(after, is_own_tree) and all(
+        goes.get(each, known[each]) == known[each] for each in known
+    )
+
+
+def _leads_back(folder: Path, name: str) -> bool:
+    """Return whether the working tree *name* of the repository in *folder* has that as `.git`."""
+    entry = named_folder(folder, name) / ".git"
+    real = Path(os.path.realpath(folder))
+    return bool(name) and real in (*pointed_at(entry), Path(os.path.realpath(entry)))
 
 
 def shared_folders(folder: Path) -> tuple[Path, ...]:

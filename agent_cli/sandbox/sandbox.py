@@ -331,7 +331,7 @@ class Sandbox:
 
     def _confine(self, backend: "Backend", cwd: Path) -> "Confinement":
         from agent_cli.sandbox.aftermath import Appeared, appeared, unsearched
-        from agent_cli.sandbox.git_config import same_but_harmless
+        from agent_cli.sandbox.git_folders import same_but_harmless
         from agent_cli.sandbox.guarded_files import PROTECTED_NAMES
         from agent_cli.sandbox.tripwire import Tripwire
 

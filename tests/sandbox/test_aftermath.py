@@ -225,6 +225,53 @@ def test_command_cannot_change_files_that_the_configuration_of_git_names(state: 
         assert (root / "docs" / "not-a-program").exists()
 
 
+USERS = """
+[core]
+    hooksPath = .githooks
+[includeIf "gitdir:~/work/"]
+    path = {root}/team.gitconfig
+[alias]
+    test = !make test
+    ship = !tools/ship.sh
+"""
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+def test_command_cannot_change_files_that_the_users_own_configuration_names(state: State) -> None:
+    """Threat 11: `git config --global` counts in each repository, and includes one for a team."""
+    names = [".githooks/pre-commit", "team.gitconfig", "team.hooks/pre-push", "tools/ship.sh"]
+    with world(state) as place:
+        root = place.root
+        for name in (*names, "make", "test"):
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text("mine")
+        (Path.home() / ".gitconfig").write_text(USERS.format(root=root))
+        (root / "team.gitconfig").write_text(f"[core]\n\thooksPath = {root}/team.hooks\n")
+        before = {name: (root / name).read_text() for name in names}
+
+        place.run(
+            f'for each in {shlex.join([*names, "make", "test"])}; do echo evil >"$each"; done'
+        )
+
+        assert {name: (root / name).read_text() for name in names} == before
+        assert (root / "make").read_text() == (root / "test").read_text() == "evil\n"
+
+
+def test_file_that_the_users_configuration_includes_is_protected_beside_repositories() -> None:
+    """Threat 11: the folder of all projects has one for them, and is no repository itself."""
+    with world("bwrap") as place:
+        (place.root / ".git").rename(place.base / "elsewhere")
+        (place.root / "team.gitconfig").write_text("[user]\n\tname = T\n")
+        (Path.home() / "a.gitconfig").write_text(
+            f"[include]\n\tpath = {place.root}/team.gitconfig\n"
+        )
+        (Path.home() / ".gitconfig").write_text("[include]\n\tpath = a.gitconfig\n")
+
+        run = place.run("echo evil >team.gitconfig")
+
+        assert "Read-only file system" in run.stderr
+
+
 def test_folder_renamed_by_a_command_leaves_no_report_about_its_old_place() -> None:
     with world("bwrap") as place:
         (place.root / "pkg" / ".vscode").mkdir(parents=True)
@@ -360,6 +407,35 @@ def test_a_worktree_made_by_a_command_stays() -> None:
         git(place.root / "tree", "status")
 
 
+def test_submodule_made_by_a_command_stays() -> None:
+    """Its configuration names its working tree, whose `.git` names it."""
+    with world("bwrap") as place:
+        output = place.output(
+            'git -c protocol.file.allow=always submodule add -q "$PWD" lib && git -C lib status'
+        )
+
+        assert "nothing to commit" in output, output
+        assert "worktree = ../../../lib" in (place.root / ".git/modules/lib/config").read_text()
+        assert place.put_back == []
+
+
+@pytest.mark.parametrize(
+    ("state", "folder"), [("bwrap", "new"), ("landlock", "new"), ("landlock", ".")]
+)
+def test_command_cannot_lead_git_to_a_working_tree_elsewhere(state: State, folder: str) -> None:
+    """Threat 11: the user's next `git checkout .` would write `.bashrc` at home."""
+    with world(state) as place:
+        place.run(
+            f"git init -q new; cd {folder}; git config core.worktree {place.home};"
+            f" git config core.bare false; git config core.worktree '{place.home}' x"
+        )
+
+        config = (place.root / folder / ".git" / "config").read_text()
+        assert "worktree" not in config
+        assert "bare = false" in config
+        assert len(place.put_back) == 1
+
+
 def test_editor_settings_in_subfolders_are_read_only_and_new_ones_moved_away() -> None:
     """Threat 10: a subfolder of the repository may be opened as a separate project."""
     with world("bwrap") as place:
@@ -395,6 +471,7 @@ def test_editor_settings_in_subfolders_are_read_only_and_new_ones_moved_away() -
         ('[core "x"]\n\u2028\tfsmonitor = x\n', '[core "x"]\n'),
         ("[core]\x0cfsmonitor = x\n\tbare = true\n", ""),
         ("\ufeff[core]\n\tbare = true\n", ""),
+        ("[core]\n\tworktree = /\n\tbare = true\n", "[core]\n\tbare = true\n"),
     ],
 )
 def test_only_harmless_git_configuration_is_kept(text: str, kept: str | None) -> None:

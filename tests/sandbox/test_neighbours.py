@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.sandbox import Sandbox, State
-from agent_cli.sandbox.git_config import same_but_harmless
+from agent_cli.sandbox.git_folders import same_but_harmless
 from tests.sandbox.world import Decider, World, git, only, run_confined, world
 
 KINDS: tuple[Mapping[str, str], ...] = (
@@ -229,3 +229,23 @@ def test_harmless_change_of_a_configuration_keeps_the_lines_that_start_programs(
 
     assert same_but_harmless(Path("config"), old, new.encode()) is is_harmless
     assert not same_but_harmless(Path("tasks.json"), old, new.encode())
+
+
+@pytest.mark.parametrize(
+    ("new", "is_harmless"),
+    [
+        ('[remote "o"]\n\turl = a\n\tfetch = c\n[branch "m"]\n\tremote = o\n', True),
+        ('[remote "o"]\n\turl = a\n[branch "m"]\n\tremote = o\n[remote "p"]\n\turl = b\n', True),
+        ('[branch "m"]\n\tremote = o\n', True),
+        ('[remote "o"]\n\turl = b\n[branch "m"]\n\tremote = o\n', False),
+        ('[remote "o"]\n\turl = a\n\tpushurl = b\n[branch "m"]\n\tremote = o\n', False),
+        ('[remote "o"]\n\turl = a\n[REMOTE "o"]\n\tURL = b\n[branch "m"]\n\tremote = o\n', False),
+        ('[remote "o"]\n\turl = a\n[branch "m"]\n\tremote = p\n', False),
+        ('[remote "o"]\n\turl = a\n[branch "m"]\n\tremote = o\n\tpushRemote = p\n', False),
+    ],
+)
+def test_change_of_where_commits_go_is_not_harmless(new: str, *, is_harmless: bool) -> None:
+    """Threat 11: the next push would send them to someone else. A new remote is no change."""
+    old = b'[remote "o"]\n\turl = a\n[branch "m"]\n\tremote = o\n'
+
+    assert same_but_harmless(Path("config"), old, new.encode()) is is_harmless
