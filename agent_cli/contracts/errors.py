@@ -52,6 +52,10 @@ class AgentCliError(Exception):
     exit_code = 1
     trouble: Trouble | None = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without a call of the constructor, which in some takes more than the text.
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 class UsageError(AgentCliError):
     """The command line or a slash command cannot be understood."""
