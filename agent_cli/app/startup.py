@@ -144,12 +144,24 @@ def start(
     workspace = workspace or _current_directory()
     if copy_of:
         _pass_trust_on(copy_of, workspace)
+    startup = _start_in(workspace, arguments, variables, may_ask=may_ask, copy_of=copy_of)
+    return _with_plugins(startup)
+
+
+def _start_in(
+    workspace: Path,
+    arguments: Arguments,
+    variables: Mapping[str, str],
+    *,
+    may_ask: bool,
+    copy_of: Path | None,
+) -> StartupContext:
     standing, notices = _trust(workspace, arguments, may_ask=False, copy_of=copy_of)
     startup = _read(workspace, arguments, standing, variables)
-    if elsewhere := startup.loaded.settings.working_directory:
+    setting = startup.loaded.settings.working_directory
+    if setting and (elsewhere := _working_directory(setting)) != workspace:
         # As if started there: of this folder, nothing is asked about and nothing counts.
-        workspace = _working_directory(elsewhere)
-        return start(arguments, may_ask=may_ask, workspace=workspace, variables=variables)
+        return _start_in(elsewhere, arguments, variables, may_ask=may_ask, copy_of=copy_of)
     if may_ask and not standing.is_trusted:
         asked, notices = _trust(workspace, arguments, may_ask=True, copy_of=copy_of)
         if asked != standing:
@@ -167,7 +179,7 @@ def start(
         *_plain_http(startup.environment),
         *(_first_start() if may_ask else ()),
     )
-    return _with_plugins(startup._replace(notices=notices))
+    return startup._replace(notices=notices)
 
 
 def _with_plugins(startup: StartupContext) -> StartupContext:

@@ -72,13 +72,12 @@ def load_settings(
     layers.take(override_entries(overrides))
     notices = (*environment.notices, *layers.notices)
     settings = layers.settings()
-    folder = paths.expanded(settings.working_directory or workspace)
     rules, hooks = _of_claude(settings, workspace, trusted=trusted, guarded=guarded)
     return Loaded(
         settings,
         layers.origins,
         notices,
-        (*_user_rules(folder), *_added_rules(layers), *rules),
+        (*_user_rules(workspace), *_added_rules(layers), *rules),
         (*_added_hooks(layers), *hooks),
     )
 

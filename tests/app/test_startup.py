@@ -432,6 +432,8 @@ def test_settings_and_trust_are_those_of_the_directory_of_the_setting(
 
     assert [each.loaded.settings.max_rounds for each in (before, asked)] == [100, 7]
     assert [each.workspace for each in (before, asked)] == [works, works]
+    assert asked.loaded.settings.working_directory == str(works)
+    assert asked.loaded.origins["working_directory"] == f"{paths.user_settings_file()}:1"
     assert "appsettings.toml ignored" in before.notices[0]
     assert capsys.readouterr().err.startswith(f"{works} holds files that change what")
     assert TrustStore.of_user().is_trusted(works)
