@@ -23,7 +23,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from agent_cli.system import programs
 from agent_cli.system.stop_signals import STOP_SIGNALS
 from tests.fork_server import count_launchers
-from tests.forked import server_pids
+from tests.forked import importer_pids, server_pids
 from tests.launcher_server import fork_launchers, launcher_server, running_launchers
 
 # Variables that change the program or its libraries, so that tests would differ by machine.
@@ -254,7 +254,7 @@ def running_children() -> dict[int, str]:
     """
     servers = server_pids()
     # Text, not paths: this runs three times for each test.
-    pids = {int(child) for pid in ("self", *servers) for child in _children(pid)} - servers
+    pids = {int(child) for pid in ("self", *servers) for child in _children(pid)} - importer_pids()
     if launcher_server.cache_info().currsize:
         pids = (pids | running_launchers()) - {launcher_server()[0]}
     return {

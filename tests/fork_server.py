@@ -1,12 +1,14 @@
 """Run our programs as forks of one process that has imported everything: see tests/forked.py.
 
-    python -P fork_server.py DESCRIPTOR [LISTENER LAUNCHERS]
+    python -P fork_server.py DESCRIPTOR
 
-Each message on the socket DESCRIPTOR orders one program, and each connection to the socket LISTENER
-another one: see tests/as_fork.py. Their launchers come from the socket with the name LAUNCHERS: see
-tests/launcher_server.py. A program runs in a child that looks like a new
-process: streams, environment, directory, arguments, and a terminal if it gets one. Only the imports
-are inherited, so everything the server opens or sets for itself is undone in the child.
+Each connection to the socket DESCRIPTOR asks for a server, which is a fork too: the workers of a
+run share the imports. It sends one or two sockets, and the address of the server that forks the
+programs' launchers: see tests/launcher_server.py. Each message on the first socket orders one
+program, and each connection to the second another one: see tests/as_fork.py. A program runs in a
+child that looks like a new process: streams, environment, directory, arguments, and a terminal if
+it gets one. Only the imports are inherited, so everything the server opens or sets for itself is
+undone in the child.
 """
 
 import atexit
@@ -46,7 +48,8 @@ from agent_cli_tools.secret_files import is_secret
 from tests.launcher_server import fork_launchers
 
 HEADER = struct.Struct("!I")
-READY = b"r"
+# Of the address where launchers come from.
+ADDRESS_BYTES = 128
 # The three streams, and a pipe for the exit code.
 DESCRIPTORS = 4
 DESCRIPTORS_MAX = 1_024
@@ -95,14 +98,16 @@ def main() -> None:
     import_everything()
     try_sandboxes()
     count_launchers()
-    if sys.argv[3:]:
-        launchers = f"\0{sys.argv[3]}".encode()
+    asked = fork_servers(socket.socket(fileno=int(sys.argv[1])))
+    if asked is None:
+        return
+    (orders, *listeners), launchers = asked
+    if listeners:
         fork_launchers(lambda: launchers)
-    orders, *listeners = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
-    orders.sendall(READY)
+    orders.sendall(HEADER.pack(os.getpid()))
     order = serve(orders, listeners)
     if order is None:
-        return
+        _leave(0)
     if order.fresh:
         # Python ignores these signals, and an exec'd program would inherit that.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -190,6 +195,25 @@ def count_launchers() -> None:
     if "COVERAGE_PROCESS_CONFIG" in variables:
         begin = COUNTED.format(variables=variables, packages=sysconfig.get_path("purelib"))
         launching._PROGRAM = begin + launching._PROGRAM
+
+
+def fork_servers(listener: socket.socket) -> tuple[list[socket.socket], bytes] | None:
+    """Fork a server for each connection; return its sockets and the address in the fork.
+
+    Returns:
+        None at the end of standard input, which ends with the process that started us.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how servers end
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        with connection:
+            address, descriptors, _, _ = socket.recv_fds(connection, ADDRESS_BYTES, 2)
+        if descriptors and os.fork() == 0:
+            listener.close()  # or its address would be taken for as long as the server runs
+            return [socket.socket(fileno=each) for each in descriptors], address
+        for each in descriptors:
+            os.close(each)
+    return None
 
 
 def serve(orders: socket.socket, listeners: list[socket.socket]) -> Order | None:

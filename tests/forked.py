@@ -15,14 +15,16 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
-from tests.fork_server import HEADER, READY, Order
+from tests.fork_server import HEADER, Order
 from tests.launcher_server import launcher_server
 
 SERVER = Path(__file__).with_name("fork_server.py")
@@ -32,6 +34,7 @@ LIMIT_S = 60.0
 READ_AT_START = ("PYTHON", "LC_", "LANG")
 # Tests may start programs in several threads, and the server answers orders one by one.
 _ordering = threading.Lock()
+_importers: list["subprocess.Popen[bytes]"] = []
 
 
 class Program:
@@ -187,7 +190,12 @@ def arguments_of(script: str, *arguments: str) -> list[str]:
 
 def server_pids() -> set[int]:
     """Return the process id of the server, if there is one."""
-    return {_server()[0].pid} if _server.cache_info().currsize else set()
+    return {_server()[0]} if _server.cache_info().currsize else set()
+
+
+def importer_pids() -> set[int]:
+    """Return the process ids of our children from which the servers of all workers are forked."""
+    return {each.pid for each in _importers}
 
 
 def _read_to_end(stream: IO[str]) -> str:
@@ -220,7 +228,7 @@ def _order(
 
 def _ask_server(message: bytes, descriptors: Sequence[int]) -> int:
     with _ordering:
-        process, server, _ = _server()
+        _, server, _ = _server()
         try:
             socket.send_fds(server, [HEADER.pack(len(message))], descriptors)
             server.sendall(message)
@@ -229,7 +237,6 @@ def _ask_server(message: bytes, descriptors: Sequence[int]) -> int:
             # The next order gets a new one.
             _server.cache_clear()
             server.close()
-            process.wait()
             raise RuntimeError("the fork server ended; stderr tells why") from error
     return int(pid)
 
@@ -243,35 +250,68 @@ def _needs_an_interpreter(environment: Mapping[str, str]) -> bool:
 
 
 @functools.cache
-def _server() -> tuple["subprocess.Popen[bytes]", socket.socket, socket.socket]:
-    """Start the server; it ends when our end of the first socket is closed.
+def _server() -> tuple[int, socket.socket, socket.socket]:
+    """Have a server forked; return its process id. It ends when the first socket is closed.
 
     The other one listens, for `as_fork.py`.
     """
-    ours, theirs = socket.socketpair()
     listener = socket.socket(socket.AF_UNIX)
-    passed = [theirs.fileno()]
-    arguments: list[str] = []
+    launchers = b"-"
     if sys.platform == "linux":
         listener.bind("")  # the kernel chooses a name
         listener.listen()
-        passed.append(listener.fileno())
-        arguments = [launcher_server()[1].decode().removeprefix("\0")]
-    process = subprocess.Popen(
-        [sys.executable, "-P", str(SERVER), *map(str, passed), *arguments],
-        pass_fds=passed,
-        stdin=subprocess.DEVNULL,
-    )
-    theirs.close()
-    # Its imports must not count in the time limits of the first program it starts.
-    if ours.recv(len(READY)) != READY:
-        process.wait()
-        raise RuntimeError("the fork server did not start; stderr tells why")
+        launchers = launcher_server()[1]
+    deadline_s = time.monotonic() + LIMIT_S
+    while True:
+        has_started = _start_importer()
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(ConnectionError), socket.socket(socket.AF_UNIX) as importer:
+            importer.connect(_importer_address())
+            passed = [theirs, listener] if sys.platform == "linux" else [theirs]
+            socket.send_fds(importer, [launchers], [each.fileno() for each in passed])
+        # Its imports must not count in the time limits of the first program it starts.
+        if answer := ours.recv(HEADER.size, socket.MSG_WAITALL):
+            break
+        ours.close()
+        if has_started or time.monotonic() > deadline_s:
+            raise RuntimeError("the fork server did not start; stderr tells why")
+        time.sleep(0.01)  # another worker's has just ended, or does not listen yet
 
     def end() -> None:
-        ours.close()
         listener.close()
-        process.wait()
+        with ours, suppress(OSError):  # closed, if the server has ended before
+            ours.shutdown(socket.SHUT_WR)
+            ours.recv(1)  # returns when it has ended
 
     atexit.register(end)
-    return process, ours, listener
+    return *HEADER.unpack(answer), ours, listener
+
+
+def _start_importer() -> bool:
+    """Start the process that servers are forked from, unless one listens; return whether we did."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        try:
+            listener.bind(_importer_address())
+        except OSError:
+            return False
+        listener.listen()
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(SERVER), str(listener.fileno())],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.PIPE,
+        )
+    _importers.append(process)
+    atexit.register(process.communicate)  # the end of its input ends it
+    return True
+
+
+@functools.cache
+def _importer_address() -> str:
+    """Return where the importer listens: one for all workers of a run, and not for runs in tests.
+
+    Those may be of other sources.
+    """
+    if sys.platform != "linux":
+        return str(Path(tempfile.mkdtemp(), "importer"))
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    return f"\0agent-cli-{run}-{os.getppid()}" if run else f"\0agent-cli-{os.getpid()}"

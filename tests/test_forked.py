@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system import launching
-from tests.forked import start
+from tests.forked import _server, server_pids, start
 from tests.launcher_server import launcher_server
 from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
@@ -110,6 +110,24 @@ def test_forked_program_has_its_own_controlling_terminal(script: str) -> None:
 
         terminal.until("KeyboardInterrupt")
         assert terminal.exit_code() == -signal.SIGINT
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+def test_workers_of_one_run_share_the_process_that_imports(script: str) -> None:
+    """Importing takes five seconds of a processor, which each worker would take."""
+    with start(script, "x", environment=os.environ) as program:
+        program.communicate()
+    [server] = server_pids()
+
+    another, orders, listener = inspect.unwrap(_server)()
+
+    with orders, listener:
+        assert another != server
+        assert parent_of(another) == parent_of(server)
+
+
+def parent_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
