@@ -36,6 +36,13 @@ _BLOCKED_BY_EXIT_2: Final = frozenset(
 _TEXT_IS_CONTEXT: Final = frozenset(
     {"UserPromptSubmit", "UserPromptExpansion", "SessionStart", "PreCompact"}
 )
+_KEYS: Final = frozenset(
+    {
+        *("hookSpecificOutput", "decision", "continue", "systemMessage", "suppressOutput"),
+        *("additionalContext", "updatedToolOutput", "async"),
+    }
+)
+"""An object with none of them is no answer, but a part of a text."""
 _WATCHES: Final = frozenset({"SessionStart", "FileChanged"})
 _ACTIONS: Final[tuple[Action, ...]] = ("decline", "cancel", "accept")
 _TRY_AGAIN: Final = "You may try this call again."
@@ -183,8 +190,11 @@ def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:
 
 def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     text = stdout.strip()
+    is_alone = text.startswith("{")
     try:
-        said = _printed_object(mend_surrogates(text.encode()).decode())
+        said = (_last_object if is_alone else _object_at_end)(
+            mend_surrogates(text.encode()).decode()
+        )
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
     if said is None:
@@ -196,22 +206,33 @@ def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     named = specific.get("hookEventName", hook.event)
     if named != hook.event:
         raise _Faulty(f"hookEventName must be {hook.event}, not {named!r}")
-    return _answer(hook, said, specific)
+    answer = _answer(hook, said, specific)
+    # With other lines before it, it may be part of a command or a file that the hook prints.
+    return answer if is_alone else _restricting(answer)
 
 
-def _printed_object(text: str) -> dict[str, Json] | None:
-    """Return the answer in *text*, also behind lines such as a shell profile prints; else None.
-
-    Raises:
-        ValueError: It begins like JSON and is none.
-    """
-    if text.startswith("{"):
-        return _last_object(text)
+def _object_at_end(text: str) -> dict[str, Json] | None:
+    """Return the answer behind lines such as a shell profile prints; None if *text* has none."""
     # The braces inside an object of several lines are indented.
     _, found, behind = text.rpartition("\n{")
+    if not found:
+        return None
     with suppress(ValueError, RecursionError):
-        return _last_object(f"{{{behind}") if found else None
+        said = _last_object(f"{{{behind}")
+        return None if _KEYS.isdisjoint(said) else said
     return None
+
+
+def _restricting(answer: HookAnswer) -> HookAnswer:
+    """Return *answer* without what it allows or fills in."""
+    allows = answer.decision == "allow"
+    return replace(
+        answer,
+        decision=None if allows else answer.decision,
+        reason="" if allows else answer.reason,
+        updated=None if allows else answer.updated,
+        filled=None,
+    )
 
 
 def _last_object(text: str) -> dict[str, Json]:
