@@ -152,8 +152,8 @@ async def test_grep_modes_show_files_or_counts(tree: Tools) -> None:
     files = await tree.text("grep", pattern="needle", path="src", mode="files")
     counts = await tree.text("grep", pattern="needle", path="src", mode="count")
 
-    assert files.splitlines() == ["src/a.py", "src/deep/d.py"]
-    assert counts.splitlines() == ["src/a.py:2", "src/deep/d.py:1"]
+    assert files == "src/a.py\nsrc/deep/d.py"
+    assert counts == "src/a.py:2\nsrc/deep/d.py:1"
 
 
 async def test_grep_supports_glob_and_ignore_case(tree: Tools) -> None:
@@ -268,17 +268,46 @@ async def test_glob_follows_no_link_out_of_the_searched_folder(
         (r"one\r?\ntwo", ["crlf.txt:1:one", "crlf.txt:2:two", *DEEP]),
         ("one\r?\ntwo", ["crlf.txt:1:one", "crlf.txt:2:two", *DEEP]),
         (r"^o[^\n]+", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
+        (r"one\r$", ["crlf.txt:1:one"]),
+        (r"one\x0d?$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
+        ("e\r", ["crlf.txt:1:one"]),
+        (r"C:\\r|one$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
     ],
 )
 async def test_grep_knows_the_ends_of_lines(
     tree: Tools, pattern: str, expected: Sequence[str]
 ) -> None:
-    """Both CRLF, and one within the pattern, which needs ripgrep's --multiline."""
+    """Both CRLF, and within the pattern, which may need other options of ripgrep."""
     os.utime(tree.file("crlf.txt", "one\r\ntwo\r\n"), (2_000_000_009, 2_000_000_009))
 
     text = await tree.text("grep", pattern=pattern, glob="*.{txt,py}")
 
     assert sorted(text.splitlines()) == sorted(expected)
+
+
+async def test_fault_among_ignored_files_does_not_fail_the_search(
+    tree: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a folder of a database in a container, which belongs to another user."""
+    [rg, *_options] = searches.searcher(tree.root)
+    script = (
+        "import os, sys\n"
+        f"if '--no-ignore' not in sys.argv: os.execv({rg!r}, sys.argv)\n"
+        "sys.exit(print('./data: Permission denied', file=sys.stderr) or 2)"
+    )
+    program = [sys.executable, "-c", script]
+    monkeypatch.setattr(searches, "searcher", lambda workspace: program)
+    fault = "not all of what .gitignore excludes was searched"
+
+    assert await tree.text("grep", pattern="nowhere") == f"[no matches for nowhere in .; {fault}]"
+    assert await tree.text("glob", pattern="*.rs") == f"[no files match *.rs in .; {fault}]"
+
+
+async def test_glob_takes_alternatives_longer_than_a_name_may_be(tree: Tools) -> None:
+    """The words before the first slash are tried as a folder."""
+    pattern = f"{{src,{','.join(f'package-{number}' for number in range(40))}}}/*.py"
+
+    assert await tree.text("glob", pattern=pattern) == "src/a.py"
 
 
 async def test_search_without_a_match_says_so(tree: Tools) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import ToolContext, ToolResult
+from agent_cli.system.paths import is_dir
 from agent_cli.system.records import dataclass
 from agent_cli_tools.search_tools import GlobParameters, GrepParameters
 from agent_cli_tools.searches import (
@@ -72,9 +73,7 @@ def _named_folder(workspace: Workspace, base: Path, pattern: str) -> tuple[Path,
     .gitignore, or have a name that reads like a pattern, such as `app/[id]`.
     """
     folder, parts = base, pattern.removeprefix(f"{base}/").split("/")
-    while (
-        parts[1:] not in ([], [""]) and parts[0] not in ("", "..") and (folder / parts[0]).is_dir()
-    ):
+    while parts[1:] not in ([], [""]) and parts[0] not in ("", "..") and is_dir(folder / parts[0]):
         folder /= parts.pop(0)
     try:
         real = workspace.resolve(str(folder))
@@ -90,10 +89,18 @@ async def _ignored_names(
     arguments: Sequence[str],
     matching: Callable[[SearchOutput], Sequence[Path]],
 ) -> list[str]:
-    found = await search(workspace, ["--no-ignore", *arguments], limit_s=_IGNORED_LIMIT_S)
+    found = await _search_ignored(workspace, arguments)
     paths = [path for path in await asyncio.to_thread(matching, found) if not is_secret(path)]
     named = await asyncio.to_thread(_shown_paths, paths, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(paths), found)
+
+
+async def _search_ignored(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput:
+    """Search also what .gitignore excludes, which may hold folders of other users."""
+    try:
+        return await search(workspace, ["--no-ignore", *arguments], limit_s=_IGNORED_LIMIT_S)
+    except ToolError as error:
+        return SearchOutput(b"", str(error))
 
 
 def _ignored(named: Sequence[str], total: int, found: SearchOutput) -> list[str]:
@@ -160,6 +167,8 @@ _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
 
 # A line end to be found, which ripgrep refuses without --multiline; not one in `[^\n]`.
 _LINE_END = re.compile(r"(?>\\[^n]|\[\^(?:\\.|[^\]\\])*\]|[^\\\n])*+(?:\\n|\n)")
+# One to be found, which ripgrep refuses with --crlf.
+_CARRIAGE_RETURN = re.compile(r"(?>\\[^rx]|\\x(?!0[dD])|[^\\\r])*+(?:\\r|\\x0[dD]|\r)")
 
 # ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
 _BINARY = re.compile(
@@ -214,8 +223,8 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
 
 
 async def _ignored_matches(workspace: Workspace, params: GrepParameters, root: str) -> list[str]:
-    arguments = ["--no-ignore", "--files-with-matches", "--null", *_wanted(params, root)]
-    found = await search(workspace, arguments, limit_s=_IGNORED_LIMIT_S)
+    arguments = ["--files-with-matches", "--null", *_wanted(params, root)]
+    found = await _search_ignored(workspace, arguments)
     hits = [
         hit for hit in _files(found.output) if not is_secret(workspace.root / os.fsdecode(hit.path))
     ]
@@ -239,8 +248,9 @@ def _wanted(params: GrepParameters, root: str) -> list[str]:
     """Return the arguments that say what to find, and where."""
     globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
     return [
-        # `$` stands before the CRLF of a line, too.
-        *("--hidden", "--crlf"),
+        "--hidden",
+        # `$` stands before the CRLF of a line, too, unless the pattern itself knows of the CR.
+        *([] if _CARRIAGE_RETURN.match(params.pattern) else ["--crlf"]),
         *(["--ignore-case"] if params.ignore_case else []),
         *(["--multiline"] if _LINE_END.match(params.pattern) else []),
         *(f"--glob={glob}" for glob in globs),
@@ -283,7 +293,7 @@ def _files(output: bytes) -> Iterator[_Hit]:
 def _counts(output: bytes) -> Iterator[_Hit]:
     for line in output.split(b"\n")[:-1]:  # as above
         raw_path, _, count = line.partition(b"\0")
-        yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode()}")
+        yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode().rstrip()}")
 
 
 _FORMATS = {"content": _content, "files": _files, "count": _counts}
