@@ -43,9 +43,10 @@ _LEAVING: Final = ("exit", "quit")
 class LiveShell:
     """One conversation on a screen. An error in one line never prevents the next one.
 
-    Lines run one after the other, and are shown when their turn comes. During a run a line goes to
-    the agent: as steering or, on request, as a follow-up. No typed line is lost: lines a run did
-    not take are sent when it ends, or return to the input if it was stopped.
+    Lines run one after the other, and are shown when their turn comes. During a run a line that no
+    other waits before goes to the agent: as steering or, on request, as a follow-up. No typed line
+    is lost: lines a run did not take are sent when it ends, or return to the input if it was
+    stopped.
     """
 
     def __init__(self, app: Application, screen: LiveScreen, look: Look) -> None:
@@ -166,7 +167,7 @@ class LiveShell:
             self._screen.leave()
         elif self.is_busy and not is_prompt and not text.startswith("!"):
             self._command_meanwhile(text)
-        elif is_prompt and text and self._is_in_run and not named_in(text, self._app.servers):
+        elif is_prompt and text and self._goes_to_run(text):
             self._outbox.put(text, follow_up=follow_up)
             self._do_beside(self._outbox.hand_over())
         elif text:  # a shell command waits for its turn: an editor would interrupt typing
@@ -182,6 +183,13 @@ class LiveShell:
     def _is_in_run(self) -> bool:
         """Whether a run goes on, or waits for an answer."""
         return self._agent_runs or (self._is_working and self._app.agent.conversation.waiting)
+
+    def _goes_to_run(self, text: str) -> bool:
+        """Return whether the prompt *text* goes to the current run, and does not wait for its end.
+
+        Behind a waiting line it waits, too: that may be `/clear`, or a command it is about.
+        """
+        return self._is_in_run and not self._lines and not named_in(text, self._app.servers)
 
     def interrupt(self) -> None:
         """Stop the run or the command; queued messages return to the input."""

@@ -107,11 +107,11 @@ async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
 async def test_all_messages_that_are_queued_return_to_the_input_and_commands_are_named(
     tmp_path: Path,
 ) -> None:
-    """A command for the model, which would run after them, would be part of their text there."""
+    """A command for the model would be part of their text there."""
     async with session(tmp_path) as it:
         it.type("forever\r")
         await it.until(lambda: "working on it" in it.rows)
-        it.type("/review\rone\rtwo\r")
+        it.type("one\rtwo\r/review\r")
         await it.until(lambda: "  when done: /review · ↑ edits" in it.rows)
         it.type(CTRL_C)
         await it.until(lambda: "not run: /review; Arrow-up has it" in it.rows)
@@ -164,6 +164,27 @@ async def test_shell_command_typed_during_a_run_waits_for_its_end(tmp_path: Path
 
         assert it.rows.index("you> !echo sta''tus") > it.rows.index("piece 0")
         assert it.screen.draft.text == "draft"
+
+
+async def test_message_behind_a_waiting_command_is_for_what_the_command_leaves(
+    tmp_path: Path,
+) -> None:
+    """It went to the run before the command, and `/clear` then took it away."""
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await it.until(lambda: "piece 0" in it.rows)
+        it.type("/clear\rhello\r")
+        await it.until(lambda: "  when done: hello · ↑ edits" in it.rows)
+        Path("gate-0").touch()
+        await it.until(lambda: any(row.startswith("You said") for row in it.rows))
+
+        said = ("you> ", "new conversation", "You said")
+        assert [row for row in it.rows if row.startswith(said)][1:5] == [
+            "you> /clear",
+            "new conversation",
+            "you> hello",
+            "You said 'hello' to model-1.",
+        ]
 
 
 async def test_shell_command_that_a_stopped_run_kept_waiting_is_not_joined_to_the_draft(
