@@ -30,7 +30,9 @@ from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:\$\{[^}]*\}|[^}])*))?\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-|(?=\}))")
+_BRACE = re.compile(r"\$\{|\}")
+_NESTED_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +48,40 @@ class Expansion:
         """Return *text* expanded; *key* names it in errors.
 
         Raises:
-            SettingsError: A variable is not set and has no default.
+            SettingsError: A variable is not set and has no default, or too many are nested.
         """
+        ends = _ends(key, text)
+        parts, at = list[str](), 0
+        for found in _VARIABLE.finditer(text):
+            begin = found.start()
+            if begin < at or begin not in ends:
+                continue  # in the default of the one before, or without an end
+            default = text[found.end() : ends[begin]] if found[2] else None
+            parts += (text[at:begin], self._value(key, found[1], default))
+            at = ends[begin] + 1
+        return "".join((*parts, text[at:]))
 
-        def value(found: re.Match[str]) -> str:
-            variable, default = found[1], found[2]
-            known = self.environment.get(variable)
-            if known is None and default is None:
-                raise SettingsError(
-                    f'"{key}" uses ${{{variable}}}, which is not set; '
-                    f"set it or write ${{{variable}:-default}}"
-                )
-            return known or self.of(key, default or "")
+    def _value(self, key: str, variable: str, default: str | None) -> str:
+        known = self.environment.get(variable)
+        if known is None and default is None:
+            raise SettingsError(
+                f'"{key}" uses ${{{variable}}}, which is not set; '
+                f"set it or write ${{{variable}:-default}}"
+            )
+        return known or self.of(key, default or "")
 
-        return _VARIABLE.sub(value, text)
+
+def _ends(key: str, text: str) -> Mapping[int, int]:
+    """Return where each `${` of *text* ends, by where it begins; none for one without an end."""
+    opened, ends = list[int](), dict[int, int]()
+    for brace in _BRACE.finditer(text):
+        if brace[0] != "}":
+            opened.append(brace.start())
+        elif opened:
+            if len(opened) > _NESTED_MAX:
+                raise SettingsError(f'"{key}" nests more than {_NESTED_MAX} variables')
+            ends[opened.pop()] = brace.start()
+    return ends
 
 
 _SHORTEST_TIMEOUT_MS = 1000

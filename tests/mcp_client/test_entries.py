@@ -33,6 +33,37 @@ def test_default_of_a_variable_may_hold_another_one(directory: str, expected: st
     assert Expansion(environment).of("args", "${DIR:-${HOME}/.tools}:/t:ro") == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("${X:-${Y:-${Z:-${HOME}}/a}/b}/c", "/home/me/a/b/c"),
+        ("${X:-${HOME}}${HOME:-${X}}}", "/home/me/home/me}"),
+        ("${X:-${HOME}", "${X:-/home/me"),
+        ("${ ${HOME} } ${X-1} $HOME }", "${ /home/me } ${X-1} $HOME }"),
+        ('${X:-{"a":1}}', '{"a":1}'),
+        ("${SET:-${X}}", "${HOME}"),
+    ],
+)
+def test_defaults_end_where_those_in_them_have_ended(written: str, expected: str) -> None:
+    """And a value is never expanded."""
+    environment = {"HOME": "/home/me", "SET": "${HOME}"}
+
+    assert Expansion(environment).of("args", written) == expected
+
+
+@pytest.mark.parametrize("begin", ["${A:-", "${", "${A:-${"])
+def test_defaults_without_an_end_are_read_in_linear_time(begin: str) -> None:
+    """A file of 6 KB of a repository held the program for a minute."""
+    text = begin * 5_000
+
+    assert Expansion({}).of("args", text) == text
+
+
+def test_defaults_nested_too_deeply_are_an_error() -> None:
+    with pytest.raises(SettingsError, match='"args" nests more than 50 variables'):
+        Expansion({}).of("args", "${A:-" * 51 + "}" * 51)
+
+
 def test_claude_code_server_file_is_read_with_all_its_keys(tmp_path: Path) -> None:
     """S1-42: the file has all keys and transports, and variables with and without a default."""
     path = write(
