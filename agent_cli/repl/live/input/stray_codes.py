@@ -18,7 +18,8 @@ from prompt_toolkit.keys import Keys
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _CHARS_MAX: Final = 40
 _KITTY: Final = re.compile(
-    r"\x1b\[(?P<code>\d{1,7})(?::\d*)*(?:;(?P<modifiers>\d{0,3})(?::(?P<event>\d))?(?:;[\d:]*)?)?u"
+    r"\x1b\[(?P<code>\d{1,7})(?::(?P<shifted>\d{0,7}))?(?::\d*)*"
+    r"(?:;(?P<modifiers>\d{0,3})(?::(?P<event>\d))?(?:;[\d:]*)?)?u"
 )
 _RELEASED: Final = "3"
 _SHIFT, _ALT, _CTRL, _LOCKS = 1, 2, 4, 64 | 128
@@ -65,10 +66,18 @@ def _meant(sequence: str) -> Iterator[KeyPress]:
     if modifiers & _ALT:
         yield _ESCAPE
         modifiers &= ~_ALT
-    char = chr(code) if 32 <= code < 0x110000 and code not in _NO_CHARACTERS else ""
+    char = _character(code)
     if key := _NAMED.get((code, modifiers)):
         yield key
     elif modifiers == _CTRL and char.isascii() and char.isalpha():
         yield KeyPress(Keys(f"c-{char.lower()}"), chr(code & 0x1F))
-    elif modifiers in (0, _SHIFT) and char.isprintable() and char:
-        yield KeyPress(char.upper() if modifiers else char, char)
+    elif modifiers in (0, _SHIFT) and char:
+        # The terminal may name the shifted character; a capital may be two, as of ß.
+        shifted = _character(int(found["shifted"] or 0)) or char.upper()
+        yield KeyPress(shifted if modifiers and len(shifted) == 1 else char)
+
+
+def _character(code: int) -> str:
+    """Return the character that a key with this *code* types; "" if it types none."""
+    char = chr(code) if code < 0x110000 and code not in _NO_CHARACTERS else ""
+    return char if char.isprintable() else ""

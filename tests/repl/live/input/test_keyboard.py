@@ -137,6 +137,26 @@ def test_key_in_the_form_of_kitty_is_that_key(sequence: str, keys: list[str]) ->
     assert [key.key for key in read(sequence)] == keys
 
 
+@pytest.mark.parametrize(
+    ("sequence", "typed"),
+    [
+        ("\x1b[97;2u", "A"),
+        ("\x1b[97:65;2u", "A"),
+        ("\x1b[49:33;2u", "!"),
+        ("\x1b[223:7838;2u", "\u1e9e"),
+        ("\x1b[223;2u", "\xdf"),  # its capital would be two letters
+        ("\x1b[228:196:97;66u", "\xc4"),
+        ("\x1b[97:1114112;2u", "A"),
+        ("\x1b[97:57358;2u", "A"),
+    ],
+)
+def test_shifted_key_in_the_form_of_kitty_types_the_shifted_character(
+    sequence: str, typed: str
+) -> None:
+    """A letter came small, and one without a single capital ended the program."""
+    assert [(key.key, key.data) for key in read(sequence)] == [(typed, typed)]
+
+
 @pytest.mark.parametrize("text", ["\x1b[A", "\x1b[1;5D", "\x1bb", "\x1b[200~\x1b[I\x1b[201~", "[I"])
 def test_known_keys_and_pastes_pass_unchanged(text: str) -> None:
     assert "".join(key.data for key in read(text)) in (text, "\x1b[I")
