@@ -75,8 +75,8 @@ class SimpleCommand:
         return " ".join(word.text for word in self.words)
 
 
-# Runs for a text in a heredoc, before the command that gets the text.
-_CAT = SimpleCommand((Word("cat"),))
+# Runs for a text in a heredoc.
+_CAT = SimpleCommand((Word("cat"),), ";")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
     except (NotPlain, NotLiteral) as found:
         return Unknown(f"contains {found}")
     if any(map(_is_heredoc_text, nodes)):
-        parts = (_CAT, *parts)
+        parts = (*parts, _CAT)  # not before a `cd`, which counts at the beginning alone
     return parts or Unknown("contains no command")
 
 

@@ -272,6 +272,20 @@ def test_allow_rule_covers_a_command_with_a_text_in_a_heredoc() -> None:
     assert session_prefixes(COMMIT, Reach(root=Path("/nowhere"))) == ("git commit *",)
 
 
+@pytest.mark.parametrize("message", ["'fix: it'", COMMIT.removeprefix("git commit -m ")])
+@pytest.mark.parametrize("separator", [" && ", "; ", "\n"])
+def test_allow_rule_covers_a_commit_in_another_folder(
+    tmp_path: Path, message: str, separator: str
+) -> None:
+    """A text in a heredoc must not hide that the script begins with `cd`."""
+    (tmp_path / "sub").mkdir()
+    rules = CommandRules(allow=[command_rule("git commit *")], ask=[], deny=[])
+
+    judgement = judge(f"cd sub{separator}git commit -m {message}", rules, Reach(root=tmp_path))
+
+    assert judgement.verdict == "allow"
+
+
 def test_command_rule_without_a_star_matches_exactly_its_words() -> None:
     assert judged("make test", allow="make test").verdict == "allow"
     assert judged("make test x", allow="make test").verdict == "undecided"
