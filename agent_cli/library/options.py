@@ -15,6 +15,7 @@ from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool
+from agent_cli.core.arguments import all_of, require
 from agent_cli.hooks.definition import Hook, require_usable
 from agent_cli.settings import Override
 from agent_cli.settings.schema import SandboxMode
@@ -47,6 +48,14 @@ SETTING_OF: Final[Mapping[str, str]] = {
 
 
 _RULES: Final = ("allow", "ask", "deny")
+_PARTS: Final = {"tools": Tool, "agents": AgentDefinition, "hooks": Hook}
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("trust", "continue_session"), (bool,)),
+    **dict.fromkeys(("system_prompt", "append_system_prompt", "resume", "fork"), (str, type(None))),
+    **dict.fromkeys(("mcp_servers", "settings", "environment"), (Mapping,)),
+    "settings_file": (Path, type(None)),
+}
+"""The types of options whose values no setting checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +130,7 @@ def build(options: SessionOptions) -> "App":
     Raises:
         UsageError: Two options exclude each other, or a directory does not exist.
         SettingsError: A setting, a hook, an agent or a server is not valid.
+        AgentCliError: An option is of another type.
         NoCredentials, GuardsChanged: As for `agent-cli -p`.
     """
     workspace = _directory(options.workspace or Path.cwd())
@@ -178,6 +188,10 @@ def _overrides(options: SessionOptions) -> Iterator[Override]:
 
 
 def _check(options: SessionOptions) -> None:
+    for name, part in _PARTS.items():
+        all_of(getattr(options, name), part, what=name)
+    for name, kinds in _KINDS.items():
+        require(getattr(options, name), *kinds, what=name)
     chosen = [options.resume is not None, options.fork is not None, options.continue_session]
     if sum(chosen) > 1:
         raise UsageError("resume, fork and continue_session exclude each other: give one of them")

@@ -13,6 +13,7 @@ import pytest
 
 from agent_cli import (
     AgentBusy,
+    AgentCliError,
     AgentDefinition,
     AgentSession,
     Allow,
@@ -443,6 +444,12 @@ async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> 
         ({"settings": {"retry.maxx": 1}}, SettingsError, "argument settings: unknown setting"),
         ({"allow": "bash"}, UsageError, "allow must be a list"),
         ({"allow": ["bash("]}, SettingsError, "argument allow: 'bash\\(' is not a rule"),
+        ({"tools": [len]}, AgentCliError, "each of tools must be Tool, not builtin"),
+        ({"hooks": len}, AgentCliError, "hooks must be a sequence"),
+        ({"agents": [{}]}, AgentCliError, "each of agents must be AgentDefinition, not dict"),
+        ({"system_prompt": 3}, AgentCliError, "system_prompt must be str or None, not int"),
+        ({"trust": "no"}, AgentCliError, "trust must be bool, not str"),
+        ({"environment": ["A=1"]}, AgentCliError, "environment must be Mapping, not list"),
         ({"mcp_servers": {"x": {"args": []}}}, SettingsError, '"command" is missing'),
         (
             {"agents": [AgentDefinition(name="A b", description="", prompt="")]},
