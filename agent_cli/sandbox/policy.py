@@ -165,8 +165,10 @@ class Policy:
 
     def close(self) -> None:
         """Learn of no more changes; nothing more is to be computed."""
-        with self._lock:
+        # Not after a search that still runs: it may take a minute, and the watch ends with it.
+        if self._lock.acquire(blocking=False):
             self._watch.close()
+            self._lock.release()
 
     def rules(self) -> Rules:
         """Return the rules for the current state of the disk."""

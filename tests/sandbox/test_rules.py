@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -26,6 +27,7 @@ from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
 from tests.deep_trees import deep_tree, little_recursion
+from tests.waiting import LIMIT_S
 
 
 def rules(root: Path, home: Path, *own: Path) -> Rules:
@@ -37,6 +39,31 @@ def root(tmp_path: Path) -> Path:
     made = tmp_path / "home" / "ws"
     made.mkdir(parents=True)
     return made
+
+
+def test_leaving_does_not_wait_for_a_search(root: Path) -> None:
+    """In a home with many folders the first search takes a minute; the answer is long there."""
+    (root / "file").touch()
+    is_searching, go_on = Event(), Event()
+
+    def slowly(_path: str) -> bool:
+        is_searching.set()
+        return not go_on.wait(LIMIT_S)
+
+    policy = Policy((root,), home=root.parent, own=(), is_secret=slowly)
+    search = Thread(target=policy.rules)
+    search.start()
+    assert is_searching.wait(LIMIT_S)
+
+    leaving = Thread(target=policy.close)
+    leaving.start()
+    leaving.join(LIMIT_S / 10)
+
+    is_waiting = leaving.is_alive()
+    go_on.set()
+    search.join()
+    leaving.join()
+    assert not is_waiting
 
 
 def test_only_the_workspace_is_writable(root: Path) -> None:
