@@ -85,6 +85,22 @@ def smooth_typing() -> Generator[None]:
         sys.setswitchinterval(interval_s)
 
 
+def farewell(app: "Application") -> str:
+    """Return rows about the jobs that end with the session, and how to resume it; or ""."""
+    running = [job for job in app.jobs.all() if job.is_running]
+    rows = [
+        f"job {job.id} (`{job.command}`) still ran; it ends with this session" for job in running
+    ]
+    id, path = app.sessions.id, app.sessions.path
+    if not id or not app.agent.conversation.prompts:
+        return "\n".join(rows)
+    if path and not path.exists():
+        rows.append("this session could not be saved, so it cannot be resumed")
+    else:
+        rows += ["to resume this session:", f"  agent-cli --resume {id}"]
+    return "\n".join(rows)
+
+
 Stop: TypeAlias = Callable[[type[KeyboardInterrupt] | type[EOFError]], None]
 
 

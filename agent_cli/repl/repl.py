@@ -123,7 +123,10 @@ async def _run_plain(
     interrupts = Interrupts(prompt.stop)
     shells = PlainShells(prompt, writer, interrupts, options.look)
     repl = PlainRepl(prompt, writer, interrupts)
-    return await _host(repl, build, shells, interrupts, lambda: prompt.stop(EOFError))
+    code = await _host(repl, build, shells, interrupts, lambda: prompt.stop(EOFError))
+    if shells.farewell:
+        writer.aside(shells.farewell, "dim")
+    return code
 
 
 async def _host(

@@ -15,7 +15,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output import ColorDepth
 
 from agent_cli.repl import Look
-from agent_cli.repl.hosting import ProgramHost
+from agent_cli.repl.hosting import ProgramHost, farewell
 from agent_cli.repl.live.input.keyboard import QUESTION, Ground, GroundAnswer, Keyboard, first_guess
 from agent_cli.repl.live.keys import bind_keys
 from agent_cli.repl.live.paint import row_width, rows_taken
@@ -191,27 +191,11 @@ class LiveShells:
                 if not running.done():  # it never ends by itself, but after a fault
                     await shell.stop()
                 running.cancel()
-                self.farewell = _farewell(app)
+                self.farewell = farewell(app)
 
     async def _leave_after(self, shell: "LiveShell") -> None:
         await shell.wait_for_idle()
         self._screen.leave()
-
-
-def _farewell(app: "Application") -> str:
-    """Return rows about the jobs that end with the session, and how to resume it; or ""."""
-    running = [job for job in app.jobs.all() if job.is_running]
-    rows = [
-        f"job {job.id} (`{job.command}`) still ran; it ends with this session" for job in running
-    ]
-    id, path = app.sessions.id, app.sessions.path
-    if not id or not app.agent.conversation.prompts:
-        return "\n".join(rows)
-    if path and not path.exists():
-        rows.append("this session could not be saved, so it cannot be resumed")
-    else:
-        rows += ["to resume this session:", f"  agent-cli --resume {id}"]
-    return "\n".join(rows)
 
 
 class LiveRepl:

@@ -6,14 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice, chosen, is_slip, key_of, not_an_answer
-from agent_cli.repl.hosting import Interrupts, ProgramHost
+from agent_cli.repl.hosting import Interrupts, ProgramHost, farewell
 from agent_cli.system.event_loop import tell
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import clean, reveal
@@ -74,6 +74,10 @@ class PlainPrompt:
             while text.endswith("\\"):
                 text = f"{text[:-1]}\n{(await self._next(self._arrived)).text}"
             return text
+        except (EOFError, KeyboardInterrupt):
+            with suppress(OSError):  # the terminal may be gone
+                self._show("\n")
+            raise
         finally:
             self._waits_for = ""
 
@@ -184,11 +188,12 @@ class PlainPrompt:
 
 
 class PlainShells:
-    """Makes the shell of a session without a screen."""
+    """Makes the shell of a session without a screen; `farewell` is set at its end for a user."""
 
     def __init__(
         self, prompt: PlainPrompt, writer: Writer, interrupts: Interrupts, look: Look
     ) -> None:
+        self.farewell = ""
         self._prompt = prompt
         self._writer = writer
         self._interrupts = interrupts
@@ -215,7 +220,11 @@ class PlainShells:
         shell.greet()
         if app.agent.conversation.waiting:
             self._prompt.wake()
-        yield shell
+        try:
+            yield shell
+        finally:
+            if self._prompt.can_ask:
+                self.farewell = farewell(app)
 
 
 class PlainRepl:

@@ -209,6 +209,27 @@ def test_dumb_terminal_gets_the_prompt_and_questions_without_escapes() -> None:
         assert b"\x1b" not in terminal.bytes
 
 
+def test_leaving_a_dumb_terminal_says_how_to_resume_below_the_prompt() -> None:
+    """The shell's prompt stood behind ours, and nobody said how to go on, or which jobs end."""
+    with Terminal(TERM="dumb", NO_COLOR="1") as terminal:
+        terminal.until_loaded()
+        terminal.send("hello\n")
+        terminal.until("You said 'hello'")
+        terminal.until_prompt()
+        terminal.send("\x03")
+        terminal.until("\npress Ctrl-C again to leave")
+        terminal.until_prompt()
+        terminal.send("\x04")
+
+        assert terminal.exit_code() == 0
+        assert terminal.text.split("\n")[-4:] == [
+            "you>",
+            "job 1 (`npm run dev`) still ran; it ends with this session",
+            "to resume this session:",
+            "  agent-cli --resume s-1",
+        ]
+
+
 async def test_answer_to_a_hidden_prompt_of_a_plugin_is_not_shown() -> None:
     """It used to stream on the screen, though every transcript leaves it out."""
     out, err = StringIO(), StringIO()
