@@ -344,11 +344,11 @@ class App:
         )
 
     def badges(self) -> Sequence[str]:
-        """Return words for the status line: the permission mode, sandbox, MCP servers, jobs."""
+        """Return words for the status line: permission mode, goal, jobs, sandbox, MCP servers."""
         words = [report.word] if (report := self._bench.session.sandbox.report) else []
         goal = [self._bench.goal.badge] if self._bench.goal.badge else []
         servers, jobs = self._bench.servers.badges(), self.jobs.badges()
-        return [self.permissions.mode, *words, *goal, *servers, *jobs]
+        return [self.permissions.mode, *goal, *jobs, *words, *servers]
 
     def clear(self) -> None:
         """Begin a new conversation, and a new session with it."""

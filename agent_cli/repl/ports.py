@@ -290,7 +290,7 @@ class Application(InteractiveApplication, Protocol):
         ...
 
     def badges(self) -> Sequence[str]:
-        """Return words for the status line: the permission mode first, sandbox, MCP servers."""
+        """Return words for the status line, the most important first: the permission mode."""
         ...
 
     async def offered_models(self) -> Sequence[OfferedModel]:

@@ -94,8 +94,8 @@ class Status:
         ranked = [
             *((0, words) for words in urgent),
             *((2, self._model), (1, mode), *self._context(), (5, self._cost())),
-            *((7, words) for words in others),
-            (6, self._cache()),
+            *((6, words) for words in others),
+            (7, self._cache()),
         ]
         parts = [part for part in ranked if part[1]]
         while len(parts) > 1 and row_width(_joined(parts)) > columns:

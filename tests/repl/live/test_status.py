@@ -9,7 +9,7 @@ from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.status import Status
 from tests.fakes import MODEL, says, scripted_agent
 
-BADGES = ("ask", "bubblewrap", "MCP 1/2")
+BADGES = ("ask", "1 job", "bubblewrap")
 USAGE = Usage(1_000, 500, cache_read_tokens=3_000, cost_microdollars=1_234_567)
 
 
@@ -23,25 +23,26 @@ def used() -> Status:
 
 
 def test_wide_status_line_shows_every_part() -> None:
-    """Model, mode, context in per cent and tokens, cost, sandbox, servers, cache share."""
+    """Model, mode, context in per cent and tokens, cost, jobs, sandbox, cache share."""
     share = 4_500 / MODEL.context_window
 
     assert used().text(BADGES, urgent=["2 queued"], columns=200) == (
         f"2 queued · {MODEL.id} minimal · ask · context {share:.0%} (4.5k tokens) · $1.23"
-        " · bubblewrap · MCP 1/2 · cache 75%"
+        " · 1 job · bubblewrap · cache 75%"
     )
 
 
 @pytest.mark.parametrize("columns", range(1, 100))
 def test_status_line_never_wraps_and_drops_the_least_important_parts_first(columns: int) -> None:
-    """At 20 columns the permission mode and urgent items remain."""
+    """At 20 columns the permission mode and urgent items remain; jobs outlive the cache share."""
     text = used().text(BADGES, urgent=["2 queued"], columns=columns)
 
     assert 0 < len(text) <= columns
     assert columns < 20 or text.startswith("2 queued · ")
     assert columns < 20 or "ask" in text
-    assert "MCP" not in text or "cache" in text
-    assert "cache" not in text or "$1.23" in text
+    assert "cache" not in text or "bubblewrap" in text
+    assert "bubblewrap" not in text or "1 job" in text
+    assert "1 job" not in text or "$1.23" in text
     assert "$" not in text or "(4.5k tokens)" in text
     assert columns < 52 or "context 2%" in text
 
