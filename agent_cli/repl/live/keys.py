@@ -3,9 +3,11 @@
 from prompt_toolkit.filters import (
     Condition,
     FilterOrBool,
+    emacs_insert_mode,
     has_completions,
     is_searching,
     to_filter,
+    vi_insert_mode,
     vi_mode,
     vi_navigation_mode,
 )
@@ -272,6 +274,13 @@ def _answer_with_line(screen: LiveScreen) -> None:
 
 
 def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
+    # prompt_toolkit's own binding loses its `save_before`, so that undo takes back a character.
+    inserts = emacs_insert_mode | vi_insert_mode
+
+    @keys.add(Keys.Any, filter=inserts, save_before=_begins_word)
+    def insert(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(event.data * event.arg)
+
     @keys.add(Keys.BracketedPaste)
     def paste(event: KeyPressEvent) -> None:
         screen.draft.paste(event.data)
@@ -283,6 +292,10 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:
         screen.app.create_background_task(_edit(screen))
+
+
+def _begins_word(event: KeyPressEvent) -> bool:
+    return not event.is_repeat or event.data.isspace()
 
 
 async def _edit(screen: LiveScreen) -> None:

@@ -285,6 +285,18 @@ def test_paths_outside_the_workspace_are_completed() -> None:
         assert ".hidden" not in terminal.text
 
 
+def test_undo_takes_back_a_word() -> None:
+    """prompt_toolkit takes back one character, though it means to take back all that was typed."""
+    with Terminal() as terminal:
+        terminal.until_loaded()
+        terminal.send("find the race")
+        terminal.until(lambda: terminal.last_row == "you> find the race")
+        terminal.send(UNDO)
+        terminal.until(lambda: terminal.last_row == "you> find the")
+        terminal.send(UNDO)
+        terminal.until(lambda: terminal.last_row == "you> find")
+
+
 def test_question_mark_at_an_empty_prompt_opens_the_help() -> None:
     """Anywhere else it is a plain question mark."""
     with Terminal() as terminal:
