@@ -234,7 +234,7 @@ def test_goal_that_cannot_be_understood_is_refused_in_one_sentence() -> None:
 
     refused = [line.partition(";")[0] for line in run.stderr.splitlines() if "goal" in line]
     assert [line for line in refused if line.startswith(("--", "/goal", "no goal"))] == [
-        "--rounds cannot be many",
+        "--rounds takes a whole number from 1 to 1000, not many",
         "/goal has no option --sometimes",
         "/goal needs what is to be reached",
         *("no goal", "no goal"),

@@ -243,10 +243,16 @@ JOBS_COMMAND: Final = Command(
     more="The model is told when one ends. Ctrl-B moves the command that runs to the background.",
 )
 
-_OPTION: Final = re.compile(r"--([\w-]+)(?:=|\s+|$)(\"[^\"]*\"|'[^']*'|\S*)\s*")
+_OPTION: Final = re.compile(r"--([\w-]+)(?:=|\s+|$)(\"(?:\\.|[^\"\\])*\"|'[^']*'|\S*)\s*")
 _TIME: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)?")
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600}
 _ROUNDS_MAX: Final = 1_000
+_TAKES: Final = {
+    "check": "a command, quoted if it has blanks",
+    "rounds": f"a whole number from 1 to {_ROUNDS_MAX}",
+    "max-cost": "dollars, such as 2.50",
+    "time": "a duration, such as 90s, 30m or 1h",
+}
 _OFF: Final = "off"
 _ENDS: Final = (_OFF, "stop", "clear")  # what people type, and no goal
 
@@ -272,7 +278,7 @@ def goal_of(argument: str) -> Goal:
     """
     found: dict[str, Any] = {}  # Any: fields are set by name
     while option := _OPTION.match(argument):
-        name, value = option[1], option[2].strip("\"'")
+        name, value = option[1], _unquoted(option[2])
         match name:
             case "check" if value:
                 found["check"] = value
@@ -282,14 +288,24 @@ def goal_of(argument: str) -> Goal:
                 found["cost_max_usd"] = _limit_number(value)
             case "time" if (passed := _TIME.fullmatch(value)) and float(passed[1]):
                 found["time_max_s"] = float(passed[1]) * _SECONDS[passed[2] or ""]
-            case "check" | "rounds" | "max-cost" | "time":
-                raise UsageError(f"--{name} cannot be {one_line(value) or 'empty'}; {_USAGE}")
+            case _ if takes := _TAKES.get(name):
+                given = one_line(option[2]) or "nothing"
+                raise UsageError(f"--{name} takes {takes}, not {given}; {_USAGE}")
             case _:
                 raise UsageError(f"/goal has no option --{name}; {_USAGE}")
         argument = argument[option.end() :]
     if not argument.strip():
         raise UsageError(f"/goal needs what is to be reached; {_USAGE}")
     return Goal(text=argument.strip(), **found)
+
+
+def _unquoted(value: str) -> str:
+    """Return *value* without the quotes around it; "" if they are not closed."""
+    quote = value[:1]
+    if quote not in ("'", '"'):
+        return value
+    inside = value[1:-1] if value.endswith(quote) else ""
+    return re.sub(r'\\(["\\])', r"\1", inside) if quote == '"' else inside
 
 
 def _limit_number(text: str) -> float:

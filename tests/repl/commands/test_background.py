@@ -1,12 +1,15 @@
 """/agents: the subagents of the session, and the work of each."""
 
 import asyncio
+import re
 from io import StringIO
 from typing import cast
 
 import pytest
 
 from agent_cli.contracts.agents import AgentInfo, AgentWork
+from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.goals import Goal
 from agent_cli.contracts.timeline import (
     Json,
 )
@@ -15,7 +18,7 @@ from agent_cli.core.declining import AGENT_STOPPED
 from agent_cli.core.returned_values import settled
 from agent_cli.repl.approval.answers import failure
 from agent_cli.repl.commands import Context, Controls
-from agent_cli.repl.commands.background import agent_work
+from agent_cli.repl.commands.background import agent_work, goal_of
 from agent_cli.repl.commands.registry import find_command
 from agent_cli.repl.live.results import outcome_of
 from agent_cli.terminal.writer import Writer
@@ -153,6 +156,40 @@ def test_jobs_stop_ends_one_job_or_all() -> None:
         "job 1: stopped by you after 13 s",
         "no job runs",
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "check"),
+    [
+        ("""--check "grep -q 'done'" x""", "grep -q 'done'"),
+        ("""--check='grep -q "done"' x""", 'grep -q "done"'),
+        (r"""--check "grep \"a \\ b\" f" x""", 'grep "a \\ b" f'),
+        ("--check make x", "make"),
+        ("--check it's x", "it's"),
+    ],
+)
+def test_check_of_a_goal_keeps_the_quotes_within_its_quotes(typed: str, check: str) -> None:
+    """The last one was cut off with its own, and the shell refused the rest."""
+    assert goal_of(typed) == Goal(text="x", check=check)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (
+            "--check 'make test fix it",
+            "--check takes a command, quoted if it has blanks, not 'make",
+        ),
+        ("--check", "--check takes a command, quoted if it has blanks, not nothing"),
+        ("--rounds 0 x", "--rounds takes a whole number from 1 to 1000, not 0"),
+        ("--max-cost=free x", "--max-cost takes dollars, such as 2.50, not free"),
+        ("--time 1d x", "--time takes a duration, such as 90s, 30m or 1h, not 1d"),
+    ],
+)
+def test_option_of_a_goal_without_a_value_that_fits_says_what_fits(typed: str, words: str) -> None:
+    """A quote that was not closed made the rest of the command part of the goal."""
+    with pytest.raises(UsageError, match=f"^{re.escape(words)}; /goal "):
+        goal_of(typed)
 
 
 @pytest.mark.parametrize(
