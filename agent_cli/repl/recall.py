@@ -144,7 +144,7 @@ def recalled(conversation: Conversation) -> str:
     side = [row for out in earlier.handed_over for row in side_output(out).split("\n")]
     begin = [*rows, f"you> {earlier.prompt_text}", *side[-EARLIER_ROWS_MAX:]]
     answer = earlier.answer.split("\n") if earlier.answer else ()
-    end = [*the_end_of(answer), *earlier.cut]
+    end = [*_the_end_of(answer), *earlier.cut]
     return "\n".join([*begin, *end]).rstrip()
 
 
@@ -153,7 +153,7 @@ def left_out_row(earlier: Earlier) -> list[str]:
     return [f"… {earlier.left_out} older: /export writes them all"] if earlier.left_out else []
 
 
-def the_end_of(rows: Sequence[str]) -> Sequence[str]:
+def _the_end_of(rows: Sequence[str]) -> Sequence[str]:
     """Return the last of *rows*, with a mark for the rows left out."""
     return rows if len(rows) <= EARLIER_ROWS_MAX else ["…", *rows[-EARLIER_ROWS_MAX:]]
 

@@ -27,7 +27,13 @@ from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
-from agent_cli.repl.recall import FOLDED_ROWS, Earlier, earlier_in, left_out_row, the_end_of
+from agent_cli.repl.recall import (
+    EARLIER_ROWS_MAX,
+    FOLDED_ROWS,
+    Earlier,
+    earlier_in,
+    left_out_row,
+)
 from agent_cli.repl.runs import Runs
 from agent_cli.repl.todos import TodoPanel
 from agent_cli.terminal.abilities import shows_links
@@ -175,7 +181,7 @@ class ScreenControls:
                 columns=self._screen.columns,
                 echo=self._screen.echo,
                 side_output=self._details.side_output,
-                folded=lambda rows, text: self._results.folded(rows, text, FOLDED_ROWS),
+                results=self._results,
             )
             self._display.drawn(rows)
         if (texts := unsent(conversation)) and (messages := self.give_back(texts)):
@@ -244,7 +250,7 @@ def earlier_rows(
     columns: int,
     echo: Callable[[str], list[str]],
     side_output: Callable[[SideOutput], list[str]],
-    folded: Callable[[list[str], str], list[str]],
+    results: Results,
 ) -> list[str]:
     """Return rows for prompts, side outputs of tools, and answers.
 
@@ -254,7 +260,7 @@ def earlier_rows(
         columns: The width of the terminal.
         echo: Makes the rows of a user's message.
         side_output: Makes the rows of a file or a widget.
-        folded: Returns the first rows of an answer, and keeps its text for `/output`.
+        results: Keeps the text of a folded answer for `/output`.
     """
 
     def drawn(text: str) -> list[str]:
@@ -265,13 +271,13 @@ def earlier_rows(
     for exchange in earlier.before:
         before += echo(exchange.prompt_text)
         before += [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
-        before += folded(drawn(exchange.answer), exchange.answer)
+        before += results.folded(drawn(exchange.answer), exchange.answer, FOLDED_ROWS)
     return [
         paint.text(earlier.about, "dim"),
         *(paint.text(row, "dim") for row in left_out_row(earlier)),
         *before,
         *echo(earlier.prompt_text),
         *(row for output in earlier.handed_over for row in side_output(output)),
-        *the_end_of(drawn(earlier.answer)),
+        *results.folded(drawn(earlier.answer), earlier.answer, EARLIER_ROWS_MAX, last=True),
         *(row for text in earlier.cut for row in sentence_rows(text, columns, warning)),
     ]

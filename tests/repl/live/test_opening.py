@@ -6,7 +6,7 @@ from agent_cli.contracts.timeline import Json, WidgetOutput
 from agent_cli.repl.live.opening import earlier_rows
 from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.live.results import Details, Results
-from agent_cli.repl.recall import EARLIER_ROWS_MAX, FOLDED_ROWS, Earlier, Exchange
+from agent_cli.repl.recall import EARLIER_ROWS_MAX, Earlier, Exchange
 
 
 def rows_of(answer: str, before: Sequence[Exchange] = (), cut: Sequence[str] = ()) -> list[str]:
@@ -20,7 +20,7 @@ def rows_of(answer: str, before: Sequence[Exchange] = (), cut: Sequence[str] = (
         columns=40,
         echo=lambda text: [f"you> {text}"],
         side_output=Details(results, paint, lambda: 40).side_output,
-        folded=lambda rows, text: results.folded(rows, text, FOLDED_ROWS),
+        results=results,
     )
 
 
@@ -66,9 +66,9 @@ def test_recap_folds_older_exchanges() -> None:
 
 
 def test_recap_shows_only_the_end_of_a_long_answer() -> None:
-    """Cut after drawing, so that a block that began earlier is drawn correctly."""
+    """Cut after drawing, so that a block that began earlier is drawn well; the rest is kept."""
     drawn = rows_of("```\n" + "\n".join(map(str, range(50))) + "\n```")[3:]
 
-    assert drawn[0] == "…"
+    assert drawn[0] == "  … 32 more lines: Ctrl-O, /output 1"
     assert drawn[-2:] == ["49", "```"]
     assert len(drawn) == EARLIER_ROWS_MAX + 1
