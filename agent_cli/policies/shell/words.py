@@ -66,8 +66,9 @@ _EXPANDING = frozenset("*?[{$`")
 _HEREDOC_TEXT = late_pattern(
     r"\"\$\(cat << ?'(?P<mark>\w+)'\n(?P<text>(?:.*\n)*?)(?P=mark)\n[ \t]*\)\"", re.ASCII
 )
-# Bash 3.2, which macOS has, ends a substitution within a heredoc, at a ) or by quotes.
-_ENDS_OLD_SUBSTITUTIONS = frozenset("'\"`\\()")
+# Bash 3.2, which macOS has, ends a substitution within a heredoc, at a ) or by quotes, and goes on
+# behind its end where a ${ or $[ in it is open.
+_ENDS_OLD_SUBSTITUTIONS = frozenset("'\"`\\()$")
 
 
 @dataclass(frozen=True, slots=True)

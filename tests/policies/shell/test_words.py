@@ -87,7 +87,7 @@ def test_heredoc_that_does_more_than_hold_a_text_is_refused(source: str) -> None
         literal_word(source)
 
 
-@pytest.mark.parametrize("text", ["don't\n", "a)\n", 'say "a"\n', "a `b`\n", "a\\\n"])
+@pytest.mark.parametrize("text", ["don't\n", "a)\n", 'say "a"\n', "a `b`\n", "a\\\n", "${\n"])
 def test_text_that_old_bash_reads_differently_is_refused_where_it_may_run(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
