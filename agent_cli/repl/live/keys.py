@@ -81,7 +81,7 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
 def _send(screen: LiveScreen, *, follow_up: bool) -> None:
     if screen.queue.is_active:
         screen.queue.keep()
-    elif screen.listener.submit(screen.draft.text.strip(), follow_up=follow_up):
+    elif screen.listener.submit(screen.draft.message, follow_up=follow_up):
         screen.draft.clear()
     else:
         screen.note_refusal()

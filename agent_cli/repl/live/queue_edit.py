@@ -147,7 +147,7 @@ class QueueEdit:
             at, self._put_aside = len(messages), self._draft.buffer.text
         else:
             at = self._place(messages)
-            self._release(self._draft.text.strip() or self._edited.text)
+            self._release(self._draft.message or self._edited.text)
         at += by
         while 0 <= at < len(messages) and not self._listener().hold(messages[at]):
             at += by  # it is on its way to the model
@@ -160,7 +160,7 @@ class QueueEdit:
 
     def keep(self) -> None:
         """Put the edited message back in its old position; drop it if it is empty."""
-        if self._release(self._draft.text.strip()):
+        if self._release(self._draft.message):
             self._end()
         else:  # a command that failed: its text stays in the input
             self._edited, left = None, self._draft.buffer.text
@@ -180,7 +180,7 @@ class QueueEdit:
     def finish(self) -> None:
         """Put the message back, with the changes unless it is empty: the queue is taken away."""
         if self._edited:
-            self._release(self._draft.text.strip() or self._edited.text)
+            self._release(self._draft.message or self._edited.text)
             self._end()
 
     def move(self, by: int) -> None:

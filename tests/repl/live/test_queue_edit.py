@@ -44,6 +44,15 @@ async def test_arrows_walk_the_queued_messages_and_enter_keeps_an_edited_one(
         assert not it.person.got
 
 
+async def test_edited_message_keeps_the_indentation_of_its_first_line(tmp_path: Path) -> None:
+    """As it was sent."""
+    async with live(tmp_path) as it:
+        await with_messages(it, "    if a:\n        b")
+        await it.press(ALT_UP)
+        it.type(" c\r")
+        await it.until(lambda: queued(it) == ["    if a:\n        b c"])
+
+
 @pytest.mark.parametrize("undo", [ESCAPE, CTRL_C])
 async def test_escape_leaves_a_queued_message_as_it_was_and_stops_nothing(
     tmp_path: Path, undo: str

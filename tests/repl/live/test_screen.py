@@ -169,6 +169,24 @@ async def test_input_stays_in_place_until_it_is_accepted(tmp_path: Path) -> None
         await it.until(lambda: it.rows == ["you>"])
 
 
+@pytest.mark.parametrize(
+    ("pasted", "sent"),
+    [
+        ("\n \n    if a:\n        b\n  \n", "    if a:\n        b"),
+        ("  one line ", "one line"),
+        ("  /help a\nb", "/help a\nb"),
+        ("  !cat <<E\n a\nE", "!cat <<E\n a\nE"),
+    ],
+)
+async def test_pasted_lines_keep_the_indentation_of_the_first(
+    tmp_path: Path, pasted: str, sent: str
+) -> None:
+    """Code would no longer fit its own lines; a command is one wherever it stands."""
+    async with live(tmp_path) as it:
+        it.type(f"\x1b[200~{pasted}\x1b[201~\r")
+        await it.until(lambda: it.person.got == [(sent, False)])
+
+
 @pytest.mark.parametrize("is_drawn", [False, True])
 async def test_line_typed_ahead_behind_a_refused_one_is_a_line_of_its_own(
     tmp_path: Path, *, is_drawn: bool

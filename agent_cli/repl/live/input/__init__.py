@@ -20,6 +20,7 @@ from agent_cli.repl.live.shared_terminal import lines_left
 
 # Arrow-up would need as many presses to get beyond a longer prompt in the history.
 _RECALLED_LINES_MAX: Final = 100
+_BLANK_LINES: Final = re.compile(r"\A(?:\s*\n)?")
 
 
 class Draft:
@@ -50,6 +51,15 @@ class Draft:
     def text(self) -> str:
         """The whole typed and pasted text; undecodable bytes are replaced."""
         return self.marks.expanded(self.buffer.text).encode(errors="replace").decode()
+
+    @property
+    def message(self) -> str:
+        """The text to send: without blank lines before it and white space behind it.
+
+        The first of several lines keeps its indentation, unless it begins like a command.
+        """
+        bare = self.text.strip()
+        return bare if "\n" not in bare or bare[0] in "/!" else _trimmed(self.text)
 
     def paste(self, text: str) -> None:
         """Insert pasted text; a long text, or the path of a picture, as a mark."""
@@ -118,6 +128,11 @@ class Draft:
         position = self.marks.outside(buffer.text, buffer.cursor_position, came_from=came_from)
         if position != buffer.cursor_position:
             buffer.cursor_position = position
+
+
+def _trimmed(text: str) -> str:
+    """Return *text* without the blank lines before it and the white space behind it."""
+    return _BLANK_LINES.sub("", text).rstrip()
 
 
 def _no_mark(_text: str) -> None:
@@ -226,8 +241,9 @@ class PromptMarks:
     def marked(self, text: str) -> str:
         """Return *text*, which `expanded` made and whose ends may be stripped, with its marks."""
         for mark, meaning in self._meanings.items():
-            if (paste := meaning.sent.strip()) and paste != mark:
-                text = text.replace(meaning.sent, mark).replace(paste, mark)
+            if (bare := meaning.sent.strip()) and bare != mark:
+                for paste in (meaning.sent, meaning.sent.rstrip(), _trimmed(meaning.sent), bare):
+                    text = text.replace(paste, mark)
         return text
 
     def recalled(self, text: str) -> str:

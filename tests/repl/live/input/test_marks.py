@@ -1,6 +1,11 @@
 """Placeholders (marks) for long pastes and images."""
 
-from agent_cli.repl.live.input import PromptMarks
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.filters import Never
+
+from agent_cli.repl.live.input import Draft, PromptMarks
 
 MARK = "[paste #1: 5,000 lines]"
 
@@ -42,6 +47,17 @@ def test_expanded_text_gets_its_paste_marks_back() -> None:
     )
 
     assert known.marked(known.expanded(text).strip()) == text
+
+
+@pytest.mark.parametrize("paste", ["    a\n" * 20, "\n\n    a" * 20, "\n\n    a\n" * 20])
+def test_indented_paste_gets_its_mark_back(paste: str) -> None:
+    """It is sent with its indentation, and without the blank lines at its ends."""
+    line = Draft(Path("state/history"), warn=print)
+    line.buffer.complete_while_typing = Never()
+    line.paste(paste)
+
+    assert line.marks.marked(line.message) == line.buffer.text
+    assert line.marks.marked(f"see {line.text}".rstrip()) == f"see {line.buffer.text}"
 
 
 def test_image_mark_is_sent_as_a_mark_and_recalled_as_a_file_name() -> None:
