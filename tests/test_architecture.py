@@ -36,6 +36,7 @@ OWNERS = {
     "mcp_types": ("mcp_client/", "mcp_server/"),
     "uvicorn": ("mcp_server/http/",),  # comes with the SDK
     "prompt_toolkit": ("repl/",),
+    "wcwidth": ("repl/live/input/clusters/",),
     "rich": ("terminal/views/",),
     "pygments": ("repl/",),
     "dotenv": ("settings/", "trust/effects/"),  # a file's content; its effects

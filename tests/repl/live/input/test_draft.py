@@ -17,7 +17,7 @@ from tests.repl.terminal import Terminal
 
 MARK = "[paste #1: 5,000 lines]"
 PASTE = "\n" * 5_000
-UP, DOWN = "\x1b[A", "\x1b[B"
+UP, DOWN, RIGHT, DELETE = "\x1b[A", "\x1b[B", "\x1b[C", "\x1b[3~"
 BACKSPACE, LEFT, UNDO, DELETE_WORD = "\x7f", "\x1b[D", "\x1f", "\x17"
 
 
@@ -56,6 +56,26 @@ async def test_keys_treat_a_paste_mark_as_one_character() -> None:
     assert await typed(line, f"\x05{DELETE_WORD}") == "y"
     assert await typed(line, UNDO) == f"y{MARK}"
     assert line.text == f"y{PASTE}"
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        "e\u0301",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\U0001f1e8\U0001f1ed",
+        "\u2764\ufe0f",
+    ],
+    ids=["combining mark", "joined emoji", "flag", "variation"],
+)
+async def test_keys_treat_a_grapheme_cluster_as_one_character(letter: str) -> None:
+    """It looks like one; half of it is another letter."""
+    line = draft()
+
+    assert await typed(line, f"a{letter}{letter}{LEFT}x") == f"a{letter}x{letter}"
+    assert await typed(line, f"{BACKSPACE}{LEFT}{RIGHT}y") == f"a{letter}y{letter}"
+    assert await typed(line, DELETE) == f"a{letter}y"
+    assert await typed(line, f"{BACKSPACE}{BACKSPACE}") == "a"
 
 
 async def test_very_long_prompt_of_the_history_is_recalled_as_a_mark() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.filters import Never
 
-from agent_cli.repl.live.input import Draft, PromptMarks
+from agent_cli.repl.live.input import Draft
+from agent_cli.repl.live.input.marks import PromptMarks
 
 MARK = "[paste #1: 5,000 lines]"
 
