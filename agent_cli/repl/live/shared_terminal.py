@@ -128,10 +128,11 @@ class LiveApplication(Application[None]):
             self._on_resize()
             return
         self.outdate()
+        size = self.output.get_size()  # a size that comes while this draws is a new one
         with self.output.frame():
             super()._redraw(render_as_done)
             if self.is_running and not self._running_in_terminal:
-                self._drawn_size = self.output.get_size()
+                self._drawn_size = size
 
     def _on_resize(self) -> None:
         if self._settling or self.loop is None:

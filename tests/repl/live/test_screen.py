@@ -530,6 +530,21 @@ async def test_each_frame_is_a_single_write(tmp_path: Path) -> None:
         assert writes[0].endswith("\x1b[?2026l")
 
 
+async def test_size_that_changes_while_a_frame_is_drawn_is_a_new_one(tmp_path: Path) -> None:
+    """The frame has the old size: its rows wrap, and stay unless all is drawn again."""
+    async with live(tmp_path) as it:
+
+        def narrower() -> str:
+            it.size = Size(rows=ROWS, columns=COLUMNS // 2)
+            return "narrower"
+
+        it.screen.status = narrower
+        it.screen.refresh()
+        await it.until(lambda: "narrower" in it.rows[-1])
+
+        assert it.screen.app.size_is_new()
+
+
 async def test_esc_twice_at_an_idle_prompt_opens_rewind(tmp_path: Path) -> None:
     """One press is a slip, and so are two with a pause between them."""
     async with live(tmp_path) as it:
