@@ -99,7 +99,7 @@ class MessageEnd:
 
 @dataclass(frozen=True, slots=True)
 class ToolExecutionStart:
-    """A call is next to run; it may still wait for a free slot."""
+    """A call begins to run; a call that never runs has this event directly before its end."""
 
     type: ClassVar[Literal["tool_execution_start"]] = "tool_execution_start"
     tool_call_id: str

@@ -1,4 +1,8 @@
-"""Run one call from its start event to its end event; every outcome becomes a result."""
+"""Run one call from its start event to its end event; every outcome becomes a result.
+
+The start event is published once the call has waited for those before it; a call that never runs
+has it together with its end.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +35,7 @@ _log = logger(__name__)
 
 
 class ToolCallRun:
-    """A call that has begun. `is_running` from the moment it may have had an effect."""
+    """A call that may wait, then runs. `is_running` from the moment it may have had an effect."""
 
     def __init__(self, turn: Turn, call: ToolOutput) -> None:
         self._turn = turn
@@ -40,33 +44,31 @@ class ToolCallRun:
         self._last_words = ""
         self._returned: ToolResult | None = None
         self._paths: tuple[str, ...] = ()
-        self.is_running = False
-        turn.emit(events.ToolExecutionStart(call.tool_call_id, call.name, call.input))
+        self._has_started = self.is_running = False
 
     async def run(self, item: CheckedCall) -> ToolResult:
         """Return the result, or the refusal, as the model reads it; raises only CancelledError."""
         if item.tool is None:
             return item.refusal or SKIPPED
+        self._start()
         self._paths = (*item.reads, *item.writes)
         result = self._returned = await self._within_limit(item.tool, item.params)
-        if self._turn.config.finish_result:
-            finishing = self._turn.config.finish_result(events.ToolCall.of(self._call), result)
-            result = await settled(finishing)
+        if finish := self._turn.config.finish_result:
+            result = await settled(finish(events.ToolCall.of(self._call), result))
         return result
 
     def finish(self, result: ToolResult) -> None:
         """Record the result and publish it."""
+        self._start()
         call, self.is_running = self._call, False
         if self._work and self._work.left_behind:
             result = replace(result, content=(*result.content, text_block(_LEFT_BEHIND)))
             warning = f"{call.name} did not end when it was told to; it may still be running"
             self._turn.emit(events.Notice("warning", warning))
-        outcome = Error if result.is_error else Success
-        settled_as = outcome(result.content, result.details)
+        settled_as = (Error if result.is_error else Success)(result.content, result.details)
         self._turn.conversation.settle_call(call.tool_call_id, settled_as)
-        self._turn.emit(
-            events.ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error)
-        )
+        end = events.ToolExecutionEnd(call.tool_call_id, call.name, result, result.is_error)
+        self._turn.emit(end)
 
     def finish_stopped(self) -> None:
         """Record that the call was interrupted, by steering or with the whole run.
@@ -77,13 +79,18 @@ class ToolCallRun:
         if self._returned:
             self.finish(_shortened(self._returned))
             return
-        config = self._turn.config
-        steered = config.steering == "cancel_running" and not self._turn.cancel.cancelled
+        steered = self._turn.config.steering == "cancel_running" and not self._turn.cancel.cancelled
         if self.is_running:
             reason = _STOPPED_BY_STEERING if steered else _STOPPED_WITH_RUN
             self.finish(ToolResult.error(reason + self._last_words))
         else:
             self.finish(SKIPPED if steered else not_run(self._call))
+
+    def _start(self) -> None:
+        """Publish the start, once."""
+        if not self._has_started:
+            self._has_started, call = True, self._call
+            self._turn.emit(events.ToolExecutionStart(call.tool_call_id, call.name, call.input))
 
     async def _within_limit(self, tool: Tool, params: object) -> ToolResult:
         config, name = self._turn.config, self._call.name

@@ -9,7 +9,14 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
-from agent_cli.contracts.events import Event, ToolCall, ToolExecutionEnd, ToolExecutionUpdate
+from agent_cli.contracts.events import (
+    Event,
+    ToolCall,
+    ToolCallsAnnounced,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, WidgetOutput, text_block
 from agent_cli.contracts.tooling import (
@@ -118,7 +125,7 @@ async def test_results_are_in_call_order_not_in_completion_order() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 async def test_concurrency_limit_bounds_the_tools_that_run_at_once(concurrency: int) -> None:
-    """G6: calls above the limit are shown as started and wait for a free slot."""
+    """G6: calls above the limit wait for a free slot."""
     running = most = 0
 
     async def count(on_update: ToolContext) -> str:
@@ -140,6 +147,24 @@ async def test_concurrency_limit_bounds_the_tools_that_run_at_once(concurrency: 
     await agent.prompt("go")
 
     assert most == concurrency
+    check_run(events)
+
+
+async def test_call_that_waits_for_another_starts_once_it_runs() -> None:
+    """Its seconds are those of its own work; it was announced, so that it can be shown."""
+    held = Held()
+    uses = [tool_use("write", {"paths": ["a"]}, f"t{n}") for n in range(2)]
+    agent, _, events = scripted_agent(calls(*uses), says("ok"), tools=[writer(held)])
+    running = asyncio.ensure_future(agent.prompt("go"))
+    await asyncio.wait_for(held.gate("t0").reached.wait(), LIMIT_S)
+    before = list(events)
+    for gate in ("t0", "t1"):
+        held.gate(gate).open()
+    await asyncio.wait_for(running, LIMIT_S)
+
+    started = [each.tool_call_id for each in before if isinstance(each, ToolExecutionStart)]
+    announced = [each for each in before if isinstance(each, ToolCallsAnnounced)]
+    assert (started, len(announced[0].calls)) == (["t0"], 2)
     check_run(events)
 
 

@@ -150,6 +150,8 @@ class ActivityLine:
                 self._retry, self._chars = event, 0
             case events.ToolCallsAnnounced():
                 self._do("checking the calls")
+            case events.StateChanged(after=Phase.EXECUTING_TOOLS):
+                self._do("waiting for other calls")  # unless one runs
             case ToolAttemptStart(tool_name=name):
                 self._do(f"trying {_named(name)} read-only")
             case events.ToolExecutionStart():

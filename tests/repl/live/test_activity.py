@@ -17,6 +17,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Usage
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.core.run import Phase
 from agent_cli.repl.live.activity import LONG_S, ActivityLine, Bell, alert
 
 THINKING = events.StateChanged("idle", "thinking")
@@ -55,6 +56,7 @@ def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> No
         run(ToolCallDelta(2, "x" * 4_000), after_s=60),
         run(events.MessageEnd(AssistantMessage(())), events.UsageChanged(usage, usage)),
         run(events.ToolCallsAnnounced(())),
+        run(events.StateChanged(Phase.PLANNING_TOOLS, Phase.EXECUTING_TOOLS)),
         run(events.ToolExecutionStart("t1", "edit", {})),
         run(events.ToolExecutionStart("t2", "bash", {})),
         run(events.ToolExecutionEnd("t1", "edit", ToolResult.of("x"), is_error=False)),
@@ -74,10 +76,11 @@ def test_activity_line_names_each_phase_of_a_run_with_seconds_and_tokens() -> No
         "writing a call of edit · 1 min 5 s · 1.0k tokens",
         "reading the reply · 1 min 5 s · 30 tokens",
         "checking the calls · 1 min 5 s · 30 tokens",
+        "waiting for other calls · 1 min 5 s · 30 tokens",
         "running edit · 1 min 5 s · 30 tokens",
         "running 2 tools · 1 min 5 s · 30 tokens",
         "running a command · 1 min 5 s · 30 tokens",
-        "checking the calls · 1 min 5 s · 30 tokens",
+        "waiting for other calls · 1 min 5 s · 30 tokens",
         "preparing the request · 1 min 5 s · 30 tokens",
         "finishing the turn · 1 min 5 s · 30 tokens",
         "",
