@@ -13,7 +13,7 @@ from agent_cli.contracts.media_files import PDF_BYTES_MAX, is_pdf
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
-from agent_cli.system.paths import expanded
+from agent_cli.system.paths import exists, expanded
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
 
@@ -122,8 +122,30 @@ def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
 
 
 def resolve_mention(path: str, folder: Path) -> Path:
-    """Return the path for *path*, a name in a prompt."""
-    return folder / expanded(path)
+    """Return the path for *path*, a name in a prompt, or an existing one that looks the same.
+
+    macOS puts a narrow space into the names of screenshots, and takes letters and their accents
+    apart: keyboards type neither.
+    """
+    found = folder / expanded(path)
+    may_differ = " " in path or not path.isascii()
+    return (may_differ and not exists(found) and _lookalike(found)) or found
+
+
+def _lookalike(path: Path) -> Path | None:
+    """Return the only path with the characters of *path*, whatever their spaces and accents."""
+    from unicodedata import normalize  # hardly ever needed
+
+    if path.parent == path:
+        return None
+    folder = path.parent if exists(path.parent) else _lookalike(path.parent)
+    wanted = normalize("NFKC", path.name)
+    try:
+        entries = islice(folder.iterdir() if folder else (), _NAMES_CHECKED_MAX)
+        alike = [entry for entry in entries if normalize("NFKC", entry.name) == wanted]
+    except OSError:
+        return None
+    return alike[0] if len(alike) == 1 else None
 
 
 def _kind(path: Path) -> int:

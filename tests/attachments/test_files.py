@@ -36,6 +36,33 @@ async def test_file_named_in_a_prompt_is_attached_once() -> None:
     assert told == ["attached @src/app.py: 2 lines"]
 
 
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [
+        ("Screenshot at 3.15.20\u202fPM.txt", "Screenshot at 3.15.20 PM.txt"),
+        ("U\u0308ber/Cafe\u0301.txt", "Über/Café.txt"),
+        ("Über.txt", "U\u0308ber.txt"),
+    ],
+)
+async def test_name_that_only_looks_as_typed_is_found(name: str, typed: str) -> None:
+    """No keyboard types the narrow space of macOS, or accents apart from their letters."""
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).write_text("it")
+
+    texts, told = await sent(f'see @"{typed}"')
+
+    assert texts[0].endswith("it\n")
+    assert told == [f"attached @{typed}: 1 line"]
+
+
+async def test_name_that_looks_like_two_files_is_neither() -> None:
+    """It could be the wrong one."""
+    for space in ("\u202f", "\xa0"):
+        Path(f"a{space}b.txt").touch()
+
+    assert await sent('see @"a b.txt"') == (['see @"a b.txt"'], [])
+
+
 async def test_files_in_the_parent_and_home_folders_are_attached(tmp_path: Path) -> None:
     """The user named them, as `@../` or `@~/`."""
     Path.home().mkdir(exist_ok=True)
