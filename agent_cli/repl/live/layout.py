@@ -21,6 +21,7 @@ from prompt_toolkit.layout.processors import (
     TransformationInput,
 )
 from prompt_toolkit.layout.utils import explode_text_fragments
+from prompt_toolkit.search import SearchDirection, SearchState
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.contracts.wording import counted
@@ -101,7 +102,8 @@ class LayoutState(Protocol):
 
 def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker) -> Layout:
     """Return the layout of the prompt; the input has the focus."""
-    find = SearchBufferControl(search, ignore_case=True)
+    unfound = AfterInput(lambda: [] if _is_found(search.text, buffer) else [(FAINT, "  no match")])
+    find = SearchBufferControl(search, input_processors=[unfound], ignore_case=True)
     line = BufferControl(
         buffer,
         input_processors=[SeparateEmoji(), AfterInput(lambda: [(FAINT, shown.hint)])],
@@ -178,6 +180,12 @@ def _prefix(shown: LayoutState, number: int, wrapped: int) -> StyleAndTextTuples
 
 def _history_prefix(_number: int, _wrapped: int) -> StyleAndTextTuples:
     return [(FAINT, "history: ")]
+
+
+def _is_found(text: str, buffer: Buffer) -> bool:
+    """Return whether the draft or a prompt before it has *text*, as the search for it looks."""
+    state = SearchState(text, SearchDirection.BACKWARD, ignore_case=True)
+    return text.lower() in buffer.document_for_search(state).text.lower()
 
 
 def _choices(buffer: Buffer, shown: LayoutState) -> list[StyleAndTextTuples]:

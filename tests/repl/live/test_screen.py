@@ -530,6 +530,17 @@ async def test_each_frame_is_a_single_write(tmp_path: Path) -> None:
         assert writes[0].endswith("\x1b[?2026l")
 
 
+async def test_search_in_the_history_says_that_nothing_matches(tmp_path: Path) -> None:
+    """The prompt before it looks like an answer."""
+    async with live(tmp_path) as it:
+        it.type("An earlier prompt\r")
+        await it.until(lambda: it.rows == ["you>"])
+        it.type("\x12EARL")
+        await it.until(lambda: it.rows[-2:] == ["you> An earlier prompt", "history: EARL"])
+        it.type("x")
+        await it.until(lambda: it.rows[-1] == "history: EARLx  no match")
+
+
 async def test_size_that_changes_while_a_frame_is_drawn_is_a_new_one(tmp_path: Path) -> None:
     """The frame has the old size: its rows wrap, and stay unless all is drawn again."""
     async with live(tmp_path) as it:
