@@ -218,7 +218,8 @@ class ScreenControls:
         if kept:
             self._screen.put_back("\n\n".join(kept))
         if left := [one_line(text) for text in texts if text not in kept]:
-            self._display.notice(f"not run: {', '.join(left)}; Arrow-up has it", "warning")
+            them = "it" if len(left) == 1 else "them"
+            self._display.notice(f"not run: {', '.join(left)}; Arrow-up has {them}", "warning")
         return len(kept)
 
     def lend_terminal(self) -> AbstractAsyncContextManager[None]:

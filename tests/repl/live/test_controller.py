@@ -111,10 +111,10 @@ async def test_all_messages_that_are_queued_return_to_the_input_and_commands_are
     async with session(tmp_path) as it:
         it.type("forever\r")
         await it.until(lambda: "working on it" in it.rows)
-        it.type("one\rtwo\r/review\r")
-        await it.until(lambda: "  when done: /review · ↑ edits" in it.rows)
+        it.type("one\rtwo\r/review\r!ls\r")
+        await it.until(lambda: "  when done: !ls · ↑ edits" in it.rows)
         it.type(CTRL_C)
-        await it.until(lambda: "not run: /review; Arrow-up has it" in it.rows)
+        await it.until(lambda: "not run: /review, !ls; Arrow-up has them" in it.rows)
 
         assert it.screen.draft.text == "one\n\ntwo"
 
