@@ -79,7 +79,10 @@ class LiveShell:
         )
         self._pictures = Pictures(screen, self._dispatcher.attachments)
         self._hidden = HiddenPrompts(app.agent)
-        self._outbox = Outbox(app.agent, self._dispatcher.attachments, screen.put_back)
+        give_back = self._controls.give_back
+        self._outbox = Outbox(
+            app.agent, self._dispatcher.attachments, lambda text: give_back([text])
+        )
         self._unsent = UnsentRecord(app.agent, screen.draft.marks.recalled)
         screen.asking.has_unsent = lambda: bool(self._outbox)
         self._runs = Runs(
@@ -324,7 +327,7 @@ class LiveShell:
             if isinstance(error, Aborted):
                 self._give_back()
             if self._dispatcher.is_prompt(line):
-                self._screen.put_back(line)
+                self._controls.give_back([line])
             raise
         finally:
             self._command = None

@@ -211,15 +211,21 @@ class ScreenControls:
     def give_back(self, texts: Sequence[str]) -> int:
         """Insert typed *texts*, which wait no more, at the start of the input; return how many.
 
-        A command beside other text is named instead: within a text it would be none.
+        A command beside other text is named instead: within a text it would be none. So is any
+        text before a command that is being typed.
         """
-        is_alone = len(texts) == 1 and self._screen.draft.is_empty
-        kept = [text for text in texts if is_alone or not self._is_command(text)]
+        draft = self._screen.draft
+        is_alone = len(texts) == 1 and draft.is_empty
+        before_command = not draft.is_empty and self._is_command(draft.text)
+        kept = [
+            text for text in texts if is_alone or not (before_command or self._is_command(text))
+        ]
         if kept:
             self._screen.put_back("\n\n".join(kept))
         if left := [one_line(text) for text in texts if text not in kept]:
             them = "it" if len(left) == 1 else "them"
-            self._display.notice(f"not run: {', '.join(left)}; Arrow-up has {them}", "warning")
+            what = "not sent" if before_command else "not run"
+            self._display.notice(f"{what}: {', '.join(left)}; Arrow-up has {them}", "warning")
         return len(kept)
 
     def lend_terminal(self) -> AbstractAsyncContextManager[None]:

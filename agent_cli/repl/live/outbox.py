@@ -28,7 +28,7 @@ class Outbox:
     """
 
     def __init__(
-        self, agent: Agent, attachments: Attachments, give_back: Callable[[str], None]
+        self, agent: Agent, attachments: Attachments, give_back: Callable[[str], object]
     ) -> None:
         """Start empty; *give_back* gets a text that cannot be sent, e.g. with a damaged picture."""
         self._agent = agent

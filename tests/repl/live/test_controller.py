@@ -18,7 +18,7 @@ from agent_cli.core.unsent import keep_unsent, unsent
 from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.start import LiveShells, StartupQueue
-from tests.repl.live.test_screen import CTRL_C, ESCAPE, Live, live
+from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
 from tests.repl.scripted_app import Application, Permissions
 
 
@@ -203,6 +203,25 @@ async def test_shell_command_that_a_stopped_run_kept_waiting_is_not_joined_to_th
 
         assert it.screen.draft.text == "use tabs"
         assert not Path("it").exists()
+
+
+async def test_message_that_returns_is_not_joined_to_a_command_in_the_draft(
+    tmp_path: Path,
+) -> None:
+    """The command would have become its text."""
+    async with session(tmp_path) as it:
+        it.type("forever\r")
+        await it.until(lambda: "working on it" in it.rows)
+        it.type("use tabs\r")
+        await it.until(lambda: any("use tabs · ↑ edits" in row for row in it.rows))
+        it.type("!touch it")
+        await it.until(lambda: it.rows[-2:-1] == ["you> !touch it"])
+        it.type(CTRL_C)
+        await it.until(lambda: "not sent: use tabs; Arrow-up has it" in it.rows)
+
+        assert it.screen.draft.text == "!touch it"
+        it.type(UP)
+        await it.until(lambda: it.screen.draft.text == "use tabs")
 
 
 async def test_model_and_effort_can_be_changed_during_a_run(tmp_path: Path) -> None:
