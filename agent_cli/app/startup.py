@@ -364,7 +364,7 @@ def _ask(workspace: Path) -> bool | None:
     from agent_cli.trust.effects import listing
 
     for line in listing(what_would_act(workspace), workspace):
-        print(line, file=sys.stderr)
+        print(reveal(line), file=sys.stderr)
     try:
         while True:
             line = line_in_answer("Trust them, until they change?")

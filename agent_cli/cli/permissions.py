@@ -197,5 +197,5 @@ def _list(files: Sequence[ActingFile], workspace: Path, *, whole: bool) -> None:
 
     print(f"{name} holds files that change what agent-cli does:")
     for line in listing(files, workspace, whole=whole):
-        print(line)
+        print(reveal(line))
     sys.stdout.flush()

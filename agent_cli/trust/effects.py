@@ -3,6 +3,7 @@
 It uses the same readers as the code that acts on the files, so that all effects are shown. What
 will run is shown whole, as it is written: a repository chooses what looks like a secret, and what
 is long. The text is untrusted: control characters, which could repaint the question, are escaped.
+Printable ones that are blank are left to `reveal`, of those that show the sentences.
 """
 
 import json
@@ -274,5 +275,6 @@ def _given(*variables: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return *text* with everything but printable ASCII escaped, and known keys masked."""
-    return json.dumps(without_named_keys(text))[1:-1].replace('\\"', '"')
+    """Return *text* with what does not print, as Unicode defines it, escaped; known keys masked."""
+    text = json.dumps(without_named_keys(text), ensure_ascii=False)[1:-1].replace('\\"', '"')
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

@@ -368,6 +368,17 @@ def test_escape_sequences_are_escaped_in_the_trust_question() -> None:
     assert told.effects == (r"starts '\u001b[1Ax\u202e' '\n' (MCP server \u001b[2J)",)
 
 
+def test_letters_of_any_script_are_readable_in_the_trust_question() -> None:
+    """Nobody reads escapes; only what does not show, such as a zero width space, is escaped."""
+    servers = {"Поиск": {"command": "echo", "args": ["日本\u200bé\U000e0041\u00a0हि"]}}
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    (told,) = what_would_act(WORKSPACE)
+
+    given = r"日本\u200bé\udb40\udc41\u00a0हि"
+    assert told.effects == (f"starts echo '{given}' (MCP server Поиск)",)
+
+
 def test_directory_without_configuration_files_needs_no_trust_question() -> None:
     """A directory named appsettings.toml is not a settings file."""
     (WORKSPACE / "appsettings.toml").mkdir()
