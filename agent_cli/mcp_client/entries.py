@@ -25,6 +25,7 @@ from agent_cli.mcp_client.config import (
     TransportName,
     web_address,
 )
+from agent_cli.system.config_text import TooLong, config_text
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass
@@ -229,23 +230,17 @@ def read_config_file(
     return ConfigFile(tuple(servers), tuple(problems))
 
 
-_FILE_CHARS_MAX: Final = 4_000_000  # as of settings
-
-
 def _entries(path: Path) -> dict[str, object]:
     try:
-        with path.open(encoding="utf-8-sig") as stream:
-            text = stream.read(_FILE_CHARS_MAX + 1)
-        if len(text) > _FILE_CHARS_MAX:
-            million = _FILE_CHARS_MAX // 1_000_000
-            raise SettingsError(f"{path} has more than {million} million characters; move it away")
-        content = load_commented(text)
+        content = load_commented(config_text(path))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path} is not UTF-8 at byte {error.start}; correct it") from error
+    except TooLong as error:
+        raise SettingsError(f"{path} has {error}; move it away") from error
     except json.JSONDecodeError as error:
         where = f"{path}, line {error.lineno}, column {error.colno}"
         raise SettingsError(f"{where}: this is not JSON ({error.msg}); correct it") from error

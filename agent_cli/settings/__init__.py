@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.system.config_text import TooLong, config_text
 
 if TYPE_CHECKING:
     from agent_cli.contracts.timeline import Json
@@ -22,8 +23,6 @@ PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_A
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 RULE_KINDS = ("allow", "ask", "deny")
-# A stranger's files are read at each start, before trust.
-FILE_CHARS_MAX = 4_000_000
 
 KeyPath: TypeAlias = tuple[str, ...]
 
@@ -97,17 +96,14 @@ def read_file(path: Path) -> str:
         SettingsError: The file cannot be read, is not UTF-8, or is longer than settings can be.
     """
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            text = file.read(FILE_CHARS_MAX + 1)
+        return config_text(path)
     except UnicodeDecodeError:
         # Without the cause, whose text would quote bytes of the file.
         raise SettingsError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
-    if len(text) > FILE_CHARS_MAX:
-        million = FILE_CHARS_MAX // 1_000_000
-        raise SettingsError(f"{path} has more than {million} million characters; move it away")
-    return text
+    except TooLong as error:
+        raise SettingsError(f"{path} has {error}; move it away") from error
 
 
 def environment_entries(

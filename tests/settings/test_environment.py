@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.settings import FILE_CHARS_MAX
 from agent_cli.settings.environment import (
     OPTIONAL_SECRETS,
     Environment,
@@ -14,6 +13,7 @@ from agent_cli.settings.environment import (
     load_environment,
 )
 from agent_cli.system import paths
+from agent_cli.system.config_text import FILE_CHARS_MAX
 
 WORKSPACE = Path("project")
 

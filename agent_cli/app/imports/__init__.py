@@ -16,6 +16,7 @@ from agent_cli.contracts.wording import counted, first_named
 from agent_cli.mcp_client.config import ServerProblem
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.policies.permission_rules import parse_rule
+from agent_cli.system.config_text import config_text
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor, is_secret_name
 from agent_cli.system.shapes import is_array, is_object
@@ -93,7 +94,7 @@ class Findings:
     def read(self, kind: str, name: str, path: Path, parse: Callable[[str], _T]) -> _T | None:
         """Return what *parse* makes of the text of *path*; None if it cannot be read."""
         try:
-            return parse(path.read_text(encoding="utf-8-sig"))
+            return parse(config_text(path))
         except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
             self.cannot(kind, name, f"it cannot be read: {error}", path)
             return None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.prompt_files import FILE_BYTES_MAX
+from agent_cli.system.config_text import FILE_CHARS_MAX
 from tests.e2e.program import Finished, agent_cli, in_terminal
 from tests.messages_api import reply, serve_in_thread
 
@@ -334,6 +335,17 @@ def test_file_of_opencode_that_is_no_prompt_is_named_and_the_others_are_copied()
 
     assert rows["commands", "big"] == rows["agents", "big"] == "cannot"
     assert rows["commands", "/go"] == rows["agents", "helper"] == "translated"
+
+
+def test_file_longer_than_settings_can_be_is_not_read() -> None:
+    """It is read at the first start beside another setup, which must not wait for it."""
+    huge = Path.home() / ".codex/config.toml"
+    huge.parent.mkdir(parents=True, exist_ok=True)
+    huge.write_text(" " * (FILE_CHARS_MAX + 1))
+
+    rows = found("codex", "--dry-run")
+
+    assert rows["setting", "config.toml"] == "cannot"
 
 
 def test_no_setup_found_names_the_programs_that_were_looked_for(
