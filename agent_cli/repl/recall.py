@@ -94,7 +94,12 @@ def _open_end(replies: Sequence[AssistantMessage], *, is_waiting: bool) -> Seque
     """Return a row that says why the answer is not complete; none if it is."""
     if replies and replies[-1].stop_reason == "aborted":
         return ["interrupted"]
-    if not replies and not is_waiting:
+    if is_waiting:
+        return ()
+    if replies and replies[-1].tool_calls:
+        called = counted(sum(len(reply.tool_calls) for reply in replies), "tool call")
+        return [f"the run ended after {called}, before it had an answer"]
+    if not replies:
         return ["no answer yet; your next prompt is sent together with this one"]
     return ()
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.events import MessageUpdate
+from agent_cli.contracts.events import MessageUpdate, ToolExecutionEnd
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Json, ToolOutput, text_block
 from agent_cli.contracts.tooling import ToolContext
@@ -104,6 +104,23 @@ async def test_recap_says_that_the_last_answer_was_interrupted() -> None:
     await agent.prompt("one")
 
     assert recalled(agent.conversation).split("\n")[-1] == "interrupted"
+
+
+async def test_recap_says_that_a_run_ended_at_its_tool_calls() -> None:
+    """The text before them looked like the answer, though the user had stopped the command."""
+
+    async def execute(*_arguments: object) -> str:
+        return "done"
+
+    asks = calls(tool_use("look", {}, "t1"), text="I look.")
+    agent, *_ = scripted_agent(asks, says("Never sent."), tools=[tool("look", execute)])
+    agent.subscribe(lambda event: agent.abort() if isinstance(event, ToolExecutionEnd) else None)
+    await agent.prompt("one")
+
+    assert recalled(agent.conversation).split("\n")[-2:] == [
+        "I look.",
+        "the run ended after 1 tool call, before it had an answer",
+    ]
 
 
 async def test_prompt_is_listed_by_its_typed_text_without_attached_command_output() -> None:
