@@ -159,7 +159,7 @@ async def _with(context: Context, argument: str) -> None:
 def _suggestion(name: str, commands: Sequence[Command]) -> str:
     names = [command.name for command in commands]
     begun = [each for each in names if name and each.startswith(name)]
-    near = begun or difflib.get_close_matches(name, names, n=1)
+    near = begun or difflib.get_close_matches(name.lower(), names, n=1)
     return f"; did you mean /{near[0]}?" if near else "; /help lists them"
 
 

@@ -115,6 +115,7 @@ def test_unambiguous_prefix_of_a_command_is_enough() -> None:
         ("/compact the plan", "compacted 4 messages: about 9,000 → 1,000 tokens"),
         ("/toosl", "unknown command /toosl; did you mean /tools?"),
         ("/ nothing", "unknown command /; /help lists them"),
+        ("/CLEAR", "unknown command /CLEAR; did you mean /clear?"),
         ("/kompact", "unknown command /kompact; did you mean /compact?"),
         ("/exit now", "/exit takes no argument"),
         ("/add-dir", "/add-dir needs a directory, such as ../other-project"),
