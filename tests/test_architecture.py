@@ -477,18 +477,35 @@ def test_only_front_ends_write_to_stdout() -> None:
         for module, node in nodes()
         if not module.startswith(WRITERS_TO_STDOUT)
         and isinstance(node, ast.Call | ast.Attribute)
-        and (_prints_to_stdout(node) or ast.unparse(node) == "sys.stdout")
+        and _writes_to_stdout(node)
     ]
 
     assert found == []
 
 
-def _prints_to_stdout(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "print"
-        and "file" not in {keyword.arg for keyword in node.keywords}
-    )
+@pytest.mark.parametrize(
+    ("source", "writes"),
+    [
+        ("print(1)", True),
+        ("print(1, file=sys.stderr)", False),
+        ("sys.stdout", True),
+        ("sys.stderr.write(sys)", False),
+    ],
+)
+def test_check_for_writes_to_stdout_finds_them(source: str, writes: bool) -> None:
+    node = ast.parse(source, mode="eval").body
+
+    assert _writes_to_stdout(node) is writes
+
+
+def _writes_to_stdout(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="print"), keywords=keywords):
+            return "file" not in {keyword.arg for keyword in keywords}
+        case ast.Attribute(value=ast.Name(id="sys"), attr="stdout"):
+            return True
+        case _:
+            return False
 
 
 def test_catch_all_handlers_are_only_in_listed_modules() -> None:
@@ -686,12 +703,16 @@ def test_check_for_fixed_waits_finds_them(source: str, waits: bool) -> None:
 
 def _fixed_waits(node: ast.AST, *, in_loop: bool = False) -> Iterator[int]:
     """Yield the line of each sleep that is not the pause of a loop."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep":
-        first = node.args[0] if node.args else None
-        seconds = first.value if isinstance(first, ast.Constant) else None
-        is_wait = seconds is None or (isinstance(seconds, int | float) and 0 < seconds < HANGS_S)
-        if is_wait and not in_loop:
-            yield node.lineno
+    match node:
+        case ast.Call(func=ast.Name(id="sleep") | ast.Attribute(attr="sleep"), args=args):
+            seconds = args[0].value if args and isinstance(args[0], ast.Constant) else None
+            is_wait = seconds is None or (
+                isinstance(seconds, int | float) and 0 < seconds < HANGS_S
+            )
+            if is_wait and not in_loop:
+                yield node.lineno
+        case _:
+            pass
     if isinstance(node, ast.While | ast.For | ast.AsyncFor):
         in_loop = True
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):

@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.contracts import options
 from agent_cli.settings.layers import all_rules
+from tests.test_architecture import statements
 
 ROOT = Path(__file__).parents[2]
 NAMES = frozenset(key.rsplit(".", 1)[-1] for key in all_rules())
@@ -43,7 +44,8 @@ class Default(NamedTuple):
 
 
 def defaults(source: str) -> Iterator[Default]:
-    for node in ast.walk(ast.parse(source)):
+    module = ast.parse(source)
+    for node in statements(module):
         if isinstance(node, ast.ClassDef):
             for part in node.body:
                 if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
@@ -51,7 +53,7 @@ def defaults(source: str) -> Iterator[Default]:
                         yield Default(node.name, part.target.id, part.value)
                 elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield from of_function(part, f"{node.name}.{part.name}")
-    for node in ast.parse(source).body:
+    for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from of_function(node, node.name)
 
