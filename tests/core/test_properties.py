@@ -252,9 +252,13 @@ async def test_abort_scenario_has_the_expected_number_of_events() -> None:
     assert len(events) == EVENTS_OF_SCENARIO
 
 
-@pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
-async def test_run_can_be_aborted_at_every_event(index: int) -> None:
+async def test_run_can_be_aborted_at_every_event() -> None:
     """S0-42, S0-64, S3-17: agent_end is published, brackets balance, the next prompt is valid."""
+    for index in range(EVENTS_OF_SCENARIO):
+        await _abort_at(index)
+
+
+async def _abort_at(index: int) -> None:
     agent, model, events = scripted_agent(*_scenario(), tools=TOOLS)
     stop = agent.subscribe(lambda _event: agent.abort() if len(events) == index + 1 else None)
 
@@ -277,9 +281,13 @@ async def test_run_can_be_aborted_at_every_event(index: int) -> None:
     assert "again" in str(model.sent()[-1])
 
 
-@pytest.mark.parametrize("index", range(EVENTS_OF_SCENARIO))
-async def test_no_tool_starts_after_an_abort(index: int) -> None:
+async def test_no_tool_starts_after_an_abort() -> None:
     """S0-64: a stopped run must not make further changes."""
+    for index in range(EVENTS_OF_SCENARIO):
+        assert await _started_after_an_abort_at(index) == [], index
+
+
+async def _started_after_an_abort_at(index: int) -> list[str]:
     started_late: list[str] = []
     aborted = False
 
@@ -303,20 +311,23 @@ async def test_no_tool_starts_after_an_abort(index: int) -> None:
     agent.subscribe(stop)
 
     await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
-
-    assert started_late == []
+    return started_late
 
 
 REFUSED = says("I cannot", stop_reason="refusal")
 
 
 @pytest.mark.parametrize("queue", ["steer", "follow_up"])
-@pytest.mark.parametrize("index", range(20))
 @pytest.mark.parametrize("asks_first", [False, True])
 async def test_message_queued_at_any_event_around_a_refusal_is_sent(
-    index: int, queue: str, *, asks_first: bool
+    queue: str, *, asks_first: bool
 ) -> None:
     """S0-43, S0-48: every request is valid, and the last one ends with the queued message."""
+    for index in range(20):
+        await _queue_at(index, queue, asks_first=asks_first)
+
+
+async def _queue_at(index: int, queue: str, *, asks_first: bool) -> None:
     asks = [calls(tool_use("work", {"do": "return"}))] if asks_first else []
     agent, model, events = scripted_agent(*asks, REFUSED, says("ok"), says("ok"), tools=TOOLS)
     message = UserMessage.of("queued")

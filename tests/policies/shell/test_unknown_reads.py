@@ -274,16 +274,16 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize("script", UNKNOWN)
-def test_read_of_a_name_known_only_when_it_runs_is_found(script: str) -> None:
+def test_read_of_a_name_known_only_when_it_runs_is_found() -> None:
     """Threat 4: a rule that denies reading cannot be held against such a name."""
-    assert "known only when it runs" in unknown_read(script, reach())
+    found = {script: unknown_read(script, reach()) for script in UNKNOWN}
+
+    assert [script for script in found if "known only when it runs" not in found[script]] == []
 
 
-@pytest.mark.parametrize("script", KNOWN)
-def test_script_whose_reads_are_known_is_not_objected_to(script: str) -> None:
+def test_script_whose_reads_are_known_is_not_objected_to() -> None:
     """Users soon remove a rule that asks about harmless commands."""
-    assert unknown_read(script, reach()) == ""
+    assert {script: unknown_read(script, reach()) for script in KNOWN} == dict.fromkeys(KNOWN, "")
 
 
 @pytest.mark.parametrize(
