@@ -58,11 +58,12 @@ def _is_content(content: object) -> bool:
 def _is_block(block: object) -> bool:
     """Return whether *block* has the shape that the API requires of its type."""
     match block:
-        case {"type": "text", "text": str()} | {"type": "image" | "document", "source": dict()}:
-            return isinstance(block, dict)
-        case {"type": "text" | "image" | "document"}:
-            return False
-        case {"type": str()}:
+        case (
+            {"type": "text", "text": str()}
+            | {"type": "image" | "document", "source": dict()}
+            | {"type": "tool_reference", "tool_name": str()}
+            | {"type": "search_result", "source": str(), "title": str(), "content": list()}
+        ):
             return isinstance(block, dict)
         case _:
             return False

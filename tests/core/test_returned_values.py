@@ -42,6 +42,11 @@ TOOL = tool("save", returns("ok"), writes=lambda params: [f"/{params}"])
         (ToolResult(({"type": "text", "text": 5},)), "returned content that does not consist of"),
         (ToolResult(({"type": "image"},)), "returned content that does not consist of"),
         (ToolResult(({"type": "document"},)), "returned content that does not consist of"),
+        (ToolResult(({"type": "audio"},)), "returned content that does not consist of"),
+        (
+            ToolResult(({"type": "thinking", "thinking": "a", "signature": "b"},)),
+            "returned content that does not consist of",
+        ),
         (ToolResult("text"), "returned content that does not consist of"),  # type: ignore[arg-type]
     ],
 )
@@ -65,10 +70,12 @@ async def test_malformed_result_of_a_tool_is_an_error_result(returned: Any, told
 def test_well_formed_results_stay_as_they_are() -> None:
     result = ToolResult((text_block("a"), IMAGE))
     reference = ToolResult(({"type": "tool_reference", "tool_name": "x"},))
+    found: Block = {"type": "search_result", "source": "a", "title": "b", "content": []}
 
     assert as_result("look", "a") == ToolResult.of("a")
     assert as_result("look", result) is result
     assert as_result("look", reference) is reference
+    assert as_result("look", ToolResult((found,))) == ToolResult((found,))
 
 
 async def test_details_and_widgets_that_are_not_json_are_shown_as_text() -> None:
