@@ -315,6 +315,8 @@ class LiveShell:
             self._is_stuck = False
             return
         line = self._lines.popleft().text
+        if not self._dispatcher.is_prompt(line):
+            self._unsent.keep(self.queued)  # it may leave the session, whose record would keep it
         self._say(line)
         self._command = CancelToken()
         self._screen.refresh()

@@ -187,6 +187,24 @@ async def test_message_behind_a_waiting_command_is_for_what_the_command_leaves(
         ]
 
 
+async def test_command_that_leaves_the_session_does_not_wait_in_it_for_ever(
+    tmp_path: Path,
+) -> None:
+    """Resumed, the session would offer `/clear` in the input, as a message that was not sent."""
+    app = Application()
+    left = app.agent.conversation
+    async with session(tmp_path, app=app) as it:
+        it.type("gated 1\r")
+        await it.until(lambda: "piece 0" in it.rows)
+        it.type("/clear\r")
+        await it.until(lambda: unsent(left) == ["/clear"])
+        Path("gate-0").touch()
+        await it.until(lambda: "new conversation" in it.rows)
+
+        assert app.agent.conversation is not left
+        assert unsent(left) == []
+
+
 async def test_shell_command_that_a_stopped_run_kept_waiting_is_not_joined_to_the_draft(
     tmp_path: Path,
 ) -> None:
