@@ -326,6 +326,8 @@ def without_quotes(text: str) -> str:
 
 def likely_word(source: str) -> str | None:
     """Return the likely value of *source*, escapes resolved; None if it may vary."""
+    if (written := heredoc_text(source)) is not None:
+        return written
     text = ""
     for piece in _PIECE.finditer(source):
         if piece["single"] is not None:

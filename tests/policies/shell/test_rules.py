@@ -272,6 +272,30 @@ def test_allow_rule_covers_a_command_with_a_text_in_a_heredoc() -> None:
     assert session_prefixes(COMMIT, Reach(root=Path("/nowhere"))) == ("git commit *",)
 
 
+@pytest.mark.parametrize(
+    ("begin", "text", "verdict"),
+    [
+        ("git reset ", "--hard", "ask"),
+        ("python3 -c ", 'import shutil; shutil.rmtree("/")', "ask"),
+        ("bash -c ", "rm -rf ~", "ask"),
+        ("bash -c ", "git push", "deny"),
+        ("git commit -m ", "Say why `rm -rf ~` and $(git push) are refused", "allow"),
+    ],
+)
+def test_text_in_a_heredoc_is_judged_as_the_text_in_quotes(
+    begin: str, text: str, verdict: str
+) -> None:
+    """What is lost, and a rule that denies, must not be missed where a rule allows the program."""
+    allow = "git reset *,git commit *,python3 *,bash *"
+
+    verdicts = [
+        judged(f"{begin}{written}", allow=allow, deny="git push *").verdict
+        for written in (f"'{text}'", f"\"$(cat <<'EOF'\n{text}\nEOF\n)\"")
+    ]
+
+    assert verdicts == [verdict, verdict]
+
+
 @pytest.mark.parametrize("message", ["'fix: it'", COMMIT.removeprefix("git commit -m ")])
 @pytest.mark.parametrize("separator", [" && ", "; ", "\n"])
 def test_allow_rule_covers_a_commit_in_another_folder(
