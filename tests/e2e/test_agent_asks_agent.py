@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests.e2e.program import AGENT_CLI, environment, results_in, started, text_of
 from tests.e2e.test_mcp_in_terminal import answer
+from tests.forked import arguments_of
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
 from tests.repl.terminal import Terminal
@@ -25,7 +27,11 @@ def peer(transport: str, api: FakeMessagesApi) -> Generator[Payload]:
     if transport == "stdio":
         named = re.compile(r"XDG_|ANTHROPIC_|AGENT_CLI_")
         env = {name: v for name, v in environment(api, {}).items() if named.match(name)}
-        yield {"command": AGENT_CLI, "args": ["mcp", "serve"], "env": env}
+        yield {
+            "command": sys.executable,
+            "args": arguments_of(AGENT_CLI, "mcp", "serve"),
+            "env": env,
+        }
         return
     with started("mcp", "serve", "--http", api=api, MCP_SERVE_TOKEN=TOKEN) as process:
         url = process.stderr.readline().split()[-1]

@@ -14,11 +14,11 @@ from tests.e2e.program import (
     results_in,
     text_of,
 )
+from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER, SDK_SERVER
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.waiting import wait_until
 
-GOOD = {"command": sys.executable, "args": [SDK_SERVER, "stdio"]}
 BAD = {"command": "sh", "args": ["-c", "echo the disk is full >&2; exit 3"]}
 
 
@@ -29,6 +29,7 @@ def configured(**servers: Mapping[str, object]) -> tuple[str, str]:
 
 def test_mcp_tools_are_offered_with_the_built_in_tools_and_can_be_called() -> None:
     """S1-42, S1c-7: in the request under valid names, called and answered like any other."""
+    good = {"command": sys.executable, "args": arguments_of(SDK_SERVER, "stdio")}
     with serve_in_thread(
         reply(
             tool_use("mcp__fixture__add", {"a": 2, "b": 40}),
@@ -38,7 +39,7 @@ def test_mcp_tools_are_offered_with_the_built_in_tools_and_can_be_called() -> No
         reply("42."),
     ) as api:
         run = agent_cli(
-            *("-p", "add", *configured(fixture=GOOD), "--allow", "mcp__fixture__*"),
+            *("-p", "add", *configured(fixture=good), "--allow", "mcp__fixture__*"),
             api=api,
             AGENT_CLI_MCP__HEADLESS_WAIT_S="60",  # however busy the machine is
         )

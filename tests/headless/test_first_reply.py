@@ -1,11 +1,14 @@
 """Imports of `-p` once its first reply comes: none, whatever tool the model calls."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+from agent_cli.system import paths
 from benchmarks._repository import add_extensions
 from tests.e2e.program import environment
+from tests.forked import arguments_of
 from tests.messages_api import Gate, ReceivedRequest, Reply, reply, serve_in_thread, tool_use
 
 CALLS = (
@@ -66,9 +69,18 @@ def test_calls_of_the_first_reply_import_nothing(tmp_path: Path) -> None:
     The second start finds what the first remembered of the machine, and need not look again.
     """
     add_extensions(Path.home())
+    fork_servers()
     for is_first in (True, False):
         (tmp_path / "a.txt").write_text("one\n")
         assert imported_after_the_first_reply(tmp_path) == "[]", is_first
+
+
+def fork_servers() -> None:
+    """Have the servers of the settings file forked: their imports are not what is watched."""
+    server = str(Path.home() / "server.py")
+    file = paths.user_settings_file()
+    forked = json.dumps(arguments_of(server))
+    file.write_text(file.read_text().replace(json.dumps([server]), forked))
 
 
 def imported_after_the_first_reply(folder: Path) -> str:

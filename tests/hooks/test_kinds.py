@@ -10,6 +10,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import HookGroup, parse_hooks
 from agent_cli.trust.store import what_would_act
 from tests.e2e.program import agent_cli, results_in, text_of
+from tests.forked import arguments_of
 from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of
 from tests.messages_api import Gate, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
@@ -98,9 +99,14 @@ def test_agent_hook_reads_the_file_that_its_call_has_just_edited(tmp_path: Path)
     assert "the tests come first" in json.dumps(requests[4]["messages"][-1])
 
 
+def forked(script: Path) -> list[Json]:
+    """Return the arguments of a server whose imports nobody waits for."""
+    return [*arguments_of(str(script))]
+
+
 def test_tool_of_a_server_answers_like_a_program(tmp_path: Path) -> None:
     (tmp_path / "guard.py").write_text(SERVER)
-    entry: Json = {"command": sys.executable, "args": ["guard.py"]}
+    entry: Json = {"command": sys.executable, "args": forked(tmp_path / "guard.py")}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
     given: Json = {"path": "${tool_input.file_path}", "words": ["${tool_name}", "x"]}
     hooks(None, PreToolUse=asked("mcp_tool", "Write", server="guard", tool="judge", input=given))
@@ -120,7 +126,7 @@ def test_hook_of_a_project_calls_no_tool_that_the_mode_would_ask_about(
 ) -> None:
     """A repository's hook has no more rights with a server than the model."""
     (tmp_path / "guard.py").write_text(SERVER)
-    entry: Json = {"command": sys.executable, "args": ["guard.py"]}
+    entry: Json = {"command": sys.executable, "args": forked(tmp_path / "guard.py")}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"guard": entry}}))
     given: Json = {"path": "p", "words": ["w"]}
     hooks(tmp_path, PreToolUse=asked("mcp_tool", "Grep", server="guard", tool="judge", input=given))

@@ -16,6 +16,7 @@ from agent_cli.system import paths
 from tests.acp.editor import editor
 from tests.e2e.program import AGENT_CLI, environment
 from tests.fakes import LIMIT_S
+from tests.forked import arguments_of
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import FakeMessagesApi, reply, tool_use
 from tests.telemetry.receiver import Receiver, receiving
@@ -60,8 +61,8 @@ async def test_trace_of_an_mcp_client_continues_through_mcp_serve() -> None:
         async with FakeMessagesApi(reply(CALL), reply("Done.")) as api:
             variables: dict[str, str | None] = {**receiver.variables}
             parameters = StdioServerParameters(
-                command=AGENT_CLI,
-                args=["--permission-mode", "yolo", "mcp", "serve"],
+                command=sys.executable,
+                args=arguments_of(AGENT_CLI, "--permission-mode", "yolo", "mcp", "serve"),
                 env=environment(api, variables),
             )
             async with Client(stdio_client(parameters)) as client:

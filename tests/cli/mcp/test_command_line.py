@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -108,7 +109,8 @@ def configure(*, disabled: bool = False, **servers: list[str]) -> None:
 
 def test_a_server_is_added_tested_listed_and_removed() -> None:
     """S1-42: the user's own servers work in every directory; the file is the user's alone."""
-    add = ("add", "fix", "--env", "A=b", "--", sys.executable, SDK_SERVER, "stdio")
+    arguments = arguments_of(SDK_SERVER, "stdio")
+    add = ("add", "fix", "--env", "A=b", "--", sys.executable, *arguments)
     added = mcp(*add)
     tested = agent_cli("mcp", "test", "fix")
     listed = mcp("list")
@@ -119,11 +121,11 @@ def test_a_server_is_added_tested_listed_and_removed() -> None:
     removed = mcp("remove", "fix")
 
     assert added == (0, f"fix is added to {user_file()}; try it: agent-cli mcp test fix")
-    assert entry == {"command": sys.executable, "args": [SDK_SERVER, "stdio"], "env": {"A": "b"}}
+    assert entry == {"command": sys.executable, "args": arguments, "env": {"A": "b"}}
     assert mode == 0o600
     assert (tested.code, tested.stderr) == (0, "")
     assert tested.stdout.startswith("fix  ready  7  ")
-    assert listed == (0, f"fix  stdio  {sys.executable} {SDK_SERVER} stdio  {user_file()}")
+    assert listed == (0, f"fix  stdio  {shlex.join([sys.executable, *arguments])}  {user_file()}")
     assert removed == (0, f"fix is removed from {user_file()}")
     assert mcp("list") == (0, "no MCP servers; add one: agent-cli mcp add NAME COMMAND|URL")
 
