@@ -141,6 +141,14 @@ def test_transcript_shows_every_kind_of_block() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["unsent", "plugin_state"])
+def test_transcript_leaves_out_what_is_kept_for_the_program(name: str) -> None:
+    """The steps of `todo` stood there twice, as the call and as JSON."""
+    prompt = prompt_of(CustomOutput("c", 0, name, {"plugin": "todo", "state": {}}))
+
+    assert transcript([prompt]).strip() == ""
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
     return SessionStore(tmp_path / "sessions")
