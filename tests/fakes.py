@@ -169,9 +169,9 @@ def tool(
     name: str,
     execute: Execute,
     *,
-    parallel_safe: bool = True,
+    parallel_safe: bool | Callable[[Any], bool] = True,  # Any: as Tool declares it
     timeout_s: float | None = None,
-    writes: Callable[[Any], Sequence[str]] = lambda _params: (),  # Any: as Tool declares it
+    writes: Callable[[Any], Sequence[str]] = lambda _params: (),
 ) -> Tool:
     """Return a tool that takes any object."""
     return Tool(

@@ -257,7 +257,8 @@ class Tool:
             result; raise `ToolError` to tell the model what to do instead.
         attempt: Like `execute`, but without any lasting effect; returns None where the call needs
             one. The policy says which calls may be attempted unasked (`Ask.attempt_failed`).
-        parallel_safe: False makes the call run alone, never beside another.
+        parallel_safe: False makes the call run alone, never beside another; or a function that
+            returns it for the input of a call.
         takes_slot: False for a tool that waits for agents, jobs or people: it leaves the slots of
             its reply (`concurrency`) to other calls, and its paths order nothing.
         changes: False for a tool that only reads; plan mode offers only these.
@@ -291,7 +292,7 @@ class Tool:
     parameters: type[BaseModel] | dict[str, Json]
     execute: Execute
     attempt: Attempt | None = None
-    parallel_safe: bool = True
+    parallel_safe: bool | Callable[[Any], bool] = True
     takes_slot: bool = True
     changes: bool = True
     destroys: bool = False

@@ -76,7 +76,7 @@ def _attempts(turn: Turn, asks: Mapping[str, Ask]) -> Iterator[_Attempt]:
         asked, tool = asks.get(call.tool_call_id), tools.get(call.name)
         if asked is None or asked.attempt_failed is None or tool is None or not may_join:
             return
-        may_join = turn.config.tool_execution == "parallel" and tool.parallel_safe
+        may_join = turn.config.tool_execution == "parallel" and tool.parallel_safe is not False
         yield _Attempt(call, tool, asked, asked.attempt_failed)
 
 

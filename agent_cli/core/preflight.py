@@ -12,7 +12,7 @@ from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verd
 from agent_cli.contracts.wording import MOVED
 from agent_cli.core.arguments import checked_approval, checked_verdict
 from agent_cli.core.foresight import Foresight
-from agent_cli.core.returned_values import bounded, declared_paths, settled, with_fixed_paths
+from agent_cli.core.returned_values import alone, bounded, declared_paths, settled, with_fixed_paths
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.records import dataclass
@@ -88,7 +88,7 @@ def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]
     beside = False
     for item in ready:
         parallel = turn.config.tool_execution == "parallel"
-        safe = parallel and (item.tool is None or item.tool.parallel_safe)
+        safe = parallel and (item.tool is None or not alone(item.tool, item.params))
         if safe and beside:
             waves[-1].append(item)
         else:

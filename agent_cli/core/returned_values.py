@@ -131,6 +131,17 @@ def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[
         raise ToolError(f"{tool.name} cannot tell which files it would touch: {error}") from error
 
 
+def alone(tool: Tool, params: object) -> bool:
+    """Return whether a call with *params* must not run beside another, also if nobody can tell."""
+    if not callable(tool.parallel_safe):
+        return not tool.parallel_safe
+    try:
+        return not tool.parallel_safe(params)
+    except (Exception, SystemExit) as error:
+        _log.error("order of a call is unknown", tool=tool.name, exception=traceback_of(error))
+        return True
+
+
 def _as_paths(returned: Sequence[str]) -> Sequence[str]:
     return all_of(returned, str, what="paths")
 

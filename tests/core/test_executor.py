@@ -196,6 +196,29 @@ async def test_tool_that_is_not_parallel_safe_runs_alone() -> None:
     ]
 
 
+async def test_tool_says_of_each_call_whether_it_may_run_beside_others() -> None:
+    """C24: a call that must run alone is a barrier, and so is one whose tool cannot tell."""
+    log: list[Json] = []
+
+    async def work(
+        _id: str, params: dict[str, Json], _cancel: CancelToken, _update: ToolContext
+    ) -> str:
+        log.append(["starts", params.get("alone")])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        log.append(["ends", params.get("alone")])
+        return "ok"
+
+    tools = [tool("work", work, parallel_safe=lambda params: not params["alone"])]
+    inputs: list[Json] = [{"alone": False}, {"alone": True}, {}, {"alone": False}]
+    asks = calls(*(tool_use("work", given, f"t{n}") for n, given in enumerate(inputs)))
+    agent, _, _ = scripted_agent(asks, says("ok"), tools=tools)
+    await agent.prompt("go")
+
+    given = (False, True, None, False)
+    assert log == [[word, alone] for alone in given for word in ("starts", "ends")]
+
+
 def writer(held: Held) -> Tool:
     """Return a tool that writes the paths its input names."""
 

@@ -15,6 +15,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.system.programs import find_program
 from agent_cli_tools import Workspace, command_run, processes
 from agent_cli_tools.session_resources import SessionResources
+from tests.fakes import calls, says, scripted_agent, tool_use
 from tests.tools.calling import Tools
 from tests.waiting import LIMIT_S, at_growing_limits, is_alive, unstalled_s, until
 
@@ -375,6 +376,18 @@ async def test_commands_run_concurrently(tools: Tools) -> None:
 
     async with asyncio.timeout(60):
         await asyncio.gather(tools.text("bash", command=one), tools.text("bash", command=other))
+
+
+async def test_git_commands_of_one_reply_run_in_their_order(tools: Tools) -> None:
+    """S1-44: side by side, the second one finds the index locked, or what was not yet added."""
+    tools.file("a.txt", "a\n")
+    commands = ("sleep 0.2; git init -q && git add -A", "git status --short")
+    asks = calls(*(tool_use("bash", {"command": each}, each) for each in commands))
+    agent, _, events = scripted_agent(asks, says("ok"), tools=[tools.named("bash")])
+    await agent.prompt("go")
+
+    ends = [event for event in events if event.type == "tool_execution_end"]
+    assert [event.result.text.partition("[")[0] for event in ends] == ["", "A  a.txt\n"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import check_input
 from agent_cli.sandbox import Report
 from agent_cli_tools import Workspace, builtin_tools
-from agent_cli_tools.bash import job_output_tool
+from agent_cli_tools.bash import job_output_tool, runs_no_git
 from tests.fakes import calls, says, scripted_agent, texts, tool_use
 from tests.tool_traits import traits
 from tests.tools.calling import Tools
@@ -54,7 +54,7 @@ async def test_only_edit_write_and_bash_are_marked_as_changing(tools: Tools) -> 
         "read": {"label": "Read", "changes": False},
         "edit": {"label": "Edit"},
         "write": {"label": "Write"},
-        "bash": {"label": "Run", "timeout_s": 0},
+        "bash": {"label": "Run", "parallel_safe": runs_no_git, "timeout_s": 0},
         "grep": {"label": "Grep", "changes": False},
         "glob": {"label": "Glob", "changes": False},
         "job_output": {

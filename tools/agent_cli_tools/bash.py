@@ -19,6 +19,7 @@ from agent_cli.contracts.tooling import (
     ToolResult,
 )
 from agent_cli.contracts.wording import UNSANDBOXED
+from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _SHOWN_COMMAND_CHARS = 100
 _WAIT_MAX_S: Final = 600
+_GIT: Final = late_pattern(r"\bgit\b")
 
 _DESCRIPTION = (
     "Run a command in a new bash at the workspace root; stdin is empty."
@@ -99,6 +101,7 @@ def bash_tool(
         parameters=BashParameters,
         execute=execute,
         attempt=attempt,
+        parallel_safe=runs_no_git,
         timeout_s=0,  # bash has its own limit, which the model may raise.
         require_approval=lambda params: Approval(params.unsandboxed, UNSANDBOXED),
         # A command may read and write anywhere, so it starts after earlier changes and ends before
@@ -106,6 +109,15 @@ def bash_tool(
         reads=lambda _params: workspace.dirs,
         summary=lambda params: _first_line(params.command),
     )
+
+
+def runs_no_git(params: BashParameters) -> bool:
+    """Return whether the command may run beside others.
+
+    Git locks its index, and `git commit` needs what `git add` before it did: models put both into
+    one reply. A command that only names git loses little by waiting.
+    """
+    return not _GIT.search(params.command)
 
 
 def _first_line(command: str) -> str:
