@@ -18,7 +18,7 @@ from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import readings, seen_commands, written_commands
-from agent_cli.policies.shell.rules import CommandRule, strongest
+from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.words import NotLiteral, Word, odd_character
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -125,7 +125,7 @@ def _permitted(
     for command, objection in objections(commands, reach):
         if objection is None:
             continue
-        rule = next((rule for rule in rules.allow if rule.allows(command)), None)
+        rule = allowing(rules.allow, command, reach)
         used = used or rule
         if rule is None:
             against.append(objection)

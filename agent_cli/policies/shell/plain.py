@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, dropwhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,6 +25,7 @@ from agent_cli.policies.shell.syntax import (
     check_passed_over,
     children,
     descendants,
+    is_harmless_setting,
     readable,
     source,
     syntax_tree,
@@ -127,15 +128,20 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
     text = script.encode()
     try:
         check_passed_over(text[: root.start_byte] + text[root.end_byte :], SPACE)
-        nodes = [*descendants(root, leaves=frozenset({"test_command"}), is_leaf=_is_heredoc_text)]
+        nodes = [*descendants(root, leaves=frozenset({"test_command"}), is_leaf=_is_read_whole)]
         for node in nodes:
-            check_known(node, text)
+            if not is_harmless_setting(node):
+                check_known(node, text)
         parts = tuple(_parts(root, variables))
     except (NotPlain, NotLiteral) as found:
         return Unknown(f"contains {found}")
     if any(map(_is_heredoc_text, nodes)):
         parts = (*parts, _CAT)  # not before a `cd`, which counts at the beginning alone
     return parts or Unknown("contains no command")
+
+
+def _is_read_whole(node: "Node") -> bool:
+    return _is_heredoc_text(node) or is_harmless_setting(node)
 
 
 def _is_heredoc_text(node: "Node") -> bool:
@@ -255,7 +261,8 @@ def _body(
 
 
 def _words(command: "Node", variables: Mapping[str, str]) -> tuple[Word, ...]:
-    parts = children(command, BLANKS)
+    written = children(command, BLANKS)
+    parts = [*dropwhile(is_harmless_setting, written)]
     names = [part.type for part in parts]
     if names[0] != "command_name" or not WORDS.issuperset(names[1:]):
         # Bash parses `> file ls` as a redirect followed by a command, and so must we.

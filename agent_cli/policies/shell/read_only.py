@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from agent_cli.system.records import dataclass
 JUDGED_MAX = 2_000
 UNCERTAIN_FOLDER = "works in a folder that is known only when it runs"
 _DURATION = late_pattern(r"\d+(?:\.\d+)?[smhd]?")
+_INCREMENT = late_pattern(r"-?\d+")
 _PATTERN = late_pattern(r"[*?\[\]]")
 _CONDITIONS = frozenset({"test", "[", "[["})
 # Programs for which a value known only to the shell is harmless.
@@ -184,9 +186,25 @@ def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
             return words[2:]
         case ["time" | "nice" | "command", program, *_] if not program.startswith("-"):
             return words[1:]
+        case ["nice", "-n", increment, _, *_] if _INCREMENT.fullmatch(increment):
+            return words[3:]
         case _:
             pass
     return ()
+
+
+def started_by(wrapper: SimpleCommand, reach: Reach) -> SimpleCommand | None:
+    """Return the command that `timeout 60`, `time`, `nice` or `command` starts; None for others."""
+    inner = _wrapped(wrapper.words)
+    own = wrapper.words[: len(wrapper.words) - len(inner)]
+    if not inner or any(word.unknown or word.glob for word in own):
+        return None
+    try:
+        if own[0].text != "command":
+            reach.check_program(own[0].text)
+    except Objection:
+        return None
+    return replace(wrapper, words=tuple(inner))
 
 
 def _check_program(words: Sequence[Word], reach: Reach, folder: str) -> None:

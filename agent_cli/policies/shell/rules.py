@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.read_only import objections
+from agent_cli.policies.shell.read_only import objections, started_by
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.system.loading import late_pattern
@@ -97,6 +97,19 @@ def command_rule(written: str | None) -> CommandRule:
     return CommandRule(text, tuple(words), open_ended)
 
 
+def allowing(
+    rules: Sequence[CommandRule], command: SimpleCommand, reach: Reach
+) -> CommandRule | None:
+    """Return the first rule that allows *command*, or the one that it only times or limits."""
+    started: SimpleCommand | None = command
+    while started:
+        for rule in rules:
+            if rule.allows(started):
+                return rule
+        started = started_by(started, reach)
+    return None
+
+
 def strongest(
     rules: Sequence[CommandRule], readings: Iterable[Reading]
 ) -> tuple[Match, CommandRule | None]:
@@ -162,14 +175,16 @@ def session_prefixes(script: str, reach: Reach) -> tuple[str, ...]:
     if isinstance(commands, Unknown):
         return ()
     asking = [command for command, objection in objections(commands, reach) if objection]
-    prefixes = [_prefix(command) for command in asking]
+    prefixes = [_prefix(command, reach) for command in asking]
     known = dict.fromkeys(prefix for prefix in prefixes if prefix)
     if None in prefixes or len(known) > PREFIXES_MAX:
         return ()
     return tuple(known)
 
 
-def _prefix(command: SimpleCommand) -> str | None:
+def _prefix(command: SimpleCommand, reach: Reach) -> str | None:
+    while inner := started_by(command, reach):
+        command = inner
     if command.reads or any(word.unknown for word in command.words):
         return None
     words = [word.text for word in command.words]

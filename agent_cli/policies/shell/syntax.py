@@ -100,8 +100,24 @@ BLANKS = late_pattern(r"[ \t]+")
 SPACE = late_pattern(r"[ \t\n]*")
 
 
+# Before a command, they change how it reports and no program that it runs. A value with a / could
+# name a file, such as a locale.
+_HARMLESS_SETTING = late_pattern(
+    r"(?:CI|NODE_ENV|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|RUST_BACKTRACE|PYTHONUNBUFFERED"
+    r"|PYTHONDONTWRITEBYTECODE|GIT_TERMINAL_PROMPT|DEBIAN_FRONTEND|COLUMNS|TZ|LANG|LC_[A-Z]+"
+    r"|GOOS|GOARCH|CGO_ENABLED)=[\w.,@-]*|(?:GIT_)?PAGER=cat",
+    re.ASCII,
+)
+
+
 class NotPlain(Exception):
     """The message names the construct."""
+
+
+def is_harmless_setting(node: "Node") -> bool:
+    """Return whether *node* sets a variable that does not decide what a command does."""
+    is_setting = node.type == "variable_assignment"
+    return is_setting and _HARMLESS_SETTING.fullmatch(source(node)) is not None
 
 
 def check_known(node: "Node", text: bytes) -> None:

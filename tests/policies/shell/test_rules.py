@@ -252,11 +252,42 @@ def test_deny_rule_of_many_words_finds_its_command_behind_options() -> None:
         ("./npm run build", "undecided"),
         ("A=1 npm run build", "undecided"),
         ("bash -c 'npm run build'", "undecided"),
+        ("CI=1 NODE_ENV=test npm run build", "allow"),
+        ("CI=1 LD_PRELOAD=x npm run build", "undecided"),
+        ("LANG=./locale npm run build", "undecided"),
+        ("CI=$(rm x) npm run build", "undecided"),
+        ("CI=1{a,b} npm run build", "undecided"),
+        ("CI=1; npm run build", "undecided"),
+        ("PAGER=./x npm run build", "undecided"),
+        ("timeout 60 npm run build", "allow"),
+        ("time timeout 5m nice -n 10 npm run build", "allow"),
+        ("timeout $x npm run build", "undecided"),
+        ("timeout 60 rm x", "undecided"),
+        ("timeout 60 npm run build < x", "undecided"),
+        ("sudo npm run build", "undecided"),
     ],
 )
 def test_allow_rule_must_cover_every_command_of_a_plain_script(script: str, verdict: str) -> None:
-    """Only the exact words of the rule, under exactly that name, count."""
+    """Only the exact words of the rule, under exactly that name, count, after what only limits."""
     assert judged(script, allow="npm run *").verdict == verdict
+
+
+def test_workspace_program_named_like_a_wrapper_is_not_passed_over(tmp_path: Path) -> None:
+    """A `timeout` of the workspace runs what it likes."""
+    own = tmp_path / "bin/timeout"
+    own.parent.mkdir()
+    own.touch(mode=0o755)
+    rules = CommandRules(allow=[command_rule("npm run *")])
+    paths = ("/nowhere", str(own.parent))
+
+    verdicts = [
+        judge(
+            "timeout 60 npm run build", rules, Reach(root=tmp_path.resolve(), search_path=path)
+        ).verdict
+        for path in paths
+    ]
+
+    assert verdicts == ["allow", "undecided"]
 
 
 COMMIT = "git commit -m \"$(cat <<'EOF'\nfix: it\n\nBecause.\nEOF\n)\""
@@ -532,6 +563,7 @@ def reach(tmp_path: Path) -> Reach:
         ("make", ("make",)),
         ("pytest -q 2>&1 | tail -5 && npm run x", ("pytest *", "npm run x *")),
         ("pytest a; pytest b", ("pytest *",)),
+        ("CI=1 timeout 5 make test", ("make test *",)),
         ("a; b; c; d; e", ("a *", "b *", "c *", "d *", "e *")),
     ],
 )
@@ -564,7 +596,8 @@ def test_narrowest_prefix_of_each_command_is_offered(
         "git config a b",
         "rm x",
         "curl http://localhost",
-        "timeout 5 make test",
+        "timeout 5 python x",
+        "nohup make test",
         "uv run python x",
         "npx x",
         "docker run x",
