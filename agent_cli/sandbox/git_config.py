@@ -25,6 +25,7 @@ _HARMLESS = {
             *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase"),
             *("precomposeunicode", "symlinks", "autocrlf", "eol", "safecrlf"),
             *("sparsecheckout", "sparsecheckoutcone", "abbrev", "quotepath", "longpaths"),
+            *("untrackedcache", "preloadindex"),
         }
     ),
     "remote": frozenset(
@@ -36,7 +37,17 @@ _HARMLESS = {
     "extensions": frozenset(
         {"objectformat", "partialclone", "refstorage", "worktreeconfig", "compatobjectformat"}
     ),
-    "user": frozenset({"name", "email"}),
+    "user": frozenset({"name", "email", "signingkey"}),
+    # Signing starts gpg.program, which is none of these.
+    "commit": frozenset({"gpgsign", "verbose"}),
+    "tag": frozenset({"gpgsign", "sort"}),
+    "merge": frozenset({"conflictstyle", "ff"}),
+    "rebase": frozenset({"autosquash", "autostash", "updaterefs"}),
+    "rerere": frozenset({"enabled", "autoupdate"}),
+    "diff": frozenset({"algorithm", "colormoved", "mnemonicprefix", "renames"}),
+    "lfs": frozenset({"repositoryformatversion"}),
+    "http": frozenset({"postbuffer", "version"}),
+    "feature": frozenset({"manyfiles"}),
     "init": frozenset({"defaultbranch"}),
     "pull": frozenset({"rebase", "ff"}),
     "push": frozenset({"default", "autosetupremote"}),

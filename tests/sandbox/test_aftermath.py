@@ -459,6 +459,11 @@ def test_editor_settings_in_subfolders_are_read_only_and_new_ones_moved_away() -
     [
         ('[remote "origin"]\n\turl = x\n\tfetch = +y\n', None),
         ("[core]\n\tbare = false\n# note\n; note\n\n", None),
+        ("[commit]\n\tgpgsign = false\n[tag]\n\tgpgSign = false\n", None),
+        ("[user]\n\tsigningkey = a\n[lfs]\n\trepositoryformatversion = 0\n", None),
+        ("[merge]\n\tconflictstyle = diff3\n[rerere]\n\tenabled = true\n", None),
+        ("[gpg]\n\tprogram = x\n[commit]\n\ttemplate = x\n", "[gpg]\n[commit]\n"),
+        ('[merge "x"]\n\tdriver = x\n[diff "x"]\n\ttextconv = x\n', '[merge "x"]\n[diff "x"]\n'),
         (EVIL, "[core]\n"),
         ("[core] fsmonitor = x\n", ""),
         ("[core]\n\tbare = false \\\n\tfsmonitor = x\n", "[core]\n"),
