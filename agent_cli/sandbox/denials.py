@@ -25,6 +25,11 @@ _CONNECTING = re.compile(
     r"|\[Errno 13\] Permission denied>?$",
     re.IGNORECASE,
 )
+_SIGNING = re.compile(
+    r"gpg failed to sign the data|could(?:n't| not) load public key|unable to sign the tag",
+    re.IGNORECASE,
+)
+_HOLDS_KEYS = frozenset({".gnupg", ".ssh"})
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 NETWORK = "network"
 PAST_THE_PROXY = "a connection that does not go through the proxy in HTTPS_PROXY"
@@ -42,6 +47,8 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
     """
     if found := _SET_UP.search(output):
         return f"the command did not start ({found[1]})"
+    if _SIGNING.search(output) and any(path.name in _HOLDS_KEYS for path in hidden):
+        return "perhaps: the key that signs commits"
     if _READ_ONLY.search(output):
         return "writing here (outside the workspace, or a protected file)"
     if not network and _NETWORK.search(output):

@@ -578,6 +578,25 @@ def test_an_ordinary_failure_is_not_blamed_on_the_sandbox(output: str) -> None:
     assert denial(output, network=False, hidden=[Path("/ws/.env")], strict=False) is None
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        "error: gpg failed to sign the data\nfatal: failed to write commit object",
+        "error: Couldn't load public key /h/.ssh/id.pub: No such file or directory?",
+        "gpg: can't connect to the agent: Permission denied\nerror: unable to sign the tag",
+    ],
+)
+def test_hidden_keys_are_named_where_a_commit_cannot_be_signed(output: str) -> None:
+    """Git does not say why, and models turn signing off instead of asking."""
+    found, other = (
+        denial(output, network=False, hidden=[path], strict=False)
+        for path in (Path("/h/.gnupg"), Path("/ws/.env"))
+    )
+
+    assert found == "perhaps: the key that signs commits"
+    assert found != other
+
+
 def test_network_errors_are_not_blamed_on_a_sandbox_with_network_access() -> None:
     refused = "curl: (7) Connection refused"
 
