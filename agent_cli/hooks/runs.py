@@ -94,15 +94,21 @@ class HookRuns:
     def matching(
         self, event: str, names: Sequence[str], covers: Covers = lambda _rule: True
     ) -> list[Hook]:
-        """Return the hooks for *event* that match one of *names*; *covers* evaluates their `if`."""
-        return [
-            hook
-            for hook in self.hooks
-            if hook.event == event
-            and hook.matches(names)
-            and id(hook) not in self._used
-            and (not hook.condition or covers(hook.condition))
-        ]
+        """Return the hooks for *event* that match one of *names*; *covers* evaluates their `if`.
+
+        Of those that differ only in what they match, it is the first one.
+        """
+        found: dict[Hook, Hook] = {}
+        for hook in self.hooks:
+            if (
+                hook.event == event
+                and hook.matches(names)
+                and id(hook) not in self._used
+                and (not hook.condition or covers(hook.condition))
+            ):
+                same = replace(hook, matcher="", condition="", origin="", is_project=False)
+                found.setdefault(same, hook)
+        return list(found.values())
 
     async def run(
         self,

@@ -1,6 +1,7 @@
 """The answers of hooks about tool calls, kept while the calls are open."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from agent_cli.contracts.cancel import CancelToken
@@ -87,3 +88,14 @@ async def test_call_that_a_hook_asks_about_is_not_attempted_before(tmp_path: Pat
 
     assert isinstance(verdict, Ask)
     assert verdict.attempt_failed is None
+
+
+def test_same_command_under_two_matchers_runs_once_for_a_call(tmp_path: Path) -> None:
+    """As in Claude Code; two plugins may name different scripts by the same words."""
+    edits = Hook(event="PostToolUse", matcher="Edit|Write", command="fmt", origin="a")
+    all_calls = replace(edits, matcher="", origin="b", is_project=True)
+    of_plugin = replace(edits, root="/plugin")
+    runs = HookRuns([edits, all_calls, of_plugin], HookEnvironment(tmp_path, os.environ))
+
+    assert runs.matching("PostToolUse", ("Edit",)) == [edits, of_plugin]
+    assert runs.matching("PostToolUse", ("Bash",)) == [all_calls]
