@@ -130,8 +130,8 @@ LEVELS: list[tuple[str, ThinkingLevel | None, dict[str, Any] | str]] = [
     ("claude-haiku-4-5", "low", {"thinking": {"type": "enabled", "budget_tokens": 4096}}),
     ("claude-haiku-4-5", "medium", {"thinking": {"type": "enabled", "budget_tokens": 10_000}}),
     ("claude-haiku-4-5", "high", {"thinking": {"type": "enabled", "budget_tokens": 20_000}}),
-    # The budget stays below max_tokens, 32,000 here.
-    ("claude-haiku-4-5", "xhigh", {"thinking": {"type": "enabled", "budget_tokens": 31_999}}),
+    # Of max_tokens, 32,000 here, thinking leaves room for the answer.
+    ("claude-haiku-4-5", "xhigh", {"thinking": {"type": "enabled", "budget_tokens": 24_000}}),
     ("somebody-elses", None, {}),
     ("somebody-elses", "off", {}),
     ("somebody-elses", None, {}),
@@ -171,12 +171,14 @@ async def test_no_thinking_level_makes_an_invalid_request(model: str) -> None:
 
 async def test_thinking_budget_of_each_level_is_configurable() -> None:
     """S0-28: this concerns models with a thinking budget."""
-    budgets = {"low": 3000, "high": 10}
+    budgets = {"low": 3000, "high": 10, "xhigh": 50_000}
     low = await sent(model="claude-haiku-4-5", thinking_level="low", thinking_budgets=budgets)
     high = await sent(model="claude-haiku-4-5", thinking_level="high", thinking_budgets=budgets)
+    most = await sent(model="claude-haiku-4-5", thinking_level="xhigh", thinking_budgets=budgets)
 
     assert low.body["thinking"]["budget_tokens"] == 3000
     assert high.body["thinking"]["budget_tokens"] == 1024
+    assert most.body["thinking"]["budget_tokens"] == most.body["max_tokens"] - 1
 
 
 def test_max_tokens_too_small_for_thinking_is_an_error() -> None:

@@ -254,7 +254,8 @@ DEFAULT_BUDGETS: dict[ThinkingLevel, int] = {
     "low": 4096,
     "medium": 10_000,
     "high": 20_000,
-    "xhigh": 32_000,
+    # With the usual max_tokens, 32,000, a fourth is left for the answer.
+    "xhigh": 24_000,
 }
 EFFORTS: dict[ThinkingLevel, Literal["low", "medium", "high", "xhigh"]] = {
     "minimal": "low",
