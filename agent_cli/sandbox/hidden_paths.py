@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.sandbox.path_sets import holds
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.programs import users_path
 from agent_cli.system.records import dataclass
 
@@ -55,6 +56,13 @@ _TOOLS_IN_HOME = (
     *(".bashrc", ".bash_profile", ".bash_aliases", ".profile", ".zshrc", ".zshenv", ".inputrc"),
     *(".editorconfig", ".tool-versions", ".terminfo", ".vimrc", ".pylintrc"),
 )
+_SOCKET_VARIABLES = (
+    *("SSH_AUTH_SOCK", "DOCKER_HOST", "CONTAINER_HOST", "GPG_AGENT_INFO", "WAYLAND_DISPLAY"),
+    *("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "PULSE_SERVER", "TMUX"),
+)
+_SOCKET_NAME = late_pattern(r"/[^,;:]+")
+_REMOTE = ("nfs", "cifs", "smb", "fuse", "ceph", "afs")
+_OCTAL = late_pattern(r"\\([0-7]{3})")
 _PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", "Scripts"})
 
 
@@ -243,17 +251,37 @@ def host_sockets() -> list[Path]:
 
     The private sockets of other users are left out: commands cannot reach them either.
     """
-    try:
-        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
-    except OSError:
-        return []
+    names = {*_listening(_read("/proc/net/unix")), *mounted_files(_read("/proc/self/mountinfo"))}
+    # A program in another network namespace, outside of our container, is in no list.
+    for value in filter(None, map(os.environ.get, _SOCKET_VARIABLES)):
+        names.update(_SOCKET_NAME.findall(value))
+    return sorted({real for name in names if _is_socket(real := Path(os.path.realpath(name)))})
+
+
+def _listening(table: str) -> Iterator[str]:
+    """Yield the names in a *table* of the kernel's unix sockets."""
     # Seven columns, and an eighth for a socket with a name; "@" begins a name without a file.
-    names = {column for line in lines for column in line.split(None, 7)[7:]}
-    return sorted(
-        real
-        for name in names
-        if name[0] == "/" and _is_socket(real := Path(os.path.realpath(name)))
-    )
+    names = (column for line in table.splitlines()[1:] for column in line.split(None, 7)[7:])
+    return (name for name in names if name[0] == "/")
+
+
+def mounted_files(table: str) -> Iterator[str]:
+    """Yield the mounted files of a *table* of mounts: a socket may be one, in a container.
+
+    A server of files that does not answer is not asked.
+    """
+    for line in table.splitlines():
+        before, _, behind = line.partition(" - ")
+        _, _, _, root, place, *_ = before.split(" ")
+        if root != "/" and not behind.startswith(_REMOTE):
+            yield _OCTAL.sub(lambda found: chr(int(found[1], 8)), place)
+
+
+def _read(table: str) -> str:
+    try:
+        return Path(table).read_text(errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def cover(path: Path) -> Path | None:

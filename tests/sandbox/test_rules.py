@@ -19,7 +19,7 @@ from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.denials import denial, sentence
 from agent_cli.sandbox.git_folders import GitFolders, git_folders
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
-from agent_cli.sandbox.hidden_paths import host_sockets, socket_covers
+from agent_cli.sandbox.hidden_paths import host_sockets, mounted_files, socket_covers
 from agent_cli.sandbox.path_sets import is_inside, outermost
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import filter_program
@@ -696,6 +696,39 @@ def test_socket_in_a_workspace_that_the_users_group_may_write_is_hidden(reachabl
         theirs.listen()
 
         assert reachable / "s" in socket_covers([reachable])
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SSH_AUTH_SOCK", "{}"),
+        ("DOCKER_HOST", "unix://{}"),
+        ("GPG_AGENT_INFO", "{}:1:1"),
+        ("DBUS_SESSION_BUS_ADDRESS", "unix:abstract=/x;unix:path={},guid=1"),
+    ],
+)
+def test_socket_that_a_variable_names_is_hidden(
+    reachable: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """Threat 4: of a program outside of our container, in no list of the kernel's."""
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(reachable / "s"))
+    assert reachable / "s" not in host_sockets()
+
+    monkeypatch.setenv(variable, value.format(reachable / "s"))
+
+    assert reachable / "s" in host_sockets()
+
+
+def test_mounted_files_are_found_in_the_table_of_mounts() -> None:
+    """A container gets the socket of a program outside as a mount of its own."""
+    table = (
+        "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
+        "99 27 0:25 /agent.sock /ssh\\040agent rw shared:1 master:2 - tmpfs tmpfs rw\n"
+        "98 27 0:26 /far /mnt/far rw - nfs4 server:/far rw\n"
+    )
+
+    assert [*mounted_files(table)] == ["/ssh agent"]
 
 
 def test_private_files_of_other_users_do_not_break_the_sandbox_rules(reachable: Path) -> None:
