@@ -37,6 +37,7 @@ class _Machine:
     changes: tuple[int, ...]
     lasting: tuple[int, ...]
     on_process: tuple[int, ...]
+    modes: tuple[tuple[int, int], ...]
     set_priority: int
     clone: int
     clone3: int
@@ -53,10 +54,12 @@ class _Machine:
 # fchownat, utime, utimes, futimesat, utimensat, setxattr and removexattr in their three forms;
 # fchmodat2, setxattrat, removexattrat and file_setattr have the same numbers everywhere.
 _NEWER_CHANGES = (452, 463, 466, 469)
+_SET_USER_ID = 0o4000
 # What outlives the command, and belongs to other programs too: shmget, shmat, shmctl, semget,
 # semop, semctl, semtimedop, msgget, msgsnd, msgrcv, msgctl, mq_open, mq_unlink, and ioprio_set.
 # Those whose first argument may be another process: sched_setparam, sched_setscheduler,
-# sched_setaffinity, sched_setattr, prlimit64.
+# sched_setaffinity, sched_setattr, prlimit64. Those that set a mode, with the number of that
+# argument: chmod, fchmod, fchmodat, fchmodat2.
 _NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 467)
 _MACHINES = {
     "x86_64": _Machine(
@@ -68,6 +71,7 @@ _MACHINES = {
         ),
         (29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241, 251),
         (142, 144, 203, 314, 302),
+        ((90, 1), (91, 1), (268, 2), (452, 2)),
         set_priority=141,
         clone=56,
         clone3=435,
@@ -81,6 +85,7 @@ _MACHINES = {
         (52, 53, 55, 54, 88, 5, 6, 7, 14, 15, 16, *_NEWER_CHANGES),
         (194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181, 30),
         (118, 119, 122, 274, 261),
+        ((52, 1), (53, 2), (452, 2)),
         set_priority=140,
         clone=220,
         clone3=435,
@@ -103,7 +108,9 @@ def filter_program(
 
     It refuses to inspect other processes, create namespaces and mounts, use kernel keyrings,
     io_uring, bpf, userfaultfd and perf (the source of most kernel exploits), inject keys into a
-    terminal, and open sockets of families other than *families*. With *read_only* it also refuses
+    terminal, make a program that others run with the user's rights (set-user-ID; the bit for the
+    group is common on folders), and open sockets of families other than *families*. With
+    *read_only* it also refuses
     what Landlock cannot: to change modes, owners, times and attributes of files, to use memory and
     queues that outlive the command, and to change priorities and limits of other processes.
     """
@@ -138,6 +145,8 @@ def _program(
     yield _fail(errno.ENOSYS)
     for number in (machine.clone, machine.unshare):
         yield from _when(number, 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACE), _fail(errno.EPERM)])
+    for number, argument in machine.modes:
+        yield from _when(number, argument, [(_ANY_BIT, 0, 1, _SET_USER_ID), _fail(errno.EPERM)])
     for request in (*_TYPE_FOR_THE_USER, *(_SET_ATTRIBUTES if read_only else ())):
         yield from _when(machine.ioctl, 1, [(_EQUAL, 0, 1, request), _fail(errno.EPERM)])
     if read_only:

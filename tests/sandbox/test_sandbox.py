@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Confinement, Policy, Report, Sandbox, SandboxMissing, bwrap
+from agent_cli.sandbox import (
+    Confinement,
+    Policy,
+    Report,
+    Sandbox,
+    SandboxMissing,
+    State,
+    bwrap,
+)
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.confinement import Places
@@ -211,6 +219,22 @@ def test_bundled_bubblewrap_that_other_users_can_change_is_refused(
     monkeypatch.setattr("os.geteuid", lambda: program.stat().st_uid + 1)
     if program.stat().st_uid != 0:
         assert refusal() == "bwrap belongs to another user"
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+def test_command_cannot_make_a_program_that_others_run_as_the_user(state: State) -> None:
+    """Threat 21: another user of the machine would start it, outside of any sandbox."""
+    with world(state) as place:
+        run = place.run(
+            "cp /bin/true a; cp a b; cp a c; mkdir d; chmod 2775 d; chmod 700 a && chmod u+s a;"
+            ' "$PYTHON" -c "import os; os.fchmod(os.open(\'b\', os.O_RDONLY), 0o6755)";'
+            " install -m 4755 c e"
+        )
+
+        modes = {path.name: path.stat().st_mode for path in place.root.iterdir()}
+        assert run.stderr.count("Operation not permitted") == 3, run.stderr
+        assert [name for name, mode in modes.items() if mode & stat.S_ISUID] == []
+        assert modes["d"] & stat.S_ISGID
 
 
 def test_command_in_a_worktree_can_commit_but_not_change_hooks() -> None:
