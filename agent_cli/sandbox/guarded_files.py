@@ -18,13 +18,15 @@ from agent_cli.system.loading import late_pattern
 
 _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
-    *("opencode.jsonc", ".windsurf", ".kiro", ".roo", ".amazonq", ".qwen"),
+    *("opencode.jsonc", ".windsurf", ".kiro", ".roo", ".amazonq", ".qwen", ".crush.json"),
+    *("crush.json", ".crush", ".aider.conf.yml", ".clinerules", ".continue", ".factory", ".junie"),
+    *(".kilocode", ".pi", ".trae", ".vibe"),
 )
 
 # Settings of this program, other agents, editors and git hooks, at the top of a workspace.
 PROTECTED_NAMES = (
     *(".mcp.json", "appsettings.toml", "appsettings.json", ".agent-cli", *_OTHER_AGENTS),
-    *(".vscode", ".idea", ".zed", ".husky"),
+    *(".vscode", ".idea", ".zed", ".helix", ".devcontainer", ".husky"),
 )
 
 HOLDS_HOOKS = "holds git hooks: programs that run with every commit"
@@ -38,6 +40,8 @@ _STARTS = {
     ".vscode": "can make the editor run programs",
     ".idea": "can make the IDE run programs",
     ".zed": "can make the editor run programs",
+    ".helix": "can make the editor run programs",
+    ".devcontainer": "can make the editor run programs, also outside of the container",
     ".husky": HOLDS_HOOKS,
     **dict.fromkeys((".agent-cli", *_OTHER_AGENTS), _AGENTS),
 }

@@ -1003,6 +1003,10 @@ def test_protected_files_are_never_written_without_approval(mode: Mode, path: st
         (".Claude/skills/x.md", ".Claude/skills/x.md tells agents what to do"),
         ("web/.codex/config.toml", "web/.codex/config.toml tells agents what to do"),
         ("opencode.json", "opencode.json tells agents what to do"),
+        (".crush.json", ".crush.json tells agents what to do"),
+        ("web/.clinerules/hooks/x", "web/.clinerules/hooks/x tells agents what to do"),
+        (".helix/languages.toml", ".helix/languages.toml can make the editor run programs"),
+        (".devcontainer/devcontainer.json", ".devcontainer/devcontainer.json can make the editor"),
     ],
 )
 def test_approval_for_a_protected_file_says_what_the_file_can_do(path: str, what: str) -> None:
