@@ -13,30 +13,28 @@ from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
+_GH_DELETES = frozenset({"release", "repo", "issue", "secret", "variable", "run", "gist", "cache"})
+_CONTAINER_LOSSES = ("push", "prune", "volume rm", "compose down -v", "compose down --volumes")
 # Arguments that, in this order behind the program, make it irreversible.
-_LOSSES: Mapping[str, Sequence[tuple[str, ...]]] = MappingProxyType(
+_LOSSES: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType(
     {
         "git": (("filter-branch",), ("filter-repo",)),
-        "gh": (("release", "create"), ("release", "delete"), ("repo", "delete")),
+        "gh": (("release", "create"), ("repo", "archive"), *((n, "delete") for n in _GH_DELETES)),
         **dict.fromkeys(("npm", "pnpm"), (("publish",), ("unpublish",))),
         **dict.fromkeys(("yarn", "bun", "lerna", "jsr"), (("publish",),)),
         **dict.fromkeys(("uv", "poetry", "hatch", "flit", "pdm", "cargo"), (("publish",),)),
-        **dict.fromkeys(
-            ("docker", "podman"),
-            (
-                *(("push",), ("prune",), ("volume", "rm")),
-                *(("compose", "down", "-v"), ("compose", "down", "--volumes")),
-            ),
-        ),
+        **dict.fromkeys(("docker", "podman"), tuple(map(str.split, _CONTAINER_LOSSES))),
         **dict.fromkeys(("gem", "nuget"), (("push",),)),
-        "twine": (("upload",),),
         **dict.fromkeys(("python", "python3"), (("-m", "twine", "upload"),)),
-        "mvn": (("deploy",),),
         **dict.fromkeys(("terraform", "tofu"), (("destroy",), ("apply", "-destroy"))),
         **dict.fromkeys(("kubectl", "oc"), (("delete",),)),
-        "helm": (("uninstall",), ("delete",)),
+        "helm": (("uninstall",), ("delete",), ("del",), ("un",)),
+        "twine": (("upload",),),
+        "mvn": (("deploy",),),
         "crontab": (("-r",),),
         "dropdb": ((),),
+        "docker-compose": (("down", "-v"), ("down", "--volumes")),
+        "systemctl": (("poweroff",), ("reboot",), ("halt",), ("kexec",)),
     }
 )
 # Git accepts the beginning of a long option.
@@ -86,7 +84,7 @@ _CLOUDS = frozenset(
     | {"wrangler", "oci", "linode-cli", "hcloud", "scw", "pulumi", "glab"}
 )
 _CLOUD_LOSS = late_pattern(
-    r"(?:[\w-]+:)?(?:delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down)(?:-[\w-]+)?"
+    r"(?:--|[\w-]+:)?(?:delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down)(?:-[\w-]+)?"
 )
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
@@ -226,7 +224,7 @@ def _asks_to_delete(name: str, words: Sequence[str]) -> bool:
     """Return whether *words* of a client of HTTP are a request with the method DELETE."""
     if name in ("http", "https", "xh"):
         return "DELETE" in words
-    method = r"(?:-X|--request|--method)[ =]?DELETE(?: |$)"
+    method = r"(?:-[a-zA-Z]*X|--request|--method)[ =]?DELETE(?: |$)"
     return name in ("curl", "wget", "gh", "glab") and bool(re.search(method, " ".join(words)))
 
 

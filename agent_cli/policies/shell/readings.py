@@ -52,7 +52,7 @@ _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", 
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
 # And those of which programs do.
 _COMMAND_VARIABLE = late_pattern(
-    r"PROMPT_COMMAND|PS[0124]|(?:\w+_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SSH_COMMAND|ASKPASS|EXTERNAL_DIFF)"
+    r"PROMPT_COMMAND|PS[0124]|MANPAGER|LESS(?:OPEN|CLOSE)|GIT_PROXY_COMMAND|(?:\w+_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SSH_COMMAND|ASKPASS|EXTERNAL_DIFF)"
 )
 _START_FILES = frozenset({"BASH_ENV", "ENV"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})

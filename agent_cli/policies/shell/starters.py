@@ -99,7 +99,7 @@ _COMMAND_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             r"-x|-u|--exec|--extcmd|--(?:upload|receive)-pack|-O|--open-files-in-pager|--\w+-filter"
         ),
         "tar": late_pattern(
-            r"--to-command|--checkpoint-action=exec|-I|--use-compress-program|-F"
+            r"--to-command|--checkpoint-action(?:=exec)?|-I|--use-compress-program|-F"
             r"|--(?:info|new-volume)-script|--rsh-command|--rmt-command"
         ),
         "rsync": late_pattern(r"-[a-zA-Z]*e|--rsh|--rsync-path"),
@@ -116,6 +116,19 @@ _COMMAND_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         "dpkg": late_pattern(r"--(?:pre|post)-invoke"),
     }
 )
+# Those of programs that accept the beginning of a long option.
+_ABBREVIATED: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "git": ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager"),
+        "tar": (
+            *("--to-command", "--checkpoint-action", "--use-compress-program", "--info-script"),
+            *("--new-volume-script", "--rsh-command", "--rmt-command"),
+        ),
+        "split": ("--filter",),
+        "sort": ("--compress-program",),
+    }
+)
+_OPTION_CHARS_MIN: Final = 5
 _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"gmake": "make", "gtar": "tar"})
 # A command in a word of a program that leaves to a shell: `vim -c '!x'`, `sqlite3 a '.shell x'`.
 _TO_SHELL: Final = late_pattern(
@@ -151,19 +164,32 @@ def started_at(words: Sequence[str | None]) -> int | None:
 def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
     """Yield the commands that the program of *words* takes in an option or behind a mark."""
     name = base_name(words[0] or "")
-    option = _COMMAND_OPTIONS.get(_OTHER_NAMES.get(name, name))
-    for at, word in enumerate(words[1:], 1):
-        if not word:
+    name = _OTHER_NAMES.get(name, name)
+    option = _COMMAND_OPTIONS.get(name)
+    for at, given in enumerate(words[1:], 1):
+        if not given:
             continue
+        word = _unabbreviated(name, given)
         if option and (found := option.match(word)):
             value = _value(word, found.end(), words[at + 1 :])
             yield from filter(None, (value, set_value(value)))
         if name == "git" and words[at - 1] in ("-c", "--config"):
             yield from _git_setting(word)
+        if name == "git" and word.startswith("--config="):
+            yield from _git_setting(word.partition("=")[2])
         if name in _SAYS_ONLY or OPTION_OF_PROSE.fullmatch(words[at - 1] or ""):
             continue
         if " " in word and (mark := _TO_SHELL.match(word)):
             yield word[mark.end() :]
+
+
+def _unabbreviated(name: str, word: str) -> str:
+    """Return *word* with its long option in full, if it runs a command."""
+    option, mark, value = word.partition("=")
+    if len(option) < _OPTION_CHARS_MIN:
+        return word
+    whole = (each for each in _ABBREVIATED.get(name, ()) if each.startswith(option))
+    return f"{next(whole, option)}{mark}{value}"
 
 
 def set_value(word: str) -> str:

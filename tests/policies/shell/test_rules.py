@@ -462,6 +462,10 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
         "dd if=x of=/dev/sda",
         "mkfs.ext4 /dev/sda",
         "shutdown now",
+        *("curl -sX DELETE http://h/x", "curl -sXDELETE http://h/x"),
+        *("systemctl reboot", "systemctl --force poweroff", "docker-compose down -v"),
+        *("helm del x", "aws s3 sync a s3://b --delete"),
+        *("gh issue delete 1", "gh secret delete X", "gh repo archive x", "gh cache delete --all"),
     ],
 )
 def test_an_irreversible_command_asks_despite_any_allow_rule(script: str) -> None:
@@ -498,6 +502,8 @@ def test_checkout_of_an_existing_file_asks(tmp_path: Path) -> None:
         *("fd -e pyc -x rm", "fd '[.]pyc$' -X rm {}", "fd -x wc -l", "fd -t f -g '*.o' -x rm"),
         *("perl -e 'unlink \"x\"'", "node -e 'fs.rmSync(\"x\")'", "git submodule update"),
         *("python3 -c 'import glob; [os.remove(f) for f in glob.glob(\"*.o\")]'", "read x; rm y"),
+        *("git remote prune origin", "git worktree prune", "systemctl status x"),
+        *("curl -sX POST http://h/x", "gh issue list", "gh issue view 1", "docker-compose down"),
         *("for f in a b; do rm $f; done", "ls | xargs wc -l", "rm x; find . -name a | xargs cat"),
     ],
 )

@@ -39,6 +39,14 @@ RUN_IT = (
         "hyperfine {text}",
     ),
     *("vim -es -c ':!{inside}' -c q", "less '+!{inside}' f", "sqlite3 x '.system {inside}'"),
+    *(
+        "tar xf a --to-com={text}",
+        "tar cf a --checkpoint-action exec={text} b",
+        "split --filt={text}",
+    ),
+    *("tar cf a --checkpoint-a=exec={text} b", "tar cf a --use-comp {text} b"),
+    *("sort --compress-prog={text} f", "git ls-remote --upload-pa={text} x"),
+    *("git clone --config=core.sshCommand={text} x", "MANPAGER={text} man ls"),
     *("psql -c '\\! {inside}'", "gdb -ex 'shell {inside}'", "watchexec -e py {words}"),
     *("apt-get -o Dpkg::Pre-Invoke::={text} install x", "dpkg -i x --pre-invoke={text}"),
 )
