@@ -182,17 +182,13 @@ class LiveShell:
         """Return whether *text* is a command or a shell escape."""
         return not self._dispatcher.is_prompt(text.strip())
 
-    @property
-    def _is_in_run(self) -> bool:
-        """Whether a run goes on, or waits for an answer."""
-        return self._agent_runs or (self._is_working and self._app.agent.conversation.waiting)
-
     def _goes_to_run(self, text: str) -> bool:
-        """Return whether the prompt *text* goes to the current run, and does not wait for its end.
+        """Return whether the prompt *text* goes to a run, which goes on or waits for an answer.
 
         Behind a waiting line it waits, too: that may be `/clear`, or a command it is about.
         """
-        return self._is_in_run and not self._lines and not named_in(text, self._app.servers)
+        is_run = self._agent_runs or (self._is_working and self._app.agent.conversation.waiting)
+        return is_run and not self._lines and not named_in(text, self._app.servers)
 
     def interrupt(self) -> None:
         """Stop the run or the command; queued messages return to the input."""
