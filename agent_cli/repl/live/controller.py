@@ -77,12 +77,10 @@ class LiveShell:
             leave=screen.leave,
             controls=self._controls,
         )
-        self._pictures = Pictures(screen, self._dispatcher.attachments)
+        attachments, give_back = self._dispatcher.attachments, self._controls.give_back
+        self._pictures = Pictures(screen, attachments)
         self._hidden = HiddenPrompts(app.agent)
-        give_back = self._controls.give_back
-        self._outbox = Outbox(
-            app.agent, self._dispatcher.attachments, lambda text: give_back([text])
-        )
+        self._outbox = Outbox(app.agent, attachments, lambda text: give_back([text]))
         self._unsent = UnsentRecord(app.agent, screen.draft.marks.recalled)
         screen.asking.has_unsent = lambda: bool(self._outbox)
         self._runs = Runs(
