@@ -93,8 +93,21 @@ def of_repository(folder: Path, searched_max: int = WATCHED_MAX) -> GitFolders:
     missing = tuple(path for path in more if not is_there[path])
     beyond = [each / name for each in far for name in ("hooks", "config")]
     beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
+    beyond += _links_out(folder)
     named = _named(folder, folder.parent) if folder.name == ".git" else ()
     return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
+
+
+def _links_out(folder: Path) -> list[Path]:
+    """Return the links in *folder* that lead out of it, through which git would write."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [Path(entry.path) for entry in entries if entry.is_symlink()]
+    except OSError:
+        return []
+    links += filter(Path.is_symlink, (folder / "logs" / "HEAD", folder / "logs" / "refs"))
+    real = os.path.realpath(folder)
+    return [each for each in links if not Path(os.path.realpath(each)).is_relative_to(real)]
 
 
 def users_configuration() -> Mapping[Path, str]:

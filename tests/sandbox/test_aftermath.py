@@ -407,6 +407,19 @@ def test_a_worktree_made_by_a_command_stays() -> None:
         git(place.root / "tree", "status")
 
 
+@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "FETCH_HEAD", "index", "logs", "logs/HEAD"])
+def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
+    """Threat 11: git writes through it, at the user's next commit to a start file of the shell."""
+    with world("bwrap") as place:
+        start = place.home / ".bashrc"
+
+        place.run(f"rm -rf .git/{name}; ln -s {start} .git/{name}; ln -s HEAD .git/harmless")
+
+        assert not os.path.lexists(place.root / ".git" / name)
+        assert (place.root / ".git" / "harmless").is_symlink()
+        assert len(place.put_back) == 1
+
+
 def test_submodule_made_by_a_command_stays() -> None:
     """Its configuration names its working tree, whose `.git` names it."""
     with world("bwrap") as place:
