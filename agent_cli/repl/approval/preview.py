@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import groupby, pairwise, takewhile, zip_longest
+from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
+from agent_cli.repl.approval.line_changes import LineChanges
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
@@ -241,8 +242,6 @@ def _shown(row: Row) -> str:
     return row.text.expandtabs(_TAB_CELLS)
 
 
-# Matching costs the product of the lengths; longer parts are shown as removed and added.
-_MATCHED_LINES_MAX: Final = 1_000
 _AROUND: Final = 2
 # Beyond these, marked words would take longer than they help.
 _MARKED_LINES_MAX: Final = 200
@@ -254,7 +253,6 @@ _WORD: Final = re.compile(r"\w+|\s+|.")
 
 BETWEEN: Final = Row("      ⋮", "dim")
 _STYLES: Final[dict[str, Style]] = {" ": "plain", "−": "removed", "+": "added"}
-_Opcode: TypeAlias = tuple[str, int, int, int, int]
 _Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -292,7 +290,7 @@ def _difference(before: str, after: str, language: str) -> Iterator[Row]:
         return
     old, new = _lines(before), _lines(after)
     old_tokens, new_tokens = _tokens(old, language), _tokens(new, language)
-    for number, group in enumerate(changed_groups(old, new, around=_AROUND)):
+    for number, group in enumerate(LineChanges(old, new).get_grouped_opcodes(_AROUND)):
         if number:
             yield BETWEEN
         for kind, old_at, old_end, new_at, new_end in group:
@@ -318,29 +316,6 @@ def _without_blank(around: range, lines: Sequence[str], side: Literal[0, -1]) ->
     while around and not lines[around[side]].strip():
         around = around[1:] if side == 0 else around[:-1]
     return around
-
-
-def changed_groups(
-    old: Sequence[str], new: Sequence[str], *, around: int
-) -> Iterator[Sequence[_Opcode]]:
-    """Return the changes as opcodes of difflib, with *around* equal lines around each group."""
-    skipped = max(0, _common(old, new) - around)
-    behind = max(0, _common(old[skipped:][::-1], new[skipped:][::-1]) - around)
-    old, new = old[skipped : len(old) - behind], new[skipped : len(new) - behind]
-    if max(len(old), len(new)) > _MATCHED_LINES_MAX:
-        yield [("replace", skipped, skipped + len(old), skipped, skipped + len(new))]
-        return
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
-        yield [
-            (kind, skipped + old_at, skipped + old_end, skipped + new_at, skipped + new_end)
-            for kind, old_at, old_end, new_at, new_end in group
-        ]
-
-
-def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the number of common lines at the start."""
-    pairs = zip(old, new, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _lines(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, Tool, check_input
 from agent_cli.core.foresight import foreseen_error
-from agent_cli.repl.approval.preview import changed_groups
+from agent_cli.repl.approval.line_changes import LineChanges
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.planned_change import PlannedChange, file_text, written_by
 from agent_cli.terminal.sanitize import reveal
@@ -77,10 +77,11 @@ class ProposedFile:
             yield {**self.given, "content": saved.removeprefix(_BOM)}
             return
         old, new = (self.before or "").splitlines(keepends=True), saved.splitlines(keepends=True)
-        around = 0
+        changes, around = LineChanges(old, new), 0
         while True:
             # With more lines around it, a text that stands in several places becomes unique.
-            yield {**self.given, "edits": _edits(old, new, around)}
+            groups = changes.get_grouped_opcodes(around)
+            yield {**self.given, "edits": [_edit(old, new, group) for group in groups]}
             if around >= max(len(old), len(new)):
                 return
             around = 2 * around + 1
@@ -129,12 +130,11 @@ async def _left(
     return contents.get(str(path)), error
 
 
-def _edits(old: Sequence[str], new: Sequence[str], around: int) -> list[Json]:
-    """Return the edits that turn the lines *old* into *new*, with *around* lines beside each."""
-    return [
-        {
-            "old": "".join(old[group[0][1] : group[-1][2]]),
-            "new": "".join(new[group[0][3] : group[-1][4]]),
-        }
-        for group in changed_groups(old, new, around=around)
-    ]
+def _edit(
+    old: Sequence[str], new: Sequence[str], group: Sequence[tuple[str, int, int, int, int]]
+) -> Json:
+    """Return the edit that makes the changes of *group*, among the lines *old*, as in *new*."""
+    return {
+        "old": "".join(old[group[0][1] : group[-1][2]]),
+        "new": "".join(new[group[0][3] : group[-1][4]]),
+    }
