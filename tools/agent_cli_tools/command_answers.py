@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import COMMAND_LIMIT_MAX_S, ToolResult
-from agent_cli.contracts.wording import counted
+from agent_cli.contracts.wording import counted, first_named
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.undo.logs import CommandLog, Loss, read_log, unkept
@@ -143,9 +143,7 @@ def changes_of_hooks(logs: Iterable[CommandLog], seen: SeenFiles) -> str:
 
 
 def _names(paths: Sequence[Path]) -> str:
-    names = ", ".join(reveal(str(path)) for path in paths[:_NAMED_FILES_MAX])
-    more = len(paths) - _NAMED_FILES_MAX
-    return f"{names}{f' and {more} more' if more > 0 else ''}"
+    return first_named([reveal(str(path)) for path in paths], _NAMED_FILES_MAX)
 
 
 def _changed(log_folder: Path) -> Sequence[Path]:
@@ -249,11 +247,9 @@ def _ended_with_it(names: Sequence[str]) -> Sequence[str]:
     """Return a line that says that processes started with & were stopped."""
     if not names:
         return ()
-    listed = ", ".join(reveal(name) for name in names[:_LISTED_PROCESSES_MAX])
-    more = len(names) - _LISTED_PROCESSES_MAX
+    listed = first_named([*map(reveal, names)], _LISTED_PROCESSES_MAX)
     return (
-        f"{listed}{f' and {more} more' if more > 0 else ''}"
-        f" {'was' if len(names) == 1 else 'were'} stopped when the command ended;"
+        f"{listed} {'was' if len(names) == 1 else 'were'} stopped when the command ended;"
         " call with background=true for a program that is to go on",
     )
 
@@ -261,6 +257,5 @@ def _ended_with_it(names: Sequence[str]) -> Sequence[str]:
 def _still_running(left: Sequence[Member]) -> str:
     if not left:
         return ""
-    listed = ", ".join(f"{reveal(one.name)} {one.pid}" for one in left[:_LISTED_PROCESSES_MAX])
-    more = len(left) - _LISTED_PROCESSES_MAX
-    return f" · still running: {listed}{f' and {more} more' if more > 0 else ''}"
+    named = [f"{reveal(one.name)} {one.pid}" for one in left]
+    return f" · still running: {first_named(named, _LISTED_PROCESSES_MAX)}"

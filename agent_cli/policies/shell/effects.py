@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from agent_cli.contracts.wording import first_named
 from agent_cli.policies.shell.effect_table import Effect, Kind, effect_table, is_shown
 from agent_cli.policies.shell.expressions import BUILTINS, EXPRESSIONS
 from agent_cli.policies.shell.named_paths import named_paths
@@ -303,7 +304,7 @@ def what_it_does(words: Reading) -> str:
     found = known_effect(name, known)
     does = found.says if found else ""
     names = [word for word in known if not word.startswith("-")] if name in _WITH_NAMES else []
-    return f"{does}: {_few(names)}" if does and names else does
+    return f"{does}: {first_named(names, _NAMED_MAX)}" if does and names else does
 
 
 def known_effect(name: str, arguments: Sequence[str]) -> Effect | None:
@@ -330,11 +331,6 @@ def listed_effect(name: str, arguments: Sequence[str]) -> str:
     """Return what a program with *arguments* does besides reading, "" if nothing or unknown."""
     found = known_effect(name, arguments)
     return found.says if found and is_shown(found.kind) else ""
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_MAX
-    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _length(effect: Effect) -> int:

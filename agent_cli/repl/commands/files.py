@@ -14,7 +14,7 @@ from agent_cli.contracts.file_changes import (
     is_own_run,
     prompt_of_run,
 )
-from agent_cli.contracts.wording import byte_size, counted, one_line
+from agent_cli.contracts.wording import byte_size, counted, first_named, one_line
 from agent_cli.prompt_files.command_files import shipped_prompt
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt
 from agent_cli.repl.recall import prompt_line
@@ -88,8 +88,7 @@ async def take_back(context: Context, *, but_own: bool = False, is_announced: bo
 def _in_part(planned: PlannedUndo, workspace: Path) -> str:
     """Return the question whether to take back a part."""
     named = [*_noted(planned.kept, workspace)]
-    more = len(named) - _ASKED_MAX
-    names = ", ".join(named[:_ASKED_MAX]) + (f" and {more} more" if more > 0 else "")
+    names = first_named(named, _ASKED_MAX)
     stay = "stays as it is" if len(named) == 1 else "stay as they are"
     return f"{names} changed since and {stay}; take back the rest, {_planned(planned)}? (y/n) "
 

@@ -14,7 +14,6 @@ from agent_cli.undo.reversal import CONTENT, Step
 from agent_cli_tools.snapshots.changes import Change
 from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, ContentStore, digest_of
 
-_LISTED_MAX: Final = 50
 _OF_ONE_FILE: Final = ("made", "write", "meta", "gone")
 _OF_FOLDERS: Final = ("moved", "swap", "folder", "came")
 
@@ -265,12 +264,6 @@ def _size(path: Path, origin: OriginalFile, contents: ContentStore) -> int:
     except OSError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _LISTED_MAX
-    return ", ".join(names[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _events(changes: Sequence[Change], logs: Sequence[CommandLog]) -> list[_Event]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.file_changes import PlannedUndo, TakenBack, is_own_run
+from agent_cli.contracts.wording import first_named
 from agent_cli.system.fixed_paths import directory_at, open_file
 from agent_cli.undo.logs import CommandLog, drop_kept, is_running
 from agent_cli.undo.reversal import (
@@ -22,23 +23,13 @@ from agent_cli.undo.reversal import (
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.session_resources import ModelListener
 from agent_cli_tools.snapshots.changes import ChangeSpan, RunChanges
-from agent_cli_tools.snapshots.commands import (
-    edits_of,
-    extent,
-    fates,
-    listed,
-    replaced_files,
-    steps_of,
-)
-from agent_cli_tools.snapshots.contents import (
-    ContentStore,
-    content_of,
-    is_large,
-)
+from agent_cli_tools.snapshots.commands import edits_of, extent, fates, replaced_files, steps_of
+from agent_cli_tools.snapshots.contents import ContentStore, content_of, is_large
 from agent_cli_tools.snapshots.division import Division, divide, kept_files, part_of
 from agent_cli_tools.snapshots.journal import Journal
 
 _COMMANDS_MAX: Final = 3
+_LISTED_MAX: Final = 50
 
 
 def take_back(
@@ -268,9 +259,8 @@ def _in_worktrees(paths: Sequence[Path]) -> str:
     """Return the note about what agents changed in git worktrees of their own."""
     if not paths:
         return ""
-    return (
-        f"; what agents changed in git worktrees of their own stays: {listed([*map(str, paths)])}"
-    )
+    listed = _listed([*map(str, paths)])
+    return f"; what agents changed in git worktrees of their own stays: {listed}"
 
 
 def _ran(runs: Sequence[RunChanges]) -> str:
@@ -292,8 +282,12 @@ def _changed_too(paths: Sequence[str], journal: Journal, store: Path) -> AgentCl
     named = [f"{path} ({note})" if note else str(path) for path, note in notes.items()]
     return AgentCliError(
         "nothing was undone, because somebody changed these files too:"
-        f" {listed(named)}; /diff run shows what there is to undo by hand"
+        f" {_listed(named)}; /diff run shows what there is to undo by hand"
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return first_named(names, _LISTED_MAX)
 
 
 def _notes(kept: Mapping[Path, str], journal: Journal, store: Path) -> dict[Path, str]:
@@ -385,9 +379,9 @@ def told(journal: Journal, run: RunChanges) -> str:
         what = "what a command of their own had changed"
     lines = [f"[The user took back {what}.]"]
     if restored:
-        lines.append(f"These files hold again what they held before: {listed(restored)}.")
+        lines.append(f"These files hold again what they held before: {_listed(restored)}.")
     if deleted:
-        lines.append(f"These files, which you had made, are gone: {listed(deleted)}.")
+        lines.append(f"These files, which you had made, are gone: {_listed(deleted)}.")
     if run.left:
         lines.append("Your other changes of then stay, because those files changed since.")
     lines.append("Read them again before you change them; do not redo the changes unasked.")
