@@ -24,10 +24,12 @@ from agent_cli.sandbox.git_folders import (
 from agent_cli.sandbox.secret_index import Contents
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import (
+    Identity,
     claude_dir,
     codex_dir,
     config_dir,
     exists,
+    identity,
     real_path,
     shared_instructions_file,
     shared_skills_dir,
@@ -48,27 +50,19 @@ class Located(NamedTuple):
     """
 
     path: Path
-    folder: tuple[int, int] | None
+    folder: Identity | None
 
 
 def located(paths: Iterable[Path]) -> frozenset[Located]:
     """Return *paths* as they are on the disk now."""
-    folders: dict[str, tuple[int, int] | None] = {}
+    folders: dict[str, Identity | None] = {}
     found = set[Located]()
     for path in paths:
         folder = os.path.dirname(path)  # noqa: PTH120 - for speed: before and after each command
         if folder not in folders:
-            folders[folder] = _identity(folder)
+            folders[folder] = identity(folder)
         found.add(Located(path, folders[folder]))
     return frozenset(found)
-
-
-def _identity(folder: str) -> tuple[int, int] | None:
-    try:
-        state = os.stat(folder)  # noqa: PTH116 - as above
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ decision.
 """
 
 import asyncio
-import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,14 +17,10 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.sandbox.acting import Acting, located, new_paths
-from agent_cli.sandbox.git_folders import (
-    harmless_part,
-    named_folder,
-    pointed_at,
-    shared_folders,
-)
+from agent_cli.sandbox.git_folders import harmless_part, pointed_at, shared_folders
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.logger import logger
+from agent_cli.system.paths import Identity, identity, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import move_aside
 
@@ -54,20 +49,20 @@ class Appeared:
     """
 
     path: Path
-    identity: tuple[int, int] | None
+    identity: Identity | None
 
     @classmethod
     def at(cls, path: Path) -> "Appeared":
         """Return the present state of *path* on the disk."""
-        return cls(path, _identity(path))
+        return cls(path, identity(path, follow_symlinks=False))
 
     def undone(self, aside: Path) -> Sequence[str]:
         """Move the file to *aside* if it is unchanged since it was found; return a sentence.
 
         A repository keeps the part of its configuration that cannot start a program.
         """
-        path = self.path
-        if self.identity is None or _identity(path) != self.identity:
+        path, now = self.path, identity(self.path, follow_symlinks=False)
+        if now is None or now != self.identity:
             return [f"{path} is no longer what was found, so it was not moved"]
         text = _config(path) if path.name == "config" and not path.is_symlink() else None
         kept = harmless_part(path, text) if text else None
@@ -141,14 +136,6 @@ def shortened(sentences: Sequence[str]) -> Sequence[str]:
     return [*sentences[:_SENTENCES_MAX], f"and {more} more like these"] if more > 0 else sentences
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        state = path.lstat()
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino
-
-
 def _tried(path: Path, offending: Callable[[Path], list[Path]]) -> list[Path]:
     try:
         return offending(path)
@@ -170,8 +157,8 @@ def _offending(path: Path) -> list[Path]:
             text = _config(path)
             return [] if text is not None and harmless_part(path, text) == text else [path]
         case "commondir" if path.parent.parent.name == "worktrees":
-            leads_to = named_folder(path.parent, _read(path).rstrip("\r\n"))
-            return [path] if leads_to != named_folder(path.parents[2], "") else []
+            leads_to, *_ = shared_folders(path.parent)
+            return [path] if leads_to != real_path(path.parents[2]) else []
         case "commondir" | "config.worktree":
             return [path]
         case _:
@@ -186,12 +173,6 @@ def _config(path: Path) -> str | None:
     except OSError:
         return None
     return found.decode(errors="surrogateescape") if len(found) <= _CONFIG_BYTES_MAX else None
-
-
-def _read(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return start_of(path, _CONFIG_BYTES_MAX).decode(errors="surrogateescape")
-    return ""
 
 
 def _write(path: Path, text: str) -> None:
@@ -291,7 +272,7 @@ class Undecided:
         return shortened(_logged([each.stays(_KEPT) for each in found]))
 
     async def _answer(self, paths: Sequence[Path]) -> bool | None:
-        if self._person is None or not self._person.can_ask:
+        if self._person is None or not self.has_person:
             return None
         return await self._person.decide_new_files(paths, self._aside)
 

@@ -8,13 +8,14 @@ among the secrets of the home directory lead to.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePath
 
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import identity
 
 _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
@@ -111,10 +112,10 @@ def what_it_starts(path: Path, root: Path) -> str | None:
 def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:
     """Return the name of *names* in *root* that is the same file as *path* or a folder above it."""
     depth = len(path.relative_to(root).parts)
-    found = set(_identities(iter((path, *path.parents)[:depth])))
+    found = {*map(identity, (path, *path.parents)[:depth])} - {None}
     if not found:  # most words of a script are no file
         return None
-    return next((n for n in names if not found.isdisjoint(_identities(iter([root / n])))), None)
+    return next((name for name in names if identity(root / name) in found), None)
 
 
 def _is_setting_in_home(path: Path, root: Path) -> bool:
@@ -123,15 +124,6 @@ def _is_setting_in_home(path: Path, root: Path) -> bool:
         return False
     below = path.relative_to(home).parts
     return bool(below) and (below[0].startswith(".") or below[0] in HOME_NAMES)
-
-
-def _identities(paths: Iterator[Path]) -> Iterator[tuple[int, int]]:
-    for path in paths:
-        try:
-            state = os.stat(path)  # noqa: PTH116 - the pair, not the path, is wanted
-        except OSError:
-            continue
-        yield state.st_dev, state.st_ino
 
 
 def may_hold_token(name: str) -> bool:

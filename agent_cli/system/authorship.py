@@ -15,14 +15,12 @@ from contextlib import suppress
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
-from agent_cli.system.paths import real_path
+from agent_cli.system.paths import Identity, identity, real_path
 from agent_cli.system.records import dataclass
-
-Identity: TypeAlias = tuple[int, int]
 
 _LINKS_MAX: Final = 40
 _WORKTREES_MAX: Final = 100
@@ -160,7 +158,7 @@ class _Judge:
         self._roots = _identities(session.roots)
         self._own = _identities(session.own)
         self._installation = _identities(session.installation)
-        self._home = _identity(session.home)
+        self._home = identity(session.home)
 
     def judged(self, path: Path) -> Authorship:
         """Return the worst author among all places of the lookup of *path*."""
@@ -182,13 +180,13 @@ class _Judge:
         names = [folder.name for folder, _ in place.above] + [place.path.name]
         in_settings = at_home is not None and is_home_setting(names[at_home + 1])
         for number in range(len(place.above) - 1, -1, -1):
-            identity = place.above[number][1]
-            if identity in self._own:
+            folder = place.above[number][1]
+            if folder in self._own:
                 return Author.USER
-            if identity in self._roots:
+            if folder in self._roots:
                 holds_home = at_home is not None and number <= at_home
                 return Author.USER if holds_home and in_settings else Author.WORKSPACE
-            if identity in self._installation:
+            if folder in self._installation:
                 return Author.INSTALLATION
         return Author.USER
 
@@ -213,7 +211,7 @@ class _Judge:
                 raise OSError(f"{path} has other names, and the workspace is too large to search")
             if entry.inode() == state.st_ino and not entry.is_dir(follow_symlinks=False):
                 other = entry.stat(follow_symlinks=False)
-                if _same(other, state):
+                if os.path.samestat(other, state):
                     return Path(entry.path)
         return None
 
@@ -241,7 +239,7 @@ def _lookup(path: Path) -> Iterator[_Place]:
     """
     links = 0
     at = Path("/")
-    above: list[tuple[Path, Identity | None]] = [(at, _identity(at))]
+    above: list[tuple[Path, Identity | None]] = [(at, identity(at))]
     left = list(reversed(path.absolute().parts[1:]))
     while left:
         name = left.pop()
@@ -284,20 +282,8 @@ def _state(path: Path) -> os.stat_result | None:
         raise OSError(errno.EINVAL, "not a name of a file", str(path)) from error
 
 
-def _identity(path: Path) -> Identity | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino
-
-
 def _identities(folders: Sequence[Path]) -> frozenset[Identity]:
-    return frozenset(found for found in map(_identity, folders) if found)
-
-
-def _same(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+    return frozenset(found for found in map(identity, folders) if found)
 
 
 def _checkouts(folder: Path) -> Iterator[Path]:

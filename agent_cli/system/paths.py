@@ -6,7 +6,9 @@ Knows names only; nothing here opens a file, and only `private_dir` creates dire
 import os
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
+Identity: TypeAlias = tuple[int, int]
 _APP = "agent-cli"
 NO_FILE = "it is a named pipe, a device or a socket; replace or remove it"
 """Ends a sentence about what is left out because it is `is_special`."""
@@ -210,6 +212,15 @@ def is_file(path: Path) -> bool:
 def is_special(path: Path) -> bool:
     """Return whether *path* is a named pipe, a device or a socket; reading one may never end."""
     return exists(path) and not is_file(path) and not is_dir(path)
+
+
+def identity(path: Path | str, *, follow_symlinks: bool = True) -> Identity | None:
+    """Return the device and inode of *path*, the same for all its names; None if it is missing."""
+    try:
+        found = os.stat(path, follow_symlinks=follow_symlinks)  # noqa: PTH116 - for speed
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def stamp(path: Path) -> object:

@@ -142,7 +142,11 @@ class Locations:
             return None
         location = self._whole(path)
         theirs = os.stat(open_at)
-        if location is None or location.found is None or not _is_same(location.found, theirs):
+        if (
+            location is None
+            or location.found is None
+            or not os.path.samestat(location.found, theirs)
+        ):
             return None  # deleted, or on a mount of the command's own
         return location
 
@@ -195,7 +199,7 @@ class Locations:
             self._covered = _mount_names(pid) if self._has_own_mounts else frozenset()
         if location.name in self._covered and location.found:
             there = _found(theirs)
-            if there is None or not _is_same(there, location.found):
+            if there is None or not os.path.samestat(there, location.found):
                 return None
         return location
 
@@ -204,7 +208,7 @@ class Locations:
         there = _found(path)
         for root in self._roots:
             here = _found(root)
-            if there and here and _is_same(there, here):
+            if there and here and os.path.samestat(there, here):
                 return root
         return ""
 
@@ -321,7 +325,3 @@ def _link(path: str) -> str | None:
         return os.readlink(path)
     except OSError:
         return None
-
-
-def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
