@@ -13,7 +13,7 @@ from agent_cli.contracts.media_files import PDF_BYTES_MAX, is_pdf
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
-from agent_cli.system.paths import exists, expanded
+from agent_cli.system.paths import exists, expanded, real_path
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
 
@@ -115,7 +115,7 @@ def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
     Only that path may be read: a link may be changed meanwhile.
     """
     # The given path counts too: a link may lead to a file with an innocent name.
-    given, real = Path(os.path.normpath(file.path.absolute())), Path(os.path.realpath(file.path))
+    given, real = Path(os.path.normpath(file.path.absolute())), real_path(file.path)
     why = refusal(given) or refusal(real)
     name = one_line(reveal(file.name), _NAME_CHARS_MAX)
     return real, f"@{name} not attached: {why}" if why else ""

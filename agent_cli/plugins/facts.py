@@ -24,6 +24,7 @@ from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
 from agent_cli.core.projection import entries
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import GitError, git_output, status_rows
+from agent_cli.system.paths import real_path
 from agent_cli.terminal.sanitize import reveal
 
 ENTRY: Final = "session_facts"
@@ -57,7 +58,7 @@ class WorkspaceDirectories:
         lines += [f"The tools may also use: {folder}" for folder in extra_dirs]
         self._text = "\n".join(lines)
         self._root = root
-        extra = (Path(os.path.realpath(folder)) for folder in extra_dirs)
+        extra = (real_path(folder) for folder in extra_dirs)
         self.all: tuple[Path, ...] = tuple(dict.fromkeys((root, *extra)))
         self._opens = opens
         self._added: list[Path] = []
@@ -100,7 +101,7 @@ class WorkspaceDirectories:
 
     def _directory(self, given: str) -> Path | None:
         try:
-            folder = Path(os.path.realpath(self._root / Path(given).expanduser()))
+            folder = real_path(self._root / Path(given).expanduser())
             return folder if folder.is_dir() else None
         except (OSError, RuntimeError, ValueError):  # no such user, a NUL in it, too long
             return None

@@ -3,7 +3,6 @@
 `policies.shell` knows the effects of shell commands; the sandbox restricts them at run time.
 """
 
-import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -40,6 +39,7 @@ from agent_cli.policies.permission_rules import (
 from agent_cli.policies.session_rules import ProjectRules, facts_about, is_covered, session_rules
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.report import Report
+from agent_cli.system.paths import real_path
 
 if TYPE_CHECKING:
     from agent_cli.policies.shell import Judgement
@@ -250,7 +250,7 @@ class Permissions:
 
     def open_dir(self, folder: Path) -> None:
         """Let tools and commands use a further directory like the workspace."""
-        real = Path(os.path.realpath(folder))
+        real = real_path(folder)
         if real not in (self._reach.root, *self._reach.extra_dirs):
             self._reach = replace(self._reach, extra_dirs=(*self._reach.extra_dirs, real))
             self._files = replace(self._files, reach=self._reach)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent_cli.sandbox.confinement import Candidate
+from agent_cli.system.paths import real_path
 
 PROGRAMS = "programs"
 """Name of the folder of the copies, in the state folder."""
@@ -39,7 +40,7 @@ def bundled(is_foreign: Callable[[Path], bool], state_dir: Path) -> Candidate | 
     program = folder / _PROGRAM
     if refusal := _refusal(folder):
         return Candidate(program, refusal)
-    if not is_foreign(Path(os.path.realpath(program))):
+    if not is_foreign(real_path(program)):
         return Candidate(program)
     try:
         return Candidate(_copy(folder, state_dir) / _PROGRAM)

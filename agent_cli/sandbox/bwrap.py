@@ -22,6 +22,7 @@ from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
 
@@ -89,14 +90,14 @@ def installed(workspace: Sequence[Path], state_dir: Path) -> Iterator[Candidate]
 
     seen: set[Path] = set()
     for path in _paths():
-        real = Path(os.path.realpath(path))
+        real = real_path(path)
         if real in seen or not path.is_absolute() or not os.access(path, os.X_OK):
             continue
         seen.add(real)
         is_strange = path not in _SYSTEM and is_foreign(real)
         yield Candidate(path, "it lies in the workspace" if is_strange else "")
     own = bundled(is_foreign, state_dir)
-    if own is not None and Path(os.path.realpath(own.program)) not in seen:
+    if own is not None and real_path(own.program) not in seen:
         yield own
 
 

@@ -1,6 +1,5 @@
 """The parameters for starting one command in the sandbox, and the files that a sandbox needs."""
 
-import os
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Protocol
 
 from agent_cli.sandbox.seccomp import filter_program
 from agent_cli.system.launching import Restriction, restricted
-from agent_cli.system.paths import is_dir
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 
@@ -96,7 +95,7 @@ class Confinement:
 
         Without it, if a rule hides a program of *way*: the command would not start.
         """
-        programs = [Path(os.path.realpath(word)) for word in way.prefix if word.startswith("/")]
+        programs = [real_path(word) for word in way.prefix if word.startswith("/")]
         if any(each.is_relative_to(path) for each in programs for path in self.hidden):
             way.close()
             return self

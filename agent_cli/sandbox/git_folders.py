@@ -20,7 +20,7 @@ from agent_cli.sandbox.git_config import (
     pieces_of_commands,
 )
 from agent_cli.system.fixed_paths import start_of
-from agent_cli.system.paths import exists, is_dir, is_file, xdg_config_dir
+from agent_cli.system.paths import exists, is_dir, is_file, real_path, xdg_config_dir
 from agent_cli.system.records import dataclass
 
 _POINTER = "gitdir:"
@@ -157,7 +157,7 @@ def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
 
 def _included(file: Path, text: str) -> Iterator[Path]:
     for name in filter(None, included(text)):
-        yield Path(os.path.realpath(file.parent / os.path.expanduser(name)))  # noqa: PTH111
+        yield real_path(file.parent / os.path.expanduser(name))  # noqa: PTH111
 
 
 def _hooks(text: str) -> Iterator[Path]:
@@ -198,7 +198,7 @@ def pointed_at(entry: Path) -> tuple[Path, ...]:
     libgit2, which editors use.
     """
     if entry.is_symlink():
-        return (Path(os.path.realpath(entry)),)
+        return (real_path(entry),)
     keyword, colon, name = _read(entry).rstrip("\r\n").partition(":")
     if keyword + colon != _POINTER:
         return ()
@@ -229,8 +229,8 @@ def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
 def _leads_back(folder: Path, name: str) -> bool:
     """Return whether the working tree *name* of the repository in *folder* has that as `.git`."""
     entry = named_folder(folder, name) / ".git"
-    real = Path(os.path.realpath(folder))
-    return bool(name) and real in (*pointed_at(entry), Path(os.path.realpath(entry)))
+    real = real_path(folder)
+    return bool(name) and real in (*pointed_at(entry), real_path(entry))
 
 
 def shared_folders(folder: Path) -> tuple[Path, ...]:
@@ -242,7 +242,7 @@ def shared_folders(folder: Path) -> tuple[Path, ...]:
 def named_folder(base: Path, name: str) -> Path:
     """Return the real folder of *name*, read from a file of git and relative to *base*."""
     # Git reads it as a C string.
-    return Path(os.path.realpath(base / name.partition("\0")[0]))
+    return real_path(base / name.partition("\0")[0])
 
 
 def _submodules(top: Path, searched_max: int) -> list[Path] | None:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import identity
+from agent_cli.system.paths import identity, real_path
 
 _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
@@ -174,11 +174,11 @@ def is_behind_a_secret(path: PurePath) -> bool:
 
 @lru_cache(maxsize=8)
 def _targets(home: str, own: Path) -> frozenset[Path]:
-    at_home = Path(os.path.realpath(home))
+    at_home = real_path(home)
     found = set[Path]()
     for named in (own, *(Path(home, name) for name in SECRETS)):
         if os.path.lexists(named):
-            target = Path(os.path.realpath(named))
+            target = real_path(named)
             inside = named.is_relative_to(home)
             if target != (at_home / named.relative_to(home) if inside else named):
                 found.add(target)

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from agent_cli.sandbox.path_sets import holds
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
 from agent_cli.system.records import dataclass
 
@@ -220,7 +221,7 @@ def _installed(home: Path) -> Iterator[Path]:
     folders += map(Path, users_path().split(os.pathsep))
     folders += map(Path, filter(None, map(os.environ.get, ("VIRTUAL_ENV", "CONDA_PREFIX"))))
     for given in folders:
-        for folder in {given, Path(os.path.realpath(given))}:
+        for folder in {given, real_path(given)}:
             if not folder.is_absolute():
                 continue
             around = folder.parent if folder.name in _PROGRAM_FOLDERS else folder
@@ -255,7 +256,7 @@ def host_sockets() -> list[Path]:
     # A program in another network namespace, outside of our container, is in no list.
     for value in filter(None, map(os.environ.get, _SOCKET_VARIABLES)):
         names.update(_SOCKET_NAME.findall(value))
-    return sorted({real for name in names if _is_socket(real := Path(os.path.realpath(name)))})
+    return sorted({real for name in names if _is_socket(real := real_path(name))})
 
 
 def _listening(table: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from agent_cli.sandbox.hidden_paths import OtherNames, linked_files, personal_fi
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.system.folder_watch import FolderWatch
-from agent_cli.system.paths import exists
+from agent_cli.system.paths import exists, real_path
 from agent_cli.system.programs import note_installed_programs
 from agent_cli.system.records import dataclass
 
@@ -114,10 +114,10 @@ class Policy:
             beside: Other folders of the session, such as the main checkout of a worktree and the
                 repository around the workspace: commands may not write there, nor read secrets.
         """
-        self.roots = tuple(dict.fromkeys(map(_real, roots)))
-        self.home = _real(home)
+        self.roots = tuple(dict.fromkeys(map(real_path, roots)))
+        self.home = real_path(home)
         self.network = network
-        self._own = tuple(map(_real, own))
+        self._own = tuple(map(real_path, own))
         self._executed: Sequence[Path] = ()
         self._linked: Sequence[Path] = ()
         self._settings_known: tuple[object, ...] = ()
@@ -130,7 +130,7 @@ class Policy:
         self._marks = PathMarks(is_secret, path_rules.hides, path_rules.locks)
         self._watch = FolderWatch()
         self._inside = [self._index(root) for root in self.roots]
-        elsewhere = [(_real(folder), depth) for folder, depth in path_rules.elsewhere]
+        elsewhere = [(real_path(folder), depth) for folder, depth in path_rules.elsewhere]
         self._denied = [folder for folder, depth in elsewhere if depth == 0]
         self._outside = [
             SecretIndex(
@@ -153,7 +153,7 @@ class Policy:
 
     def open_dir(self, folder: Path) -> None:
         """Add a directory that the user lets commands write."""
-        real = _real(folder)
+        real = real_path(folder)
         with self._lock:
             if real not in self.roots:
                 self.roots = (*self.roots, real)
@@ -241,7 +241,7 @@ class Policy:
         return SecretIndex(root, self._marks, watch=self._watch)
 
     def _beside(self, folders: Sequence[Path], marks: PathMarks) -> list[SecretIndex]:
-        others = [folder for folder in map(_real, folders) if not self.owns(folder)]
+        others = [folder for folder in map(real_path, folders) if not self.owns(folder)]
         return [
             SecretIndex(
                 each,
@@ -322,7 +322,7 @@ class Policy:
             read_only=unique(
                 real
                 for path in (*there, *locked)
-                if exists(real := _real(path)) and real not in hidden
+                if exists(real := real_path(path)) and real not in hidden
             ),
             missing=unique(missing),
             watched=unique(watched),
@@ -333,7 +333,7 @@ class Policy:
 
     def owns(self, path: Path) -> bool:
         """Return whether *path* is in the workspace or a directory the user added."""
-        return any(map(_real(path).is_relative_to, self.roots))
+        return any(map(real_path(path).is_relative_to, self.roots))
 
     def _protected(self, git: Sequence[GitFolders]) -> Iterator[Path]:
         yield from filter(self.owns, self._own)
@@ -349,7 +349,7 @@ class Policy:
     def _hidden(self, writable: Sequence[Path], secrets: Sequence[Path]) -> tuple[Path, ...]:
         of_system = [Path(name) for name in _OF_THE_SYSTEM if os.access(name, os.R_OK)]
         # A link there may lead into the workspace.
-        of_own = [_real(folder / ".env") for folder in self._own]
+        of_own = [real_path(folder / ".env") for folder in self._own]
         wanted = [*self._of_home, *self._own, *of_own, *self._denied, *of_system]
         wanted += socket_covers(writable)
         found = unique(path for path in (*wanted, *secrets) if exists(path))
@@ -360,7 +360,7 @@ class Policy:
     def _in_home(self) -> list[Path]:
         # Most do not exist, and resolving a path costs ten times as much as this check.
         there = filter(os.path.lexists, self._names_in_home)
-        of_home = [*map(_real, there), *map(_real, self._secret_names(self.home))]
+        of_home = [*map(real_path, there), *map(real_path, self._secret_names(self.home))]
         return of_home + [path for folder in of_home for path in linked_files(folder)]
 
     def _settings_in_home(self) -> Iterator[Path]:
@@ -394,7 +394,3 @@ def _entries(directory: Path) -> list[Path]:
         return sorted(directory.iterdir())
     except OSError:
         return []
-
-
-def _real(path: Path | str) -> Path:
-    return Path(os.path.realpath(path))

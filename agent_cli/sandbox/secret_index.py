@@ -10,6 +10,7 @@ from typing import TypeAlias
 from agent_cli.sandbox.guarded_files import NESTED_NAMES, holds_token, may_hold_token
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 
 # Third-party code and generated files. Repositories and settings in them are ignored, and so are
@@ -340,13 +341,13 @@ class SecretIndex:
                 and not os.path.isdir(entry.path)  # noqa: PTH112
                 and not (is_generated and _is_public(entry.path))
             ) or (hides is not never and hides(PurePath(entry.path))):
-                yield Path(os.path.realpath(entry.path))
+                yield real_path(entry.path)
 
     def _locked(self, entries: "Iterable[os.DirEntry[str]]") -> Iterator[Path]:
         if self._marks.is_locked is not never:
             for entry in entries:
                 if self._marks.is_locked(PurePath(entry.path)):
-                    yield Path(os.path.realpath(entry.path))
+                    yield real_path(entry.path)
 
 
 def _has_token(entry: "os.DirEntry[str]") -> bool:

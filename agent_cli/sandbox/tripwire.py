@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.system.fixed_paths import DIRECTORY, directory_at
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.trees import new_folder, other_name, remove_tree
 
@@ -71,7 +72,7 @@ class Tripwire:
                 empty file, which another program was about to write; `added` returns them.
             is_harmless: Whether a file may change from one content to the other.
         """
-        folders = {path: Path(os.path.realpath(path.parent)) for path in paths}
+        folders = {path: real_path(path.parent) for path in paths}
         self._before = [
             _Guarded(path, folders[path], _kept(folders[path], path.name), may_grow(path))
             for path in paths

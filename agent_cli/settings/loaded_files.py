@@ -16,7 +16,7 @@ from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.json_text import json_object
-from agent_cli.system.paths import is_dir, is_file
+from agent_cli.system.paths import is_dir, is_file, real_path
 from agent_cli.system.shapes import is_object
 
 PACKAGE: Final = "package.json"
@@ -117,7 +117,7 @@ class _Script:
         self._workspace = workspace
         self._folder = path.parent
         # Python looks beside the file that a link leads to, a shell beside the link.
-        self._beside = dict.fromkeys((path.parent, Path(os.path.realpath(path)).parent))
+        self._beside = dict.fromkeys((path.parent, real_path(path).parent))
         languages = (endings for language, endings in _ENDINGS if language.search(spoken_by))
         self._endings = next(languages, ())
         spoken = text.replace("::", "/") if ".pm" in self._endings else text

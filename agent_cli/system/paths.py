@@ -188,7 +188,7 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
-def real_path(path: Path) -> Path:
+def real_path(path: Path | str) -> Path:
     """Return *path* absolute and without links, as far as they can be followed.
 
     `Path.resolve` raises a RuntimeError for a link to itself, which any repository may contain.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 from agent_cli.contracts.dialogs import Documents
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.launching import Launcher, NamedFiles
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
 from agent_cli_tools.jobs import Jobs
@@ -141,8 +142,8 @@ class SessionResources:
         spill_dir: Path | None = None,
         jobs: Jobs | None = None,
     ) -> None:
-        self.extra_dirs = [Path(os.path.realpath(d.expanduser())) for d in extra_dirs]
-        self.own_dirs = tuple(Path(os.path.realpath(directory)) for directory in own_dirs)
+        self.extra_dirs = [real_path(d.expanduser()) for d in extra_dirs]
+        self.own_dirs = tuple(map(real_path, own_dirs))
         self.jobs = jobs or Jobs()
         self.launcher = Launcher()
         self.exports = CommandExports()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret, why_protected
 from agent_cli.system.launching import Watched
+from agent_cli.system.paths import real_path
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.session_resources import Keeper, RootResources, SessionResources
@@ -52,7 +53,7 @@ class Workspace:
         jobs_end_with_run: bool = False,
     ) -> None:
         self.shared = shared or SessionResources()
-        self.root = Path(os.path.realpath(root.expanduser()))
+        self.root = real_path(root.expanduser())
         self._at_root = at_root or RootResources(keeper)
         self.open_files, self._keeper = self._at_root.open_files, self._at_root.keeper
         self.seen = SeenFiles()
@@ -79,7 +80,7 @@ class Workspace:
         # Path.expanduser: it fails for a file whose name starts with "~".
         named = Path(os.path.abspath(self.root / os.path.expanduser(written)))  # noqa: PTH100, PTH111
         try:
-            real = Path(os.path.realpath(named))
+            real = real_path(named)
         except OSError as error:  # A symlink changed between two checks.
             raise failure(error, named) from error
         if is_secret(named) or is_secret(real) or holds_token(real) or is_behind_a_secret(real):
@@ -142,7 +143,7 @@ class Workspace:
 
     def open_dir(self, folder: Path) -> None:
         """Let the tools use a further directory like the workspace, also subagents' tools."""
-        real = Path(os.path.realpath(folder.expanduser()))
+        real = real_path(folder.expanduser())
         if real not in self._dirs:
             self.shared.extra_dirs.append(real)
 
@@ -239,7 +240,7 @@ class Workspace:
     def _contains(self, real: Path, *, to_write: bool) -> bool:
         dirs = self._dirs
         if self.shared.spill_dir is not None and not to_write:
-            dirs = (*dirs, Path(os.path.realpath(self.shared.spill_dir)))
+            dirs = (*dirs, real_path(self.shared.spill_dir))
         return any(real.is_relative_to(directory) for directory in dirs)
 
     def _is_opened(self, real: Path) -> bool:

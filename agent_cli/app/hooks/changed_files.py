@@ -16,6 +16,7 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.hooks.file_watch import FileChange
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system.logger import logger
+from agent_cli.system.paths import real_path
 from agent_cli.undo.logs import CommandLog, is_running, read_log
 from agent_cli.undo.records import LOG
 from agent_cli_tools import Workspace
@@ -74,7 +75,7 @@ class ChangedFiles:
 
     def is_masked(self, path: Path) -> bool:
         """Return whether commands in the sandbox do not see *path*."""
-        real = Path(os.path.realpath(path))
+        real = real_path(path)
         return (
             is_secret(path)
             or is_secret(real)
