@@ -1,4 +1,4 @@
-"""The JSON of requests, mended where a value has no form in it, and of a call's arguments; pure.
+"""The JSON of requests, mended where a value has no form in it; of arguments and counts; pure.
 
 One such value in the history, or in a tool of an MCP server, would make every request fail.
 """
@@ -56,6 +56,12 @@ def _dumped(body: object) -> str:
 
 # A model that repeats "[" without end must not break the run or the record, which recurse.
 _DEPTH_MAX = 100
+
+
+def count_in(figures: Mapping[str, Json], name: str) -> int:
+    """Return a number of tokens from what a server counted; 0 if it did not count them."""
+    value = figures.get(name)
+    return max(value, 0) if isinstance(value, int) else 0
 
 
 def tool_input(written: str) -> Json:

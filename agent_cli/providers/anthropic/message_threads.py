@@ -17,6 +17,7 @@ from agent_cli.contracts.provider import ModelRequest, Reply
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.providers.anthropic.betas import MESSAGE_THREADS
 from agent_cli.providers.anthropic.connection import Connection
+from agent_cli.providers.anthropic.wire_parts import messages_of
 from agent_cli.providers.failures import CallFailed
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
@@ -107,7 +108,7 @@ class MessageThreads:
         if reply.declined or reply.stop_reason not in _HELD_REPLIES:
             return  # the server does not hold it
         answer: Block = {"role": "assistant", "content": [*reply.content]}
-        messages = (*map(_digest, _messages(sent)), _digest(answer))
+        messages = (*map(_digest, messages_of(sent)), _digest(answer))
         self._held[session] = _Held(
             reply.id, _options({**sent, "betas": posted["betas"]}), messages, self._clock()
         )
@@ -142,7 +143,7 @@ class MessageThreads:
         """Return the messages that the server lacks; None if it does not hold all others."""
         if self._clock() - held.at_s > HELD_S or _options(sent) != held.options:
             return None
-        messages = _messages(sent)
+        messages = messages_of(sent)
         count = len(held.messages)
         if len(messages) <= count or tuple(map(_digest, messages[:count])) != held.messages:
             return None
@@ -151,12 +152,6 @@ class MessageThreads:
 
 
 _HEADER: Final = (MESSAGE_THREADS.header,)
-
-
-def _messages(sent: Mapping[str, Json]) -> list[Block]:
-    messages = sent["messages"]
-    assert isinstance(messages, list)
-    return [each for each in messages if isinstance(each, dict)]
 
 
 def _options(sent: Mapping[str, Json]) -> str:

@@ -23,6 +23,7 @@ from agent_cli.providers.anthropic.sent_images import (
     with_notes,
 )
 from agent_cli.providers.anthropic.wire import parameters
+from agent_cli.providers.anthropic.wire_parts import messages_of
 from agent_cli.providers.failures import CallFailed, rejects_size, rejects_thinking
 from agent_cli.providers.found_tools import without_references
 from agent_cli.providers.hosted_history import as_text, is_hosted
@@ -78,12 +79,12 @@ class RefusedParts:
         for name in tuple(self._fields):
             sent.pop(name, None)
         if self._media:
-            sent["messages"] = [with_notes(each, self._note) for each in _messages(sent)]
+            sent["messages"] = [with_notes(each, self._note) for each in messages_of(sent)]
         if self._tools and "tools" in sent:
             sent["tools"] = [each for each in _tools(sent) if _definition(each) not in self._tools]
             left = {str(each["name"]) for each in _tools(sent)}
             gone = {str(json.loads(each)[0]) for each in self._tools} - left
-            sent["messages"] = [without_references(each, gone) for each in _messages(sent)]
+            sent["messages"] = [without_references(each, gone) for each in messages_of(sent)]
         return sent
 
     def takes(self, beta: Beta, model: Model) -> bool:
@@ -124,7 +125,7 @@ class RefusedParts:
             self._tools.add(_definition(tool))
             self._connection.on_refused_tool(str(tool["name"]), failed.reason)
             return request
-        if blamed := self._blamed(failed, _messages(sent), tries):
+        if blamed := self._blamed(failed, messages_of(sent), tries):
             _log.warning("images left out", reason=failed.reason, count=len(blamed))
             self._media.update(blamed)
             return request
@@ -136,7 +137,7 @@ class RefusedParts:
 
     def _makes_room(self, failed: CallFailed, sent: dict[str, Json]) -> bool:
         """Allow half of the media, by their size, from now on; return False without large ones."""
-        found = (each for message in _messages(sent) for each in media(message))
+        found = (each for message in messages_of(sent) for each in media(message))
         chars = sum(len(media_data(each)) for each in found)
         if chars < _IMAGE_CHARS_MIN:
             return False
@@ -178,12 +179,6 @@ class RefusedParts:
         if media_data(block) not in self._media:
             return ""
         return without_document(block, REFUSED_DOCUMENT) if is_document(block) else LEFT_OUT
-
-
-def _messages(sent: dict[str, Json]) -> list[Block]:
-    messages = sent["messages"]
-    assert isinstance(messages, list)
-    return [each for each in messages if isinstance(each, dict)]
 
 
 def _tools(sent: dict[str, Json]) -> list[Block]:

@@ -25,7 +25,7 @@ from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usag
 from agent_cli.providers.anthropic.accepted_history import FALLBACK
 from agent_cli.providers.anthropic.hosted_tools import own_name
 from agent_cli.providers.anthropic.models import cost_microdollars
-from agent_cli.providers.encoding import tool_input, whole_input
+from agent_cli.providers.encoding import count_in, tool_input, whole_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
 from agent_cli.system.records import dataclass, field
@@ -226,21 +226,21 @@ class ReplyBuilder:
 
 
 def _tokens(counts: Mapping[str, Json]) -> Usage:
-    written = _count(counts, "cache_creation_input_tokens")
+    written = count_in(counts, "cache_creation_input_tokens")
     parts = counts.get("cache_creation")
     split = parts if isinstance(parts, dict) else {}
     requests = counts.get("server_tool_use")
     by_server = requests if isinstance(requests, dict) else {}
-    hour = _count(split, "ephemeral_1h_input_tokens")
+    hour = count_in(split, "ephemeral_1h_input_tokens")
     # A gateway may send empty parts beside the whole: the rest of it is of the usual kind.
-    short = max(written - hour, _count(split, "ephemeral_5m_input_tokens"))
+    short = max(written - hour, count_in(split, "ephemeral_5m_input_tokens"))
     return Usage(
-        input_tokens=_count(counts, "input_tokens"),
-        output_tokens=_count(counts, "output_tokens"),
-        cache_read_tokens=_count(counts, "cache_read_input_tokens"),
+        input_tokens=count_in(counts, "input_tokens"),
+        output_tokens=count_in(counts, "output_tokens"),
+        cache_read_tokens=count_in(counts, "cache_read_input_tokens"),
         cache_write_5m_tokens=short,
         cache_write_1h_tokens=hour,
-        web_searches=_count(by_server, "web_search_requests"),
+        web_searches=count_in(by_server, "web_search_requests"),
     )
 
 
@@ -263,8 +263,3 @@ def _index(event: Mapping[str, Json]) -> int:
     if not isinstance(index, int):
         raise BrokenReply("a block event without an index")
     return index
-
-
-def _count(figures: Mapping[str, Json], name: str) -> int:
-    value = figures.get(name)
-    return max(value, 0) if isinstance(value, int) else 0

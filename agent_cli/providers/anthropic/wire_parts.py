@@ -9,7 +9,7 @@ An effort beside the messages would be part of each cached prompt. One in such a
 the user's turn before it until the next one; the request itself then names none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +31,13 @@ def with_notice_marks(messages: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
         else each
         for each in messages
     )
+
+
+def messages_of(sent: Mapping[str, Json]) -> list[Block]:
+    """Return the messages of a request, *sent* as its parameters."""
+    messages = sent["messages"]
+    assert isinstance(messages, list)
+    return [each for each in messages if isinstance(each, dict)]
 
 
 def with_system_messages(messages: Sequence[Block]) -> list[Block]:

@@ -27,7 +27,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Block, Json, Usage
 from agent_cli.core.api_messages import to_api
-from agent_cli.providers.encoding import tool_input
+from agent_cli.providers.encoding import count_in, tool_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call, with_found
 from agent_cli.providers.hosted_history import as_text
@@ -300,10 +300,10 @@ class ChatReply:
 
     def _used(self) -> Usage:
         details = self._usage.get("prompt_tokens_details")
-        cached = _count(details if isinstance(details, dict) else {}, "cached_tokens")
+        cached = count_in(details if isinstance(details, dict) else {}, "cached_tokens")
         tokens = Usage(
-            input_tokens=max(_count(self._usage, "prompt_tokens") - cached, 0),
-            output_tokens=_count(self._usage, "completion_tokens"),
+            input_tokens=max(count_in(self._usage, "prompt_tokens") - cached, 0),
+            output_tokens=count_in(self._usage, "completion_tokens"),
             cache_read_tokens=cached,
         )
         return tokens + Usage(cost_microdollars=self._price(self._model, tokens))
@@ -315,8 +315,3 @@ def _texts(content: Json) -> Iterator[str]:
         text = part.get("text") if isinstance(part, dict) else part
         if text and isinstance(text, str):
             yield text
-
-
-def _count(figures: Mapping[str, Json], name: str) -> int:
-    value = figures.get(name)
-    return max(value, 0) if isinstance(value, int) else 0
