@@ -11,11 +11,9 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
-
-from agent_cli.system.records import dataclass
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
@@ -37,15 +35,6 @@ ABI_MIN = 3
 _ABI_NETWORK, _ABI_SCOPES = 4, 6
 
 
-@dataclass(frozen=True, slots=True)
-class Grants:
-    """The access that a restricted thread keeps; every path must be real."""
-
-    readable: Sequence[Path]
-    writable: Sequence[Path]
-    network: bool
-
-
 def abi() -> int:
     """Return the version of Landlock in the running kernel; 0 if it has none."""
     if sys.platform != "linux":
@@ -59,19 +48,11 @@ def keeps_signals() -> bool:
     return abi() >= _ABI_SCOPES
 
 
-def restrict_as_told(told: Mapping[str, Any]) -> None:
-    """Apply a `launching.Restriction`, given as a dictionary; see `restrict_thread`."""
-    grants = Grants(
-        tuple(map(Path, told["readable"])), tuple(map(Path, told["writable"])), told["network"]
-    )
-    restrict_thread(grants, bytes.fromhex(told["seccomp"]))
-
-
 def main() -> NoReturn:
     """Restrict this process as the first arguments say, whose number leads; run the others."""
     count = int(sys.argv[1])
     command = sys.argv[2 + count :]
-    restrict_as_told(json.loads("".join(sys.argv[2 : 2 + count])))
+    restrict_thread(json.loads("".join(sys.argv[2 : 2 + count])))
     try:
         os.execvp(command[0], command)
     except OSError as error:
@@ -79,10 +60,11 @@ def main() -> NoReturn:
         sys.exit(127)
 
 
-def restrict_thread(grants: Grants, seccomp: bytes) -> None:
+def restrict_thread(restriction: Mapping[str, Any]) -> None:
     """Restrict the calling thread, and every process it starts from now on, permanently.
 
-    Other threads of the process are not affected.
+    Other threads of the process are not affected. *restriction* is a `launching.Restriction` as a
+    dictionary, whose paths are real.
 
     Raises:
         OSError: The kernel refused; the thread may be restricted in part.
@@ -90,11 +72,12 @@ def restrict_thread(grants: Grants, seccomp: bytes) -> None:
     libc = _libc()
     _drop_capabilities(libc)
     _check(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    ruleset = _ruleset(libc, grants)
+    ruleset = _ruleset(libc, restriction)
     try:
         _check(libc.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
+    seccomp = bytes.fromhex(restriction["seccomp"])
     code = ctypes.create_string_buffer(seccomp, len(seccomp))
     # struct sock_fprog: the number of instructions, then (aligned) their address.
     program = ctypes.create_string_buffer(
@@ -110,19 +93,19 @@ def _drop_capabilities(libc: ctypes.CDLL) -> None:
     _check(libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24)))
 
 
-def _ruleset(libc: ctypes.CDLL, grants: Grants) -> int:
+def _ruleset(libc: ctypes.CDLL, restriction: Mapping[str, Any]) -> int:
     version = abi()
-    network = _CONNECT_AND_BIND if version >= _ABI_NETWORK and not grants.network else 0
+    network = _CONNECT_AND_BIND if version >= _ABI_NETWORK and not restriction["network"] else 0
     scopes = _SCOPES if version >= _ABI_SCOPES else 0
     handled = struct.pack("=QQQ", _WRITE | _READ_FILE, network, scopes)
     # An older kernel refuses fields it does not know; each has eight bytes.
     fields = 1 + (version >= _ABI_NETWORK) + (version >= _ABI_SCOPES)
     ruleset = _check(libc.syscall(_CREATE_RULESET, handled, 8 * fields, 0))
     try:
-        for path in grants.readable:
-            _grant(libc, ruleset, path, _READ_FILE)
-        for path in grants.writable:
-            _grant(libc, ruleset, path, _READ_FILE | _WRITE)
+        for path in restriction["readable"]:
+            _grant(libc, ruleset, Path(path), _READ_FILE)
+        for path in restriction["writable"]:
+            _grant(libc, ruleset, Path(path), _READ_FILE | _WRITE)
     except BaseException:
         os.close(ruleset)
         raise
@@ -131,7 +114,7 @@ def _ruleset(libc: ctypes.CDLL, grants: Grants) -> int:
 
 def _grant(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
     try:
-        place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
         # A missing path needs no right, and neither does one in another user's private folder: the
         # command cannot reach it either. Even root cannot, having dropped its capabilities.
@@ -139,10 +122,10 @@ def _grant(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
     try:
         if not path.is_dir():
             rights &= _FOR_FILES
-        rule = struct.pack("=Qi", rights, place)
+        rule = struct.pack("=Qi", rights, descriptor)
         _check(libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0))
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _libc() -> ctypes.CDLL:

@@ -329,7 +329,7 @@ def _become(order: Order, keeper: int, outputs: Outputs, left: int, failed: int)
             _volunteer_for_memory_shortage()  # before the restriction forbids it
         os.chdir(order["cwd"])
         if order["restriction"]:
-            import_module(order["restriction"]["module"]).restrict_as_told(order["restriction"])
+            import_module(order["restriction"]["module"]).restrict_thread(order["restriction"])
             # Dropping capabilities has cleared this setting.
             _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.execve(order["arguments"][0], order["arguments"], order["environment"])

@@ -43,7 +43,7 @@ class Restriction:
     """Restrictions that the command's process applies to itself before it starts.
 
     Attributes:
-        module: Our module, which imports little, with a `restrict_as_told` that takes these fields
+        module: Our module, which imports little, with a `restrict_thread` that takes these fields
             as a dictionary, and a `main` that does so for its own process: see `restricted`.
     """
 

@@ -24,7 +24,7 @@ from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.bundled import bundled
 from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.hidden_paths import cover
-from agent_cli.sandbox.landlock import Grants, restrict_thread
+from agent_cli.sandbox.landlock import restrict_thread
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli.sandbox.seccomp import filter_program
@@ -452,15 +452,16 @@ def test_private_folder_of_another_user_does_not_break_landlock(tmp_path: Path) 
     """
     with world("landlock") as place:
         (place.base / "other" / "private" / "x").mkdir(parents=True)
-        grants = Grants(
-            readable=(Path("/usr"), Path("/bin"), Path("/lib"), place.base / "other/private/x"),
-            writable=(),
-            network=False,
-        )
+        restriction = {
+            "readable": ("/usr", "/bin", "/lib", str(place.base / "other/private/x")),
+            "writable": (),
+            "network": False,
+            "seccomp": (filter_program() or b"").hex(),
+        }
         (place.base / "other" / "private").chmod(0o000)
         try:
             with ThreadPoolExecutor(1) as thread:
-                thread.submit(restrict_thread, grants, filter_program() or b"").result()
+                thread.submit(restrict_thread, restriction).result()
         finally:
             (place.base / "other" / "private").chmod(0o700)
 

@@ -19,7 +19,7 @@ import pytest
 from agent_cli.sandbox import Confinement, PathRules, Policy, Sandbox, State
 from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.sandbox.bwrap import REPLACED
-from agent_cli.sandbox.landlock import restrict_as_told
+from agent_cli.sandbox.landlock import restrict_thread
 from agent_cli.sandbox.sandbox import Mode
 from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.creations import only_what_is_named
@@ -159,7 +159,7 @@ def run_confined(
 
     def run() -> None:
         if confinement.restriction is not None:
-            restrict_as_told(asdict(confinement.restriction))
+            restrict_thread(asdict(confinement.restriction))
         done.append(
             subprocess.run(
                 [*confinement.prefix, "bash", "--noprofile", "--norc", "-c", command],
