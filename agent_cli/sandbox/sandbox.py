@@ -81,7 +81,7 @@ class Sandbox:
         self._cleaning = threading.Lock()
         self._probing: asyncio.Future[Report] | None = None
         self._report = Report("off") if mode == "off" else None
-        self._is_told = False
+        self._has_warned = False
 
     @cached_property
     def _policy(self) -> "Policy":
@@ -132,8 +132,8 @@ class Sandbox:
         if not report.can_be_read_only:
             return report
         is_complete = await asyncio.to_thread(self._policy.is_complete)
-        if report.hides_secrets and not (is_complete or self._is_told):
-            self._is_told = True
+        if report.hides_secrets and not (is_complete or self._has_warned):
+            self._has_warned = True
             self._warn(f"sandbox: {_TOO_LARGE}")
         return replace(report, is_complete=is_complete)
 
@@ -347,21 +347,21 @@ class Sandbox:
             # Parallel commands end in threads; each file is found once.
             with self._cleaning:
                 if self._undecided.has_person:
-                    told = []
+                    sentences = []
                     self._undecided.add(tripwire.changed())
                 else:
-                    told = tripwire.restore(self._state_dir / _MOVED)
-                    for sentence in told:  # another program's change is undone with it
+                    sentences = tripwire.restore(self._state_dir / _MOVED)
+                    for sentence in sentences:  # another program's change is undone with it
                         self._warn(f"sandbox: {sentence}")
                 self._policy.follow()
                 after = self._policy.acting(before)
                 new = appeared(before, after, rules.writable, rules.missing)
                 self._undecided.add([*new, *map(Appeared.at, tripwire.added())])
-                told += unsearched(before, after)
-            for sentence in told:
+                sentences += unsearched(before, after)
+            for sentence in sentences:
                 # No result shows this if the command ran on after its call.
                 _log.warning("protected file changed", sentence=sentence)
-            return told
+            return sentences
 
         return replace(confinement, release=release)
 

@@ -152,7 +152,7 @@ class SecretIndex:
         self._holding: dict[str, Contents] = {}
         self._refused = set[str]()
         self._unwatched = set[str]()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._is_complete = self._is_changed = False
         self._found: Contents | None = None
 
@@ -182,11 +182,11 @@ class SecretIndex:
 
     def changed(self, path: str) -> None:
         """Note that the watched folder *path* got or lost an entry, or has other permissions."""
-        self._told.add(path)
+        self._reported.add(path)
 
     def lost(self, path: str) -> None:
         """Note that the folder *path* is no longer watched."""
-        self._told.add(path)
+        self._reported.add(path)
         self._unwatched.add(path)
 
     def missed(self) -> None:
@@ -196,7 +196,7 @@ class SecretIndex:
     def _search(self) -> None:
         """Search each directory, and list the changed directories."""
         before, self._known, self._is_complete = self._known, {}, True
-        for paths in (self._holding, self._refused, self._unwatched, self._told):
+        for paths in (self._holding, self._refused, self._unwatched, self._reported):
             paths.clear()
         self._descend([str(self._root)], before)
         gone = before.keys() - self._known.keys()
@@ -207,16 +207,16 @@ class SecretIndex:
 
     def _update(self) -> None:
         """List the changed directories, and search directories whose changes no watch reports."""
-        told, self._told = self._told, set[str]()
+        reported, self._reported = self._reported, set[str]()
         new: list[str] = []
-        for path in sorted({*told, *self._unwatched, *self._refused}, key=_from_root):
+        for path in sorted({*reported, *self._unwatched, *self._refused}, key=_from_root):
             known = self._known.get(path)
             was_refused = path in self._refused
             self._unwatched.discard(path)
             self._refused.discard(path)
             if known is None and not was_refused:
                 continue  # it was in a folder that is gone
-            now = self._look(path, None if path in told else known)
+            now = self._look(path, None if path in reported else known)
             if known is not None and now is not known:
                 left = () if now is None else now.below
                 for gone in {*known.below}.difference(left):

@@ -89,8 +89,8 @@ class Tripwire:
         found: list[Path] = []
         for each in self._before:
             if each.may_grow:
-                with suppress(OSError), directory_at(each.folder) as place:
-                    found += _added(each.path, place, each.before)
+                with suppress(OSError), directory_at(each.folder) as dir_fd:
+                    found += _added(each.path, dir_fd, each.before)
         return [path for path in found if path.name not in self._left]
 
     def restore(self, aside: Path | None = None, *, only: Path | None = None) -> list[str]:
@@ -102,19 +102,19 @@ class Tripwire:
 
     def _has_changed(self, guarded: "_Guarded") -> bool:
         try:
-            with directory_at(guarded.folder) as place:
-                return not self._is_as_before(guarded, place)
+            with directory_at(guarded.folder) as dir_fd:
+                return not self._is_as_before(guarded, dir_fd)
         except OSError:
             return os.path.lexists(guarded.path)  # else it was deleted with its folder
 
-    def _is_as_before(self, guarded: "_Guarded", place: int) -> bool:
+    def _is_as_before(self, guarded: "_Guarded", dir_fd: int) -> bool:
         name, before = guarded.path.name, guarded.before
-        if _is_still(name, place, before, may_grow=guarded.may_grow):
+        if _is_still(name, dir_fd, before, may_grow=guarded.may_grow):
             return True
         if before.kind != "file":
             return False
         try:
-            now = _Reader().state(name, place)
+            now = _Reader().state(name, dir_fd)
         except (OSError, _TooLarge):
             return False
         return (now.kind, now.mode) == ("file", before.mode) and self._is_harmless(
@@ -128,10 +128,10 @@ class Tripwire:
             path, folder, before = each.path, each.folder, each.before
             replaced = _Replaced(aside)
             try:
-                with directory_at(folder) as place:
-                    if self._is_as_before(each, place):
+                with directory_at(folder) as dir_fd:
+                    if self._is_as_before(each, dir_fd):
                         continue
-                    _put_back(path.name, place, before, replaced, may_grow=each.may_grow)
+                    _put_back(path.name, dir_fd, before, replaced, may_grow=each.may_grow)
             except OSError as error:
                 if not os.path.lexists(path):  # deleted with its folder
                     continue
@@ -188,8 +188,8 @@ class _Replaced:
         where += [f"beside it, as {name}" for name in self.beside]
         return f"; what was there is {' and '.join(where)}" if where else ""
 
-    def take(self, name: str, place: int) -> None:
-        """Move *name* in the open folder *place* away; delete it if nothing is to be kept.
+    def take(self, name: str, dir_fd: int) -> None:
+        """Move *name* in the open folder *dir_fd* away; delete it if nothing is to be kept.
 
         If it cannot leave its folder, as with a folder on another disk, it gets another name there.
 
@@ -197,17 +197,17 @@ class _Replaced:
             OSError: It cannot be moved.
         """
         with suppress(FileNotFoundError):
-            os.stat(name, dir_fd=place, follow_symlinks=False)
+            os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
             if not self._aside:
-                remove_tree(name, dir_fd=place)
+                remove_tree(name, dir_fd=dir_fd)
                 return
             try:
                 self._folder = self._folder or new_folder(self._aside)
-                os.rename(name, self._folder / f"{self._count + 1}-{name}", src_dir_fd=place)
+                os.rename(name, self._folder / f"{self._count + 1}-{name}", src_dir_fd=dir_fd)
                 self._count += 1
             except OSError:
                 other = other_name(name)
-                os.rename(name, other, src_dir_fd=place, dst_dir_fd=place)
+                os.rename(name, other, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
                 self.beside.append(other)
 
     def close(self) -> None:
@@ -225,8 +225,8 @@ def _reason(error: OSError) -> str:
 
 def _kept(folder: Path, name: str) -> _Kept:
     try:
-        with directory_at(folder) as place:
-            return _Reader().state(name, place)
+        with directory_at(folder) as dir_fd:
+            return _Reader().state(name, dir_fd)
     except _TooLarge:
         return _OTHER
     except OSError as error:
@@ -244,18 +244,18 @@ class _Reader:
         self._entries_left = _ENTRIES_MAX
         self._bytes_left = _FOLDER_BYTES_MAX
 
-    def state(self, name: str, place: int, depth: int = 0) -> _Kept:
-        """Return the state of *name* in the open folder *place*.
+    def state(self, name: str, dir_fd: int, depth: int = 0) -> _Kept:
+        """Return the state of *name* in the open folder *dir_fd*.
 
         Raises:
             OSError: It is missing, or cannot be read.
             _TooLarge: It is a folder beyond a limit.
         """
-        found = os.stat(name, dir_fd=place, follow_symlinks=False)
+        found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
-            return _Kept("link", os.fsencode(os.readlink(name, dir_fd=place)))
+            return _Kept("link", os.fsencode(os.readlink(name, dir_fd=dir_fd)))
         if stat.S_ISDIR(found.st_mode):
-            with _opened(name, place) as folder:
+            with _opened(name, dir_fd) as folder:
                 names = _names(folder, self._entries_left + 1)
                 self._entries_left -= len(names)
                 if self._entries_left < 0 or depth == _DEPTH_MAX:
@@ -265,21 +265,21 @@ class _Reader:
                     entries={each: self._entry(each, folder, depth + 1) for each in names},
                 )
         if stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_BYTES_MAX:
-            content = _content(name, place)
+            content = _content(name, dir_fd)
             self._bytes_left -= len(content)
             if self._bytes_left < 0:
                 raise _TooLarge
             return _Kept("file", content, stat.S_IMODE(found.st_mode))
         return _OTHER
 
-    def _entry(self, name: str, place: int, depth: int) -> _Kept:
+    def _entry(self, name: str, dir_fd: int, depth: int) -> _Kept:
         try:
-            return self.state(name, place, depth)
+            return self.state(name, dir_fd, depth)
         except OSError:  # it may not be read, so it is left alone
             return _OTHER
 
 
-def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -> bool:
+def _is_still(name: str, dir_fd: int, before: _Kept, *, may_grow: bool = False) -> bool:
     """Return whether *name* is unchanged or not kept; read no more than it had before.
 
     Raises:
@@ -289,11 +289,11 @@ def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -
         return True
     try:
         if before.kind != "directory":
-            if _is_directory(name, place):
+            if _is_directory(name, dir_fd):
                 return False
-            now = _Reader().state(name, place)
+            now = _Reader().state(name, dir_fd)
             return now == before or (may_grow and _is_empty(before) and now.kind == "file")
-        with _opened(name, place) as folder:
+        with _opened(name, dir_fd) as folder:
             names = set(before.entries)
             if not may_grow:
                 names = set(_names(folder, len(before.entries) + 1))
@@ -307,15 +307,15 @@ def _is_still(name: str, place: int, before: _Kept, *, may_grow: bool = False) -
         return before.kind == "nothing" and error.errno in _MISSING
 
 
-def _added(path: Path, place: int, before: _Kept) -> Iterator[Path]:
-    """Yield what *path*, in the open folder *place*, did not have: entries, or any content."""
+def _added(path: Path, dir_fd: int, before: _Kept) -> Iterator[Path]:
+    """Yield what *path*, in the open folder *dir_fd*, did not have: entries, or any content."""
     if _is_empty(before):
         with suppress(OSError):
-            if os.stat(path.name, dir_fd=place, follow_symlinks=False).st_size:
+            if os.stat(path.name, dir_fd=dir_fd, follow_symlinks=False).st_size:
                 yield path
     if before.kind != "directory":
         return
-    with suppress(OSError), _opened(path.name, place) as folder:
+    with suppress(OSError), _opened(path.name, dir_fd) as folder:
         for name in _names(folder, _ENTRIES_MAX):
             entry = before.entries.get(name)
             if entry is None:
@@ -329,44 +329,44 @@ def _is_empty(before: _Kept) -> bool:
 
 
 def _put_back(
-    name: str, place: int, before: _Kept, replaced: _Replaced, *, may_grow: bool = False
+    name: str, dir_fd: int, before: _Kept, replaced: _Replaced, *, may_grow: bool = False
 ) -> None:
-    if before.kind == "directory" and _is_directory(name, place):
-        with _opened(name, place) as folder:
+    if before.kind == "directory" and _is_directory(name, dir_fd):
+        with _opened(name, dir_fd) as folder:
             for each in {*(() if may_grow else _names(folder)), *before.entries}:
                 entry = before.entries.get(each, _NOTHING)
                 if not _is_still(each, folder, entry, may_grow=may_grow):
                     _put_back(each, folder, entry, replaced, may_grow=may_grow)
         return
-    replaced.take(name, place)
+    replaced.take(name, dir_fd)
     match before.kind:
         case "link":
-            os.symlink(os.fsdecode(before.content), name, dir_fd=place)
+            os.symlink(os.fsdecode(before.content), name, dir_fd=dir_fd)
         case "file":
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(name, flags, before.mode, dir_fd=place), "wb") as file:
+            with os.fdopen(os.open(name, flags, before.mode, dir_fd=dir_fd), "wb") as file:
                 os.fchmod(file.fileno(), before.mode)
                 file.write(before.content)
         case "directory":
-            os.mkdir(name, dir_fd=place)
-            with _opened(name, place) as folder:
+            os.mkdir(name, dir_fd=dir_fd)
+            with _opened(name, dir_fd) as folder:
                 for each, entry in before.entries.items():
                     _put_back(each, folder, entry, replaced)
         case _:
-            if _is_still(name, place, before):
+            if _is_still(name, dir_fd, before):
                 return
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
 
-def _is_directory(name: str, place: int) -> bool:
+def _is_directory(name: str, dir_fd: int) -> bool:
     with suppress(FileNotFoundError):
-        return stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+        return stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode)
     return False
 
 
 @contextmanager
-def _opened(name: str, place: int) -> Generator[int]:
-    folder = os.open(name, DIRECTORY, dir_fd=place)
+def _opened(name: str, dir_fd: int) -> Generator[int]:
+    folder = os.open(name, DIRECTORY, dir_fd=dir_fd)
     try:
         yield folder
     finally:
@@ -378,8 +378,8 @@ def _names(folder: int, count_max: int | None = None) -> list[str]:
         return [entry.name for entry in islice(entries, count_max)]
 
 
-def _content(name: str, place: int) -> bytes:
+def _content(name: str, dir_fd: int) -> bytes:
     # Without O_NONBLOCK, opening a named pipe that has just been put there would wait.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, dir_fd=place), "rb") as file:
+    with os.fdopen(os.open(name, flags, dir_fd=dir_fd), "rb") as file:
         return file.read(_FILE_BYTES_MAX)
