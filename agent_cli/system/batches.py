@@ -46,7 +46,7 @@ def unwind(work: Coroutine[Any, Any, object]) -> None:
             work.close()
 
 
-async def first_of(*waits: Awaitable[None]) -> None:
+async def first_of(*waits: Awaitable[object]) -> None:
     """Return when the first of *waits* does; the others are cancelled."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -58,7 +58,7 @@ async def first_of(*waits: Awaitable[None]) -> None:
         raise failures.exceptions[0] from None
 
 
-async def _wait(wait: Awaitable[None]) -> None:
+async def _wait(wait: Awaitable[object]) -> None:
     await wait
 
 

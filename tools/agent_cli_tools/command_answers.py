@@ -72,14 +72,9 @@ def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:
 
 def started_agent(job: Job, *, ends_with_run: bool) -> ToolResult:
     """Return the answer for an agent that is a job."""
-    note = (
-        "This run ends with your last reply, and the agent with it: to wait for it, call job_output"
-        " with wait."
-        if ends_with_run
-        else "You get its last reply when it ends, so there is no need to wait."
-    )
+    news = _about_its_end("agent", "You get its last reply when it ends", ends_with_run)
     status = (
-        f"Started as job {job.id}. job_output says how far it is. {note} The command"
+        f"Started as job {job.id}. job_output says how far it is. {news} The command"
         f" `kill %{job.id}`, alone, ends it."
     )
     return ToolResult.of(status, {"job": job.id, "status": status})
@@ -87,15 +82,10 @@ def started_agent(job: Job, *, ends_with_run: bool) -> ToolResult:
 
 def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolResult:
     watched = " or a line matches notify" if job.pattern else ""
-    note = (
-        "This run ends with your last reply, and the job with it: to wait for it, call job_output"
-        " with wait."
-        if ends_with_run
-        else f"You are told when it ends{watched}, so there is no need to wait."
-    )
+    news = _about_its_end("job", f"You are told when it ends{watched}", ends_with_run)
     status = (
         f"{begin} job {job.id}. Its output goes to {job.log} (64 MB of it); job_output reads what"
-        f" is new. {note} The command `kill %{job.id}`, alone, ends it."
+        f" is new. {news} The command `kill %{job.id}`, alone, ends it."
     )
     details: Json = {
         "kind": "command",
@@ -105,6 +95,15 @@ def _handed_on(job: Job, begin: str, end: str, *, ends_with_run: bool) -> ToolRe
         "status": status,  # the call's row on the screen shows enough
     }
     return ToolResult.of(f"{status}{end}", details)
+
+
+def _about_its_end(what: str, news: str, ends_with_run: bool) -> str:
+    if ends_with_run:
+        return (
+            f"This run ends with your last reply, and the {what} with it: to wait for it, call"
+            " job_output with wait."
+        )
+    return f"{news}, so there is no need to wait."
 
 
 def with_changes(result: ToolResult, log_folder: Path, seen: SeenFiles) -> ToolResult:

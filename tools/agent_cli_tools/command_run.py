@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -143,11 +143,7 @@ class CommandRun:
             self._workspace.shared.keep(command)
         if goes_on:
             job = self._jobs.start(
-                self._call_id,
-                self._request.text,
-                command,
-                self._output,
-                pattern,
+                *(self._call_id, self._request.text, command, self._output, pattern),
                 is_confined=confinement is not None,
             )
             job.started_s = began
@@ -157,7 +153,9 @@ class CommandRun:
             return self._handed_on(job, time.monotonic() - began)
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())
-        notes = [*command.put_back, *await self._decided()]
+        notes = [*command.put_back]
+        if self._sandbox is not None:  # of files that appeared beside this command, or one before
+            notes += await self._sandbox.settle()
         if command.refused:
             notes.append(refused(command.refused))
         if confinement is not None and code and self._sandbox is not None:
@@ -179,12 +177,7 @@ class CommandRun:
         began = time.monotonic()
         try:
             return await start_command(
-                self._workspace,
-                self._request.text,
-                confinement,
-                self._output,
-                updates.due,
-                watched=watched,
+                self._workspace, text, confinement, self._output, updates.due, watched=watched
             )
         except asyncio.CancelledError:
             updates.stop()
@@ -222,7 +215,7 @@ class CommandRun:
         """Return the exit code, or None, and whether the command continues as a job."""
         if self._request.in_background:
             # A background command may fail at once; then its output is the result.
-            await _end_of(command, _SETTLE_S)
+            await command.ends_within(_SETTLE_S)
         elif await self._was_moved(command):
             return None, True
         code = command.exit_code
@@ -238,17 +231,13 @@ class CommandRun:
         """Wait for the end or the limit; return whether the user moved it to the background."""
         until_s = time.monotonic() + self._request.timeout_s
         with self._jobs.foreground() as moved:
-            await first_of(_end_of(command, self._request.timeout_s), _set(moved))
+            await first_of(command.ends_within(self._request.timeout_s), moved.wait())
         if command.exit_code is not None or not moved.is_set():
             return False
         if self._output.keep_file():
             return True
-        await _end_of(command, until_s - time.monotonic())  # the disk is full
+        await command.ends_within(until_s - time.monotonic())  # the disk is full
         return False
-
-    async def _decided(self) -> Sequence[str]:
-        """Have a person decide about files that appeared beside this command, or one before it."""
-        return await self._sandbox.settle() if self._sandbox else ()
 
     def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
         ends_with_run = self._workspace.jobs_end_with_run
@@ -300,12 +289,3 @@ async def recorded(
 
 class _NotBegun(Exception):
     """The program that builds the sandbox failed; its text says why."""
-
-
-async def _end_of(command: RunningCommand, limit_s: float) -> None:
-    """Wait for the command's end, at most *limit_s*."""
-    await command.ends_within(limit_s)
-
-
-async def _set(event: asyncio.Event) -> None:
-    await event.wait()
