@@ -88,11 +88,13 @@ def divided(
 
 @dataclass(frozen=True, slots=True)
 class ChangeSpan:
-    """All changes of a file, from the first to the last; digests, None is no file.
+    """Changes of tools to a file, from the first to the last; digests, None is no file.
 
     Attributes:
         mode: Its permission bits at first.
         made: Directories that were made for it, the outermost first.
+        began_ns: When the first change was made, as `Change.at_ns`.
+        at_ns: When the last one was.
         unbroken: Whether each change began with the previous result, without changes by others.
     """
 
@@ -101,20 +103,31 @@ class ChangeSpan:
     after: str | None
     mode: int | None
     made: tuple[Path, ...]
-    unbroken: bool
+    began_ns: int
+    at_ns: int
+    unbroken: bool = True
+
+
+def extended(span: ChangeSpan | None, change: Change) -> ChangeSpan:
+    """Return *span* with a later change of its file; None begins one."""
+    if span is None:
+        return ChangeSpan(
+            *(change.path, change.before, change.after, change.mode, change.made),
+            began_ns=change.at_ns,
+            at_ns=change.at_ns,
+        )
+    return replace(
+        span,
+        after=change.after,
+        made=(*span.made, *change.made),
+        at_ns=change.at_ns,
+        unbroken=span.unbroken and span.after == change.before,
+    )
 
 
 def spans(changes: Iterable[Change]) -> list[ChangeSpan]:
     """Return one span for each file, in the order of their first changes."""
     found: dict[Path, ChangeSpan] = {}
     for change in changes:
-        first = found.get(change.path)
-        found[change.path] = ChangeSpan(
-            change.path,
-            first.before if first else change.before,
-            change.after,
-            first.mode if first else change.mode,
-            (*(first.made if first else ()), *change.made),
-            first is None or (first.unbroken and first.after == change.before),
-        )
+        found[change.path] = extended(found.get(change.path), change)
     return [*found.values()]

@@ -11,55 +11,34 @@ from agent_cli.undo.generated import is_cache
 from agent_cli.undo.logs import CommandLog, Signature, narrowed
 from agent_cli.undo.records import ChangeRecord, State, is_git_object, signature_at
 from agent_cli.undo.reversal import CONTENT, Step
-from agent_cli_tools.snapshots.changes import Change
+from agent_cli_tools.snapshots.changes import Change, ChangeSpan, extended
 from agent_cli_tools.snapshots.contents import NO_FILE_ANY_MORE, ContentStore, digest_of
 
 _OF_ONE_FILE: Final = ("made", "write", "meta", "gone")
 _OF_FOLDERS: Final = ("moved", "swap", "folder", "came")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEdit:
-    """Changes of tools to one file, between which no command changed it."""
-
-    path: Path
-    before: str | None
-    after: str | None
-    mode: int | None
-    made: tuple[Path, ...]
-    began_ns: int
-    at_ns: int
-    unbroken: bool
-
-
 _Event: TypeAlias = tuple[int, int, int, Change | ChangeRecord]
 
 
-def edits_of(changes: Sequence[Change], logs: Sequence[CommandLog]) -> list[ToolEdit]:
-    """Return the edits of a run with commands, in the order of their last changes."""
-    edits: list[ToolEdit] = []
-    open_edits: dict[Path, ToolEdit] = {}
+def edits_of(changes: Sequence[Change], logs: Sequence[CommandLog]) -> list[ChangeSpan]:
+    """Return the edits of a run with commands, in the order of their last changes.
+
+    An edit is a span between whose changes no command changed the file.
+    """
+    edits: list[ChangeSpan] = []
+    open_edits: dict[Path, ChangeSpan] = {}
     for _at, _log, _number, event in _events(changes, logs):
         if isinstance(event, ChangeRecord):
             for path in [each for each in open_edits if _touches(event, each)]:
                 edits.append(open_edits.pop(path))
             continue
-        first = open_edits.get(event.path)
-        open_edits[event.path] = ToolEdit(
-            path=event.path,
-            before=first.before if first else event.before,
-            after=event.after,
-            mode=first.mode if first else event.mode,
-            made=(*(first.made if first else ()), *event.made),
-            began_ns=first.began_ns if first else event.at_ns,
-            at_ns=event.at_ns,
-            unbroken=first is None or (first.unbroken and first.after == event.before),
-        )
+        open_edits[event.path] = extended(open_edits.get(event.path), event)
     return sorted([*edits, *open_edits.values()], key=lambda edit: edit.at_ns)
 
 
 def steps_of(
-    edits: Sequence[ToolEdit], logs: Sequence[CommandLog], contents: ContentStore
+    edits: Sequence[ChangeSpan], logs: Sequence[CommandLog], contents: ContentStore
 ) -> list[Step]:
     """Return the steps of the undo, the last change first."""
     found: list[tuple[int, int, int, Step]] = []
@@ -76,7 +55,7 @@ def steps_of(
     return [step for *_when, step in sorted(found, key=lambda each: each[:3])][::-1]
 
 
-def conflicts(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> list[str]:
+def conflicts(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> list[str]:
     """Return the files that others changed between the changes of the run, or since.
 
     Not caches of tools: the user may have run the tests since.
@@ -165,16 +144,16 @@ class OriginalFile:
     note: str = ""
 
 
-def origins(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> dict[str, OriginalFile]:
+def origins(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> dict[str, OriginalFile]:
     """Return the files that differ since the run, as they were before, in order of first changes.
 
     Without folders, the files of git's own that only it reads, and the caches of tools.
     """
     found: dict[str, OriginalFile] = {}
-    events: list[tuple[int, int, int, ToolEdit | ChangeRecord]] = [*_records(logs)]
+    events: list[tuple[int, int, int, ChangeSpan | ChangeRecord]] = [*_records(logs)]
     events += [(edit.began_ns, -1, number, edit) for number, edit in enumerate(edits)]
     for _at, log, _number, event in sorted(events, key=lambda each: each[:3]):
-        if isinstance(event, ToolEdit):
+        if isinstance(event, ChangeSpan):
             origin = OriginalFile(event.before is not None, event.before)
             _note_content(found, str(event.path), origin)
         else:
@@ -225,7 +204,7 @@ def _note_content(found: dict[str, OriginalFile], path: str, origin: OriginalFil
         found[path] = replace(known, before=origin.before)
 
 
-def fates(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> tuple[list[Path], list[Path]]:
+def fates(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> tuple[list[Path], list[Path]]:
     """Return the files that the undo restores, and the files that it removes.
 
     What git keeps for itself counts as one.
@@ -239,7 +218,7 @@ def fates(edits: Sequence[ToolEdit], logs: Sequence[CommandLog]) -> tuple[list[P
 
 
 def extent(
-    edits: Sequence[ToolEdit], logs: Sequence[CommandLog], contents: ContentStore
+    edits: Sequence[ChangeSpan], logs: Sequence[CommandLog], contents: ContentStore
 ) -> tuple[int, int]:
     """Return how many files the undo restores or takes away, and how many bytes they hold.
 

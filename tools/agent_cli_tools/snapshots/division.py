@@ -11,7 +11,6 @@ from agent_cli.undo.logs import CommandLog, narrowed, with_changes
 from agent_cli.undo.records import ChangeRecord, State
 from agent_cli_tools.snapshots.changes import Change, ChangeSpan, RunChanges, divided, spans
 from agent_cli_tools.snapshots.commands import (
-    ToolEdit,
     conflicts,
     edits_of,
     fates,
@@ -52,7 +51,7 @@ class Division:
     now: Mapping[Path, str | None] = field(default_factory=dict[Path, str | None])
 
     @property
-    def edits(self) -> list[ToolEdit]:
+    def edits(self) -> list[ChangeSpan]:
         """The edits of the part."""
         return edits_of(self.part.changes, self.logs)
 
@@ -103,7 +102,7 @@ def part_of(
 
 
 def kept_files(
-    edits: Sequence[ToolEdit], logs: Sequence[CommandLog], left: frozenset[str]
+    edits: Sequence[ChangeSpan], logs: Sequence[CommandLog], left: frozenset[str]
 ) -> dict[Path, str]:
     """Return the files of a run among *left*, each with what became of it."""
     if not left:
