@@ -240,7 +240,7 @@ def test_steps_that_succeeded_are_their_first_and_last(steps: list[str]) -> None
 
     note = f"[{len(steps) - 2} lines like these]"
     assert found.text.split("\n") == ["begin", steps[0], note, steps[-1], trouble, "end"]
-    assert found.said == f"{len(steps) - 3} lines about steps that succeeded"
+    assert found.summary == f"{len(steps) - 3} lines about steps that succeeded"
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_findings_and_names_stand_below_what_they_share() -> None:
         "0:1, 1:1, 2:1, 3:1, 4:1, 5:1, 6:1, 7:1, 8:1: E501 line too long (88 > 79 characters)",
         "3:2: F401 unused",
     ]
-    assert found.said == (
+    assert found.summary == (
         "10 findings below the name of their file, 29 lines of names in one folder"
     )
 

@@ -18,8 +18,8 @@ def slips(before: str, after: str, edits: Sequence[Edit]) -> list[str]:
     """Return what the model should check in *after*, which *edits* made of *before*."""
     before, after = flatten(before), flatten(after)
     found: list[str] = []
-    for number, given in enumerate(edits, 1):
-        edit = replace(given, old=flatten(given.old), new=flatten(given.new))
+    for number, requested in enumerate(edits, 1):
+        edit = replace(requested, old=flatten(requested.old), new=flatten(requested.new))
         line = _misplaced(before, edit)
         if line:
             found.append(

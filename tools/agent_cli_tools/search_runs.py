@@ -223,7 +223,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
 
 
 async def _ignored_matches(workspace: Workspace, params: GrepParameters, root: str) -> list[str]:
-    arguments = ["--files-with-matches", "--null", *_wanted(params, root)]
+    arguments = ["--files-with-matches", "--null", *_query(params, root)]
     found = await _search_ignored(workspace, arguments)
     hits = [
         hit for hit in _files(found.output) if not is_secret(workspace.root / os.fsdecode(hit.path))
@@ -240,11 +240,11 @@ def _arguments(params: GrepParameters, root: str) -> list[str]:
         f"--max-columns={_COLUMNS_MAX}",
         *modes[params.mode],
         *([f"--context={params.context}"] if params.context else []),
-        *_wanted(params, root),
+        *_query(params, root),
     ]
 
 
-def _wanted(params: GrepParameters, root: str) -> list[str]:
+def _query(params: GrepParameters, root: str) -> list[str]:
     """Return the arguments that say what to find, and where."""
     globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
     return [

@@ -59,14 +59,14 @@ def searcher(root: Path) -> list[str]:
     return [str(ripgrep), "--no-config"]
 
 
-def search_root(workspace: Workspace, given: str, context: ToolContext) -> str:
-    """Return the path to search for *given*, for ripgrep: relative to the root if possible."""
-    path = workspace.resolve(given)
+def search_root(workspace: Workspace, written: str, context: ToolContext) -> str:
+    """Return the path to search for *written*, for ripgrep: relative to the root if possible."""
+    path = workspace.resolve(written)
     context.require_decided(str(path))
     if not path.exists():
         raise workspace.missing(path)
     if not (path.is_dir() or path.is_file()):
-        raise ToolError(f"{given} is neither a file nor a directory, so it is not searched.")
+        raise ToolError(f"{written} is neither a file nor a directory, so it is not searched.")
     _refuse_pipes(path)
     return workspace.shown(path)
 

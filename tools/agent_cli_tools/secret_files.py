@@ -13,11 +13,11 @@ _NAMES = frozenset({".env", ".envrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ed2551
 _SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 _EXAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 _FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"})
-_PARTS = frozenset(place.casefold() for place in SECRETS if "/" not in place)
-_TOPS = frozenset(place.casefold().partition("/")[0] for place in SECRETS)
+_PARTS = frozenset(name.casefold() for name in SECRETS if "/" not in name)
+_TOPS = frozenset(name.casefold().partition("/")[0] for name in SECRETS)
 # Copies of them, such as `config.json.bak`, count as well.
 _PLACES = late_pattern(
-    "|".join(rf"/{re.escape(place.casefold())}(?![\w-])" for place in SECRETS if "/" in place)
+    "|".join(rf"/{re.escape(name.casefold())}(?![\w-])" for name in SECRETS if "/" in name)
 )
 
 
@@ -50,7 +50,7 @@ def is_linked_secret(state: os.stat_result, *directories: Path) -> bool:
     """
     if state.st_nlink == 1 or not stat.S_ISREG(state.st_mode):
         return False
-    folders = (place for each in directories for place in (each, *(each / f for f in _FOLDERS)))
+    folders = (path for each in directories for path in (each, *(each / f for f in _FOLDERS)))
     return any(os.path.samestat(state, found) for folder in folders for found in _states(folder))
 
 

@@ -224,8 +224,8 @@ class Workspace:
         """Return the words that *path* changed since the model read it, and who did that."""
         # The last change is the model's own where it edited the file after that of another.
         with_own = not self.seen.edited_unseen(path)
-        who = self._keeper.changed_by(path, with_own=with_own) if self._keeper else ""
-        return "changed since you read it" + (f" ({who})" if who else "")
+        author = self._keeper.changed_by(path, with_own=with_own) if self._keeper else ""
+        return "changed since you read it" + (f" ({author})" if author else "")
 
     def close(self) -> None:
         """Close what the workspaces of the session share."""

@@ -35,7 +35,7 @@ class Folded(NamedTuple):
     """A text, and what was folded in it: "12 states of progress lines"; "" for nothing."""
 
     text: str
-    said: str = ""
+    summary: str = ""
 
 
 def folded(text: str, *, drawn_over: int = 0) -> Folded:
@@ -45,9 +45,9 @@ def folded(text: str, *, drawn_over: int = 0) -> Folded:
     """
     shown, states = last_states(text)
     lines: Sequence[str] = shown.split("\n")
-    said = [
-        _said(drawn_over, "character", "characters", "drawn over"),
-        _said(states, "state", "states", "of progress lines"),
+    phrases = [
+        _phrase(drawn_over, "character", "characters", "drawn over"),
+        _phrase(states, "state", "states", "of progress lines"),
     ]
     is_log = False
     for stage, one, many, of in _STAGES:
@@ -56,14 +56,14 @@ def folded(text: str, *, drawn_over: int = 0) -> Folded:
             continue
         lines, count = stage(lines)
         is_log = is_log or (stage in (_PASSED, _STEPS) and count > 0)
-        said.append(_said(count, one, many, of))
+        phrases.append(_phrase(count, one, many, of))
     result = "\n".join(lines)
     if drawn_over + len(text) - len(result) < SAVED_CHARS_MIN:
         return Folded(text)
-    return Folded(result, ", ".join(part for part in said if part))
+    return Folded(result, ", ".join(part for part in phrases if part))
 
 
-def _said(count: int, one: str, many: str, of: str) -> str:
+def _phrase(count: int, one: str, many: str, of: str) -> str:
     return f"{counted(count, one, many)} {of}".rstrip() if count else ""
 
 

@@ -32,7 +32,7 @@ class Quotation:
     old: str
     new: str
     without: tuple[str, ...] = ()
-    """The additions removed or undone; empty for the text as given."""
+    """The additions removed or undone; empty for the text as it is."""
     in_lines: bool = False
     """Whether it can only be whole lines, not a part of one."""
 
@@ -46,11 +46,11 @@ def quotations(old: str, new: str) -> Iterator[Quotation]:
     found = [Quotation(old, new)]
     yield found[0]
     for what, undo, in_lines in _WAYS:
-        for given in tuple(found):
-            for texts in undo(given.old, given.new):
-                if texts[0].strip() and texts[0] != given.old:
-                    without = (*given.without, what)
-                    found.append(Quotation(*texts, without, given.in_lines or in_lines))
+        for reading in tuple(found):
+            for texts in undo(reading.old, reading.new):
+                if texts[0].strip() and texts[0] != reading.old:
+                    without = (*reading.without, what)
+                    found.append(Quotation(*texts, without, reading.in_lines or in_lines))
                     yield found[-1]
 
 

@@ -27,10 +27,10 @@ from agent_cli_tools.snapshots.contents import (
     Seen,
     Watch,
     digest,
+    faults_logged,
     keep_content,
     log_folder,
     mode_of,
-    noted,
     seen_now,
 )
 from agent_cli_tools.snapshots.current import CurrentJournal
@@ -86,8 +86,8 @@ class Snapshots:
         self._lock = threading.RLock()
         self._current = CurrentJournal(folder)
         self._has_bounded = False
-        self._told: set[int] = set()
-        self._noted: set[int] = set()
+        self._warned_of_commands: set[int] = set()
+        self._warned: set[int] = set()
         self._run_id, self._first_run_id = "", own_run("", token_hex(4))
         self._run_began_ns = time.time_ns()
         self._digests = Digests()
@@ -99,7 +99,7 @@ class Snapshots:
             case SessionOpened(session_id=id) if id != self._current.session_id:
                 self.save()
                 self._current.switch(id)
-                self._told, self._noted = set(), set()
+                self._warned_of_commands, self._warned = set(), set()
                 self._finish_undo()
             case AgentEnd():
                 self.save()
@@ -110,7 +110,7 @@ class Snapshots:
             case PromptOutput(prompt_id=id) | PromptStateChanged(prompt_id=id):
                 self._run_id = id
             case ToolExecutionEnd(tool_name=name, is_error=False) if self._is_foreign(name):
-                with self._lock, noted("command not noted", name):
+                with self._lock, faults_logged("command not noted", name):
                     self._current.open().add_command(self._run_id, name)
             case _:
                 pass
@@ -125,7 +125,7 @@ class Snapshots:
 
         seen = Seen(None if before is None else digest(before), mode_of(path))
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
-        with self._lock, noted("content not kept for /undo", path, self._noted):
+        with self._lock, faults_logged("content not kept for /undo", path, self._warned):
             for watch in self._watches:
                 if not watch.is_recorded:
                     self._catch_up(path, watch.seen.get(path, seen), seen)
@@ -135,7 +135,7 @@ class Snapshots:
                 self._current.open().contents.keep(before)
             self._bound_store()
         yield
-        with self._lock, noted("change not kept for /undo", path, self._noted):
+        with self._lock, faults_logged("change not kept for /undo", path, self._warned):
             at_ns = time.time_ns()
             self._add(Change(path, seen.digest, digest(after), seen.mode, made, at_ns))
 
@@ -187,13 +187,13 @@ class Snapshots:
 
     def save(self) -> None:
         """Write lines that could not be written earlier, as far as possible."""
-        with self._lock, noted("changes not saved for /undo", self._run_id, self._noted):
+        with self._lock, faults_logged("changes not saved for /undo", self._run_id, self._warned):
             self._current.save()
 
     def begin_own(self, command: str) -> "Watched | None":
         """Return how to keep what a *command* of the user names, a run of its own; blocks."""
         folder, order = "", self.of_user(command)
-        with self._lock, noted("command not recorded", command):
+        with self._lock, faults_logged("command not recorded", command):
             folder = self._current.open().new_own_log(self._run_id, command) if order else ""
         return replace(order, folder=folder) if order and folder else None
 
@@ -243,9 +243,9 @@ class Snapshots:
         with self._lock:
             journal = self._current.read()
             standing = [run for run in journal.runs if journal.stands(run)]
-            wanted = standing[-1 if last_run else 0 :]
-            changes = [change for run in wanted for change in run.changes]
-            logs = [log for run in wanted for log in journal.logs_of(run)]
+            runs = standing[-1 if last_run else 0 :]
+            changes = [change for run in runs for change in run.changes]
+            logs = [log for run in runs for log in journal.logs_of(run)]
             return [*differences(changes, journal.contents, logs)]
 
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
@@ -263,7 +263,7 @@ class Snapshots:
 
         Nothing is kept of what it changes there: git has the files, and a merge is a change here.
         """
-        with self._lock, noted("worktree not noted", path):
+        with self._lock, faults_logged("worktree not noted", path):
             self._current.open().add_worktree(self._run_id, path)
 
     def worktrees(self) -> Sequence[Path]:
@@ -276,12 +276,12 @@ class Snapshots:
         from agent_cli_tools.snapshots.journal import copy_journal  # with a change
 
         self.save()
-        with noted("changes not copied", from_session), self._lock:
+        with faults_logged("changes not copied", from_session), self._lock:
             copy_journal(self._folder / from_session, self._folder / to_session)
 
     def tell_model(self, turn: ModelListener) -> None:
         """Tell the model once, before a model call, which of its changes were undone."""
-        with self._lock, noted("model not told", self._run_id):
+        with self._lock, faults_logged("model not told", self._run_id):
             if not self._current.has_any:
                 return
             from agent_cli_tools.snapshots.taking_back import tell_all  # with /undo
@@ -297,7 +297,7 @@ class Snapshots:
 
         def tell(turn: ModelListener) -> None:
             nonlocal known
-            with self._lock, noted("model not told", self._run_id):
+            with self._lock, faults_logged("model not told", self._run_id):
                 if not self._current.has_any:
                     known = known or set()
                     return
@@ -311,10 +311,10 @@ class Snapshots:
         """Return how the keeper of a command is to record it."""
         if self._watched is None:
             return None
-        with self._lock, noted("command not recorded", command, self._told):
+        with self._lock, faults_logged("command not recorded", command, self._warned_of_commands):
             run = self._run_id or self._first_run_id
             watch.log = self._current.open().new_log(run, command, by_hook=watch.by_hook)
-        folder = log_folder(watch, self._folder, self._told)
+        folder = log_folder(watch, self._folder, self._warned_of_commands)
         order = self._watched(folder, command, self._run_began_ns) if folder else None
         if order and order.alone_since_ns:
             from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
@@ -325,7 +325,7 @@ class Snapshots:
 
     def _finish_undo(self) -> None:
         """Finish an undo that stopped, or was interrupted by a crash."""
-        with self._lock, noted("undo not finished", self._current.session_id):
+        with self._lock, faults_logged("undo not finished", self._current.session_id):
             if self._current.is_recorded:
                 from agent_cli_tools.snapshots.taking_back import finish  # rare
 
@@ -346,7 +346,7 @@ class Snapshots:
 
     def _begin(self, watch: Watch, command: str) -> "Watched | None":
         """Keep what all known files hold before a command; return how to record it."""
-        with noted("contents not kept", command, self._told):
+        with faults_logged("contents not kept", command, self._warned_of_commands):
             with self._lock:
                 paths = tuple((journal := self._current.open()).paths)
                 if self._watched:
@@ -360,7 +360,7 @@ class Snapshots:
 
     def _end(self, watch: Watch, command: str) -> None:
         """Record a command that has ended, and its changes to known files."""
-        with noted("command not noted", command, self._told):
+        with faults_logged("command not noted", command, self._warned_of_commands):
             unrecorded = watch.unrecorded() if watch.has_run else None
             for path in unrecorded or ():
                 self._digests.of(path)  # while others need not wait for it

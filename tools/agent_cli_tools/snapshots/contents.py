@@ -223,7 +223,7 @@ def seen_now(path: Path, digests: Digests) -> Seen:
 def keep_content(path: Path, digests: Digests, contents: ContentStore) -> None:
     """Store the current content of *path*."""
     found = digests.of(path)
-    with noted("content not kept", path):
+    with faults_logged("content not kept", path):
         if found and not is_large(found) and not contents.has(found):
             data = content_of(path, DIGESTED_BYTES_MAX)
             if data is not None:
@@ -240,18 +240,18 @@ def log_folder(watch: Watch, store: Path, faults: set[int]) -> Path | None:
 
 
 @contextmanager
-def noted(failure: str, about: object, told: set[int] | None = None) -> Generator[None]:
+def faults_logged(failure: str, about: object, warned: set[int] | None = None) -> Generator[None]:
     """Log errors of recording, because a tool must not fail for them.
 
-    An error of the system whose number is in *told*, to which it is added, is no warning again.
+    An error of the system whose number is in *warned*, to which it is added, is no warning again.
     """
     try:
         yield
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) else None
-        is_known = told is not None and number in told
-        if told is not None and number is not None:
-            told.add(number)
+        is_known = warned is not None and number in warned
+        if warned is not None and number is not None:
+            warned.add(number)
         log = _log.debug if is_known else _log.warning
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
         log(failure, about=str(about), reason=reason)

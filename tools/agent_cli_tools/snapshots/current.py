@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.system.temporary_files import OwnFolder
-from agent_cli_tools.snapshots.contents import noted
+from agent_cli_tools.snapshots.contents import faults_logged
 
 if TYPE_CHECKING:
     from agent_cli_tools.snapshots.journal import Journal
@@ -24,11 +24,11 @@ class CurrentJournal:
         self._folder = folder
         self._own_folder: OwnFolder | None = None
         self._journal: Journal | None = None
-        self._noted: set[int] = set()
+        self._warned: set[int] = set()
 
     def switch(self, session_id: str) -> None:
         """Go on with the journal of another session."""
-        self.session_id, self._journal, self._noted = session_id, None, set()
+        self.session_id, self._journal, self._warned = session_id, None, set()
 
     @property
     def is_recorded(self) -> bool:
@@ -54,8 +54,8 @@ class CurrentJournal:
         from agent_cli_tools.snapshots.journal import Journal  # with a change
 
         if self._journal is None:
-            self._journal = Journal(self._place())
-        with noted("changes not read", self._journal.contents.folder, self._noted):
+            self._journal = Journal(self._session_folder())
+        with faults_logged("changes not read", self._journal.contents.folder, self._warned):
             self._journal.read()
         return self._journal
 
@@ -73,7 +73,7 @@ class CurrentJournal:
                 f"the record of what the agent changed cannot be read: {error.strerror}"
             ) from error
 
-    def _place(self) -> Path:
+    def _session_folder(self) -> Path:
         if self.session_id:
             return self._folder / self.session_id
         self._own_folder = self._own_folder or OwnFolder()

@@ -131,28 +131,30 @@ def changed_by(
 
     for record in store.glob(f"*/{CHANGES}"):
         id = record.parent.name
-        who = "another agent or command of this session" if id == session else f"session {id[:8]}"
+        author = (
+            "another agent or command of this session" if id == session else f"session {id[:8]}"
+        )
         counts = with_own or id != session
         journal = Journal(record.parent)
         journal.read()
         for run in journal.runs:
             for change in run.changes:
-                edited = f"{who} edited it" if counts else ""
+                edited = f"{author} edited it" if counts else ""
                 note(change.path, _Recorded(change.at_ns, edited, change))
             for log in journal.logs_of(run, since_s=since_s):
                 for path in changed_files(log):
-                    ran = f"{who} ran `{log.command}`" if counts else ""
+                    ran = f"{author} ran `{log.command}`" if counts else ""
                     note(path, _Recorded(log.ended_ns or log.began_ns, ran))
     named = {path: _last_author(path, changes) for path, changes in found.items()}
-    return {path: who for path, who in named.items() if who}
+    return {path: author for path, author in named.items() if author}
 
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A change of one file on record: by *who*, or "" for who asks; the `edit` of a tool."""
+    """A recorded change of one file; the `author` is "" for the session that asks."""
 
     at_ns: int
-    who: str
+    author: str
     edit: Change | None = None
 
 
@@ -162,8 +164,8 @@ def _last_author(path: str, changes: Sequence[_Recorded]) -> str:
     for change in sorted(changes, key=lambda each: each.at_ns, reverse=True):
         if change.edit and is_known and change.edit.after != content:
             return ""
-        if change.who:
-            return change.who
+        if change.author:
+            return change.author
         # The log of a command holds no digest of what was there before it.
         content, is_known = (change.edit.before, True) if change.edit else (None, False)
     return ""

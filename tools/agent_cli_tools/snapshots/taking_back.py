@@ -52,12 +52,12 @@ def take_back(
     run, division = _next_undo(journal, store, but_own=but_own)
     if division.kept and not in_part:
         raise _changed_too(division.changed, journal, store)
-    who = _notes(division.kept, journal, store)
+    kept = _notes(division.kept, journal, store)
     if division.is_logged:
         taken = _take_back_all(journal, run, division)
     else:
         taken = _take_back_edits(journal, run, division)
-    return replace(taken, kept=who)
+    return replace(taken, kept=kept)
 
 
 def planned_undo(journal: Journal, store: Path, *, but_own: bool = False) -> PlannedUndo:
@@ -296,10 +296,10 @@ def _notes(kept: Mapping[Path, str], journal: Journal, store: Path) -> dict[Path
         return {}
     from agent_cli_tools.snapshots.kept_versions import changed_by  # rare
 
-    who = dict[str, str]()
+    authors = dict[str, str]()
     with contextlib.suppress(OSError):
-        who = changed_by([*map(str, kept)], store, session=journal.folder.name)
-    return {path: note or who.get(str(path), "") for path, note in kept.items()}
+        authors = changed_by([*map(str, kept)], store, session=journal.folder.name)
+    return {path: note or authors.get(str(path), "") for path, note in kept.items()}
 
 
 def _refuse_large(todo: Sequence[ChangeSpan], now: Mapping[Path, str | None]) -> None:
@@ -356,7 +356,7 @@ def _commands_since(run: RunChanges, runs: Sequence[RunChanges]) -> list[str]:
 def tell_all(journal: Journal, turn: ModelListener) -> None:
     """Tell the model once of each run that was undone."""
     for run in [run for run in journal.runs if run.taken_back and not run.told]:
-        turn.tell_model(told(journal, run))
+        turn.tell_model(undo_note(journal, run))
         journal.mark_told(run.id)
 
 
@@ -365,11 +365,11 @@ def tell_new(journal: Journal, known: set[str] | None, turn: ModelListener) -> s
     undone = {run.id: run for run in journal.runs if run.taken_back}
     for id, run in undone.items():
         if known is not None and id not in known:
-            turn.tell_model(told(journal, run))
+            turn.tell_model(undo_note(journal, run))
     return {*undone}
 
 
-def told(journal: Journal, run: RunChanges) -> str:
+def undo_note(journal: Journal, run: RunChanges) -> str:
     """Return the note for the model about a run that was undone."""
     logs = journal.logs_of(run)
     was_there, was_not = fates(edits_of(run.changes, logs), logs)
