@@ -164,22 +164,22 @@ class UserCredentials:
 
     def read(self, url: str) -> str | None:
         """Return the text stored for *url*, or None."""
-        return self._place.read(url)
+        return self._store.read(url)
 
     def write(self, url: str, text: str) -> None:
         """Store *text* for *url*."""
-        self._place.write(url, text)
+        self._store.write(url, text)
 
     def delete(self, url: str) -> bool:
         """Delete the text stored for *url*; return whether there was one."""
-        return self._place.delete(url)
+        return self._store.delete(url)
 
     def lock_file(self, url: str) -> Path:
-        """Return the same file for either place."""
+        """Return the same file for either store."""
         return _lock_file(self._folder, url)
 
     @cached_property
-    def _place(self) -> Credentials:
+    def _store(self) -> Credentials:
         try:
             keyring = import_module("keyring")  # optional, slow to load, and it may ship no types
             failure = import_module("keyring.errors").KeyringError

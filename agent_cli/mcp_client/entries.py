@@ -293,9 +293,9 @@ def server_config(
             source=source,
         )
     except ValidationError as error:
-        return ServerProblem(name, f"{_place(source, name)}: {_first_fault(error)}", required)
+        return ServerProblem(name, f"{_entry_name(source, name)}: {_first_fault(error)}", required)
     except SettingsError as error:
-        reason = f"{_place(source, name)}: {error}"
+        reason = f"{_entry_name(source, name)}: {error}"
         if is_object(entry) and (entry.get("disabled") or entry.get("enabled") is False):
             # A disabled server may lack its variables until the user enables it.
             return ServerConfig(
@@ -357,7 +357,7 @@ def _seconds(timeout_ms: int) -> float | None:
     return timeout_ms / 1000 if timeout_ms >= _SHORTEST_TIMEOUT_MS else None
 
 
-def _place(source: str, name: str) -> str:
+def _entry_name(source: str, name: str) -> str:
     return f"{source}: mcpServers.{name}" if source else f"MCP server '{name}'"
 
 

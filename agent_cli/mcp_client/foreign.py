@@ -51,7 +51,7 @@ def foreign_files(
     mac = home / "Library" / "Application Support"
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     codex = Path(environment.get("CODEX_HOME") or home / ".codex")
-    places = {
+    files = {
         "claude-code": (home / ".claude.json",),
         "claude-desktop": tuple(
             folder / "Claude" / "claude_desktop_config.json" for folder in (mac, config)
@@ -67,7 +67,7 @@ def foreign_files(
         "cursor": (workspace / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"),
         "codex": (workspace / ".codex" / "config.toml", codex / "config.toml"),
     }
-    return places[program]
+    return files[program]
 
 
 PROGRAMS = ("claude-code", "claude-desktop", "vscode", "cursor", "codex")

@@ -9,6 +9,7 @@ import contextlib
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -71,7 +72,7 @@ async def authorization(
             person = _Person(host.visit, loopback, silence_limits)
             flow = _browser_flow(config.url, oauth, storage, person.visit, person.came_back)
         elif storage.record.tokens is not None:
-            flow = _browser_flow(config.url, oauth, storage, _nobody, _no_code)
+            flow = _browser_flow(config.url, oauth, storage, _nobody, _nobody)
         else:
             yield None
             return
@@ -221,11 +222,7 @@ def _code_in(address: str) -> AuthorizationCodeResult:
     )
 
 
-async def _nobody(_url: str) -> None:
-    raise SignInNeeded("it needs a sign-in")
-
-
-async def _no_code() -> AuthorizationCodeResult:
+async def _nobody(_url: str = "") -> NoReturn:
     raise SignInNeeded("it needs a sign-in")
 
 

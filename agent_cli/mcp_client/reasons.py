@@ -94,7 +94,7 @@ def why_not_connected(
         refusal: The server's message, with the status.
     """
     cause = next(leaves(error))
-    if not _is_known(error):
+    if not isinstance(error, CONNECTION_ERRORS):
         log.error("mcp server failed", server=config.name, exc_info=error)
     where = _address(config)
     match cause:
@@ -131,10 +131,6 @@ def why_not_connected(
         case _:
             pass
     return error_line(cause)
-
-
-def _is_known(error: BaseException) -> bool:
-    return isinstance(error, CONNECTION_ERRORS)
 
 
 def _other_way(status: int) -> str:

@@ -79,8 +79,8 @@ class Requests:
                 client = await self._server.client()
                 if client.server_capabilities.completions is None:
                     return ()
-                given = {"name": argument, "value": value}
-                result = await client.complete(reference, given, dict(known))
+                typed = {"name": argument, "value": value}
+                result = await client.complete(reference, typed, dict(known))
         except (ToolError, TimeoutError, *CONNECTION_ERRORS):
             return ()
         return tuple(result.completion.values)
@@ -217,5 +217,5 @@ def _resource(server: str, each: mcp_types.Resource | mcp_types.ResourceTemplate
     )
 
 
-def _text(given: str | None) -> str:
-    return printable(given or "")[:_TEXT_MAX]
+def _text(text: str | None) -> str:
+    return printable(text or "")[:_TEXT_MAX]

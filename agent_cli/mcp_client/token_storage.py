@@ -327,8 +327,8 @@ class Renewal:
         # What the answer leaves out stays as it was. Whether a token is bound is known to `dpop`.
         kept = before.model_dump(include={"scope", "refresh_token"}) if before else {}
         try:
-            given = _ANSWER.validate_json(response.content)
-            present = {name: value for name, value in given.items() if value is not None}
+            answer = _ANSWER.validate_json(response.content)
+            present = {name: value for name, value in answer.items() if value is not None}
             tokens = OAuthToken.model_validate({**kept, **present, "token_type": "Bearer"})
         except ValidationError as error:
             log.warning("mcp refresh not readable", fault=error_line(error))

@@ -140,7 +140,7 @@ class Link:
 
     @asynccontextmanager
     async def _sse(self) -> AsyncGenerator["TransportStreams"]:
-        given = await all_headers(self._config, self._environment)
+        own_headers = await all_headers(self._config, self._environment)
         async with authorization(self._config, self._host, self._silence_limits) as sign_in:
             # The SDK enters and closes the client; the timeout it passes is shorter than ours.
             def new_client(
@@ -155,7 +155,7 @@ class Link:
 
             transport = sse_client(
                 self._config.url,
-                headers=given,
+                headers=own_headers,
                 httpx_client_factory=new_client,
                 auth=sign_in,
             )
