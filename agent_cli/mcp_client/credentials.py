@@ -276,22 +276,37 @@ def read_private(path: Path) -> bytes | None:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def read_private_object(path: Path, *, remedy: str) -> dict[str, Any]:
-    """Return the JSON object in *path*, {} if it does not exist.
-
-    Args:
-        remedy: The end of the error message about a damaged file: "delete it to ...".
+class PrivateTable:
+    """A JSON file, key → name → value, that several processes change.
 
     Raises:
-        SettingsError: It cannot be read, or is damaged.
+        SettingsError: The file cannot be read or written, or is damaged.
     """
-    data = read_private(path)
-    if data is None:
-        return {}
-    stored = json_object(data)
-    if stored is None:
-        raise SettingsError(f"{path} is damaged; {remedy}")
-    return stored
+
+    def __init__(self, path: Path, *, remedy: str) -> None:
+        """Read nothing yet; *remedy* ends the error about a damaged file: "delete it to ..."."""
+        self._path = path
+        self._remedy = remedy
+
+    def of(self, key: str) -> Mapping[str, Any]:
+        """Return name → value, {} if nothing is stored."""
+        return self._read().get(key, {})
+
+    def update(self, key: str, values: Mapping[str, Any]) -> None:
+        """Store *values* beside those that *key* has; thread-safe."""
+        if values.items() <= self.of(key).items():
+            return
+        with locked(self._path):  # or two processes would overwrite each other's entries
+            table = self._read()
+            table.setdefault(key, {}).update(values)
+            write_private(self._path, json.dumps(table, indent=1, sort_keys=True).encode())
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        data = read_private(self._path)
+        stored = {} if data is None else json_object(data)
+        if stored is None:
+            raise SettingsError(f"{self._path} is damaged; {self._remedy}")
+        return stored
 
 
 # A server can pass every check with a harmless tool and change it later. A tool is pinned at its
@@ -304,10 +319,10 @@ _READING = " only reads"
 
 
 class Pins:
-    """A JSON file: server → tool → the approved definition."""
+    """A private table: server → tool → the approved definition."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._table = PrivateTable(path, remedy="delete it, then approve all tools again")
 
     def pin(self, config: "ServerConfig", approved: Mapping[str, str]) -> None:
         """Store *approved*, tool → definition; thread-safe.
@@ -315,11 +330,11 @@ class Pins:
         Raises:
             SettingsError: The file cannot be read or written.
         """
-        self._add(_identity(config), approved)
+        self._table.update(_identity(config), approved)
 
     def vouch(self, config: "ServerConfig", tool: str, definition: str) -> None:
         """Store that a person approved *tool*, which is marked read-only; as `pin()`."""
-        self._add(_identity(config) + _READING, {tool: definition})
+        self._table.update(_identity(config) + _READING, {tool: definition})
 
     def vouched(self, config: "ServerConfig") -> Mapping[str, str]:
         """Return tool → the definition with which a person approved it as read-only.
@@ -327,7 +342,7 @@ class Pins:
         Raises:
             SettingsError: The file cannot be read.
         """
-        return self._read().get(_identity(config) + _READING, {})
+        return self._table.of(_identity(config) + _READING)
 
     def reads_unasked(self, config: "ServerConfig", name: str) -> bool:
         """Return whether a person approved the tool with this public *name* as read-only.
@@ -346,19 +361,7 @@ class Pins:
         Raises:
             SettingsError: The file cannot be read.
         """
-        return self._read().get(_identity(config), {})
-
-    def _add(self, key: str, approved: Mapping[str, str]) -> None:
-        if approved.items() <= self._read().get(key, {}).items():
-            return
-        # Concurrent first calls, also of other sessions, must not overwrite each other's pins.
-        with locked(self._path):
-            pins = self._read()
-            pins.setdefault(key, {}).update(approved)
-            write_private(self._path, json.dumps(pins, indent=1, sort_keys=True).encode())
-
-    def _read(self) -> dict[str, dict[str, str]]:
-        return read_private_object(self._path, remedy="delete it, then approve all tools again")
+        return self._table.of(_identity(config))
 
 
 def difference(tool: str, approved: str, now: str) -> str:

@@ -13,12 +13,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.credentials import (
-    locked,
-    read_private,
-    read_private_object,
-    write_private,
-)
+from agent_cli.mcp_client.credentials import PrivateTable, locked, read_private, write_private
 from agent_cli.system import paths
 from agent_cli.system.private_files import replace_content
 from agent_cli.system.shapes import is_object
@@ -143,27 +138,16 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 class Switches:
-    """A JSON file: workspace → server → whether it is on.
-
-    Raises:
-        SettingsError: The file cannot be read or written, or is damaged.
-    """
+    """A private table: workspace → server → whether it is on."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        remedy = "delete it, then switch servers on or off again"
+        self._table = PrivateTable(path, remedy=remedy)
 
     def of(self, workspace: Path) -> Mapping[str, bool]:
         """Return server → whether it is on, for the servers switched in *workspace*."""
-        return self._read().get(str(workspace), {})
+        return self._table.of(str(workspace))
 
     def switch(self, workspace: Path, server: str, *, on: bool) -> None:
         """Store that *server* is on or off in *workspace*."""
-        with locked(self._path):
-            switches = self._read()
-            switches.setdefault(str(workspace), {})[server] = on
-            write_private(self._path, json.dumps(switches, indent=1, sort_keys=True).encode())
-
-    def _read(self) -> dict[str, dict[str, bool]]:
-        return read_private_object(
-            self._path, remedy="delete it, then switch servers on or off again"
-        )
+        self._table.update(str(workspace), {server: on})
