@@ -156,19 +156,26 @@ def _start_in(
     may_ask: bool,
     copy_of: Path | None,
 ) -> StartupContext:
-    standing, notices = _trust(workspace, arguments, may_ask=False, copy_of=copy_of)
+    store = TrustStore.of_user()
+    standing = Standing(is_trusted=True)
+    if not arguments.trust:
+        standing = store.standing(workspace, copy_of=copy_of)
     startup = _read(workspace, arguments, standing, variables)
     setting = startup.loaded.settings.working_directory
     if setting and (elsewhere := _working_directory(setting)) != workspace:
         # As if started there: of this folder, nothing is asked about and nothing counts.
         return _start_in(elsewhere, arguments, variables, may_ask=may_ask, copy_of=copy_of)
-    if may_ask and not standing.is_trusted:
-        asked, notices = _trust(workspace, arguments, may_ask=True, copy_of=copy_of)
-        if asked != standing:
-            startup = _read(workspace, arguments, asked, variables)
+    notices: tuple[str, ...] = ()
+    if not standing.is_trusted:
+        acting = acting_files(workspace)
+        decided = _decided(store, workspace, standing, acting) if may_ask else standing
+        if decided != standing:
+            startup = _read(workspace, arguments, decided, variables)
+        if acting and not decided.is_trusted:
+            notices = (_ignored(acting, workspace, guarded=decided.is_guarded),)
     if not startup.is_unchanged() or startup.guard_objection():
         # A file changed between the two checks, so the settings read may match neither version.
-        standing = TrustStore.of_user().standing(workspace, copy_of=copy_of)
+        standing = store.standing(workspace, copy_of=copy_of)
         standing = standing._replace(is_trusted=False, is_guarded=False)
         startup = _read(workspace, arguments, standing, variables)
         notices = (_ignored(acting_files(workspace), workspace),)
@@ -298,31 +305,21 @@ def _missed(standing: Standing, loaded: Loaded) -> tuple[str, ...]:
     return tuple(file for file in standing.lost if is_read or file not in CLAUDE_FILES)
 
 
-def _trust(
-    workspace: Path, arguments: Arguments, *, may_ask: bool, copy_of: Path | None
-) -> tuple[Standing, tuple[str, ...]]:
-    """Return the trusted parts of the workspace, and a notice about ignored files."""
-    if arguments.trust:
-        return Standing(is_trusted=True), ()
-    store = TrustStore.of_user()
-    standing = store.standing(workspace, copy_of=copy_of)
-    if standing.is_trusted:
-        return standing, ()
-    acting = acting_files(workspace)
-    if not acting:
-        return Standing() if may_ask and not standing.is_known else standing, ()
-    if may_ask and not store.is_declined(workspace):
+def _decided(
+    store: TrustStore, workspace: Path, standing: Standing, acting: Sequence[Path]
+) -> Standing:
+    """Ask the user to trust the *acting* files, if they were not declined; return the standing."""
+    if acting and not store.is_declined(workspace):
         # Fingerprinted before it is shown: a file that changes while the user reads is not trusted.
         shown = fingerprint(workspace)
         answer = _ask(workspace)
         if answer:
             store.trust(workspace, shown)
-            return Standing(is_trusted=True, is_known=True), ()
+            return Standing(is_trusted=True, is_known=True)
         if answer is False:
             store.decline(workspace, shown)
-    if may_ask and not standing.is_known:
-        standing = Standing()  # A copy of trusted guards: the user has decided against them.
-    return standing, (_ignored(acting, workspace, guarded=standing.is_guarded),)
+    # Without a standing of its own, guards are a copy's: the user has decided against them.
+    return standing if standing.is_known else Standing()
 
 
 def _pass_trust_on(original: Path, copy: Path) -> None:
