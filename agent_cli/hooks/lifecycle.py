@@ -178,8 +178,8 @@ class Lifecycle:
         if self._asking.stop:
             return ()
         if woken := self._asking.late.take_waking():
-            self._own = [f"[A hook of the user's says: {text}]" for text in woken]
-            return [UserMessage.of(text) for text in self._own]
+            texts = (f"[A hook of the user's says: {text}]" for text in woken)
+            return [UserMessage.of(text, author=HOOK) for text in texts]
         answer = await self._asking.ask(
             "Stop",
             "",

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from agent_cli.app.hooks import waits_for
-from agent_cli.contracts.events import AgentEnd, AgentStart
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event, EventSink
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import queued
@@ -19,10 +19,15 @@ from agent_cli.hooks.runs import HookRuns
 from tests.waiting import until
 
 
-def lifecycle(folder: Path, *hooks: Hook, idle_after_s: float | None = None) -> Lifecycle:
+def lifecycle(
+    folder: Path,
+    *hooks: Hook,
+    idle_after_s: float | None = None,
+    publish: EventSink = lambda _event: None,
+) -> Lifecycle:
     runs = HookRuns(hooks, HookEnvironment(folder, os.environ))
     payloads = Payloads(folder, session_id=lambda: "s", transcript=lambda: "", mode=lambda: "ask")
-    asking = EventHooks(runs, payloads, conversation=Conversation, publish=lambda _event: None)
+    asking = EventHooks(runs, payloads, conversation=Conversation, publish=publish)
     return Lifecycle(asking, end_reason="other", idle_after_s=idle_after_s)
 
 
@@ -77,3 +82,16 @@ async def test_idle_notification_hook_runs_once_while_the_user_is_waited_for(
 
     assert json.loads(told.read_text())["notification_type"] == "idle_prompt"
     assert (tmp_path / "n").read_text() == "\n"
+
+
+async def test_words_of_a_hook_that_prolongs_a_run_are_not_the_users(tmp_path: Path) -> None:
+    """Or the model would have the user's permission for them, and the next one's count restart."""
+    hook = Hook(event="Notification", command="echo broke >&2; exit 2", background=True, wakes=True)
+    news: list[Event] = []
+    async with lifecycle(tmp_path, hook, idle_after_s=0.0, publish=news.append) as hooks:
+        hooks.listen(AgentEnd((), "end_turn", None))
+        await until(lambda: news)
+        [message] = await hooks.follow_ups()
+
+    assert message.text == "[A hook of the user's says: broke]"
+    assert not message.is_typed
