@@ -100,6 +100,16 @@ class HookAnswer:
     watch: tuple[str, ...] | None = None
     filled: Filled | None = None
 
+    @property
+    def refusal(self) -> str:
+        """Why it refuses what it was asked about, also by ending the run; or ""."""
+        return (self.reason or self.stops) if self.decision == "deny" or self.stops else ""
+
+
+def for_model(text: str) -> str:
+    """Return *text* of a hook as the model reads it."""
+    return f"[A hook of the user's says: {text}]"
+
 
 @dataclass(frozen=True, slots=True)
 class HookOutcome:

@@ -7,6 +7,7 @@ MCP servers.
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from agent_cli.contracts.dialogs import Filled
@@ -50,8 +51,8 @@ class LateWords:
         self._words.append("\n".join(filter(None, (hook.wake_message, *answer.contexts))))
         self._publish(Notice("info", hook.wake_summary or f"hook {hook.shown} has news"))
         if self._woken == WOKEN_MAX:
-            told = f"hooks woke the model {WOKEN_MAX} times; they wait for your next prompt now"
-            self._publish(Notice("warning", told))
+            often = f"hooks woke the model {WOKEN_MAX} times; they wait for your next prompt now"
+            self._publish(Notice("warning", often))
         self._is_waking = self._woken < WOKEN_MAX
         self._woken += 1
         self.wake(self.are_waking)
@@ -154,23 +155,29 @@ class EventHooks:
     async def ask_about_file(self, change: FileChange) -> HookAnswer:
         """Run the FileChanged hooks that match a file, and return their joint answer."""
         path, what = change
-        wanted = self._runs.matching("FileChanged", names_of(path, self.payloads.workspace))
-        if not wanted:
-            return HookAnswer()
-        payload = self.payloads.payload("FileChanged", file_path=str(path), event=what)
-        answer = await self._runs.run(wanted, payload, path.name)
-        self.heard(answer)
-        return answer
+        names = names_of(path, self.payloads.workspace)
+        return await self._ask("FileChanged", names, file_path=str(path), event=what)
 
     async def ask(self, event: str, matched: str, /, **more: Json) -> HookAnswer:
         """Run the hooks of *event* whose matcher fits *matched*, and return their joint answer.
 
         *more* are the fields of the payload besides those that each event has.
         """
-        wanted = self._runs.matching(event, (matched,))
-        if not wanted:
+        return await self._ask(event, (matched,), **more)
+
+    async def _ask(
+        self,
+        event: str,
+        names: Sequence[str],
+        answerable: Mapping[str, Json] = MappingProxyType({}),
+        /,
+        **more: Json,
+    ) -> HookAnswer:
+        hooks = self._runs.matching(event, names)
+        if not hooks:
             return HookAnswer()
-        answer = await self._runs.run(wanted, self.payloads.payload(event, **more), matched)
+        payload = self.payloads.payload(event, **more)
+        answer = await self._runs.run(hooks, payload, names[0], answerable=answerable)
         self.heard(answer)
         return answer
 
@@ -185,15 +192,7 @@ class EventHooks:
 
         *answerable* are the fields for those that may pass signed answers on.
         """
-
-        async def run() -> None:
-            hooks, payload = self._runs.matching(event, (matched,)), self.payloads.payload
-            heard = await self._runs.run(
-                hooks, payload(event, **more), matched, answerable=answerable
-            )
-            self.heard(heard)
-
-        if task := self.start(run()):
+        if task := self.start(self._ask(event, (matched,), answerable, **more)):
             self._awaited.add(task)
             task.add_done_callback(self._awaited.discard)
 
@@ -256,8 +255,8 @@ class CompactionHooks:
             ModelError: One of them blocks the compaction.
         """
         answer = await self._asking.ask("PreCompact", trigger, **self._fields(focus, trigger))
-        if answer.decision == "deny" or answer.stops:
-            raise ModelError(f"a hook blocked it: {answer.reason or answer.stops}")
+        if answer.refusal:
+            raise ModelError(f"a hook blocked it: {answer.refusal}")
         return "\n".join(filter(None, (focus, *answer.contexts)))
 
     def after(self, focus: str, *, trigger: str) -> None:
@@ -282,24 +281,21 @@ class ServerQuestionHooks:
 
     def shown(self, server: str) -> None:
         """Tell Notification hooks that the user is asked."""
-        told = f"MCP server {server} has a question"
-        kind = "elicitation_dialog"
-        self._asking.tell("Notification", kind, message=told, notification_type=kind)
+        message, kind = f"MCP server {server} has a question", "elicitation_dialog"
+        self._asking.tell("Notification", kind, message=message, notification_type=kind)
 
     async def answered(self, server: str, about: Mapping[str, Json], filled: Filled) -> Filled:
         """Return what the server gets in place of the user's answer *filled*."""
-        given: dict[str, Json] = {"action": filled.action, **about}
+        more: dict[str, Json] = {"mcp_server_name": server, "action": filled.action, **about}
         if filled.values:
-            given["content"] = dict(filled.values)
-        answer = await self._asking.ask(
-            "ElicitationResult", server, mcp_server_name=server, **given
-        )
+            more["content"] = dict(filled.values)
+        answer = await self._asking.ask("ElicitationResult", server, **more)
         return self._refusal("answer", server, answer) or answer.filled or filled
 
     def _refusal(self, what: str, server: str, answer: HookAnswer) -> Filled | None:
-        if answer.decision != "deny" and not answer.stops:
+        if not answer.refusal:
             return None
         if not answer.fault:  # that is shown already
-            why = answer.reason or answer.stops
-            self._asking.warn(f"a hook declined the {what} for MCP server {server}: {why}")
+            declined = f"a hook declined the {what} for MCP server {server}"
+            self._asking.warn(f"{declined}: {answer.refusal}")
         return Filled("decline")

@@ -27,7 +27,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import Exports, HookAnswer
+from agent_cli.hooks.answers import Exports, HookAnswer, for_model
 from agent_cli.hooks.event_hooks import EventHooks
 from agent_cli.hooks.events import about_agent
 from agent_cli.hooks.file_watch import EVERY_S, FileWatch
@@ -159,7 +159,7 @@ class Lifecycle:
             await self._submit(turn, typed)
         contexts, self._contexts = [*self._contexts, *self._asking.late.take()], []
         for text in contexts:
-            turn.tell_model(f"[A hook of the user's says: {text}]", author=HOOK)
+            turn.tell_model(for_model(text), author=HOOK)
 
     def follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
         """Return a source that asks Stop hooks only if the source *own* has no messages left."""
@@ -178,8 +178,7 @@ class Lifecycle:
         if self._asking.stop:
             return ()
         if woken := self._asking.late.take_waking():
-            texts = (f"[A hook of the user's says: {text}]" for text in woken)
-            return [UserMessage.of(text, author=HOOK) for text in texts]
+            return [UserMessage.of(for_model(text), author=HOOK) for text in woken]
         answer = await self._asking.ask(
             "Stop",
             "",
@@ -195,8 +194,8 @@ class Lifecycle:
             return ()
         if self._sent_back == SENT_BACK_MAX:
             self._sent_back = 0
-            told = f"Stop hooks sent the model back {SENT_BACK_MAX} times; the run ends anyway"
-            self._asking.warn(f"{told}: {reason}")
+            often = f"Stop hooks sent the model back {SENT_BACK_MAX} times; the run ends anyway"
+            self._asking.warn(f"{often}: {reason}")
             return ()
         self._sent_back += 1
         text = f"[A Stop hook of the user's does not let you end yet: {reason}]"
@@ -241,9 +240,8 @@ class Lifecycle:
             command_source=source,
             prompt=text,
         )
-        if answer.decision == "deny" or answer.stops:
-            why = answer.reason or answer.stops
-            raise UsageError(f"a hook blocked /{command}; it was not sent: {why}")
+        if answer.refusal:
+            raise UsageError(f"a hook blocked /{command}; it was not sent: {answer.refusal}")
         self._contexts += answer.contexts
 
     async def question_is_asked(self, question: str) -> None:
@@ -253,9 +251,8 @@ class Lifecycle:
             UsageError: One of them blocks it.
         """
         answer = await self._asking.ask("UserPromptSubmit", "", prompt=question)
-        if answer.decision == "deny" or answer.stops:
-            why = answer.reason or answer.stops
-            raise UsageError(f"a hook blocked this question; it was not sent: {why}")
+        if answer.refusal:
+            raise UsageError(f"a hook blocked this question; it was not sent: {answer.refusal}")
 
     async def model_switches(self, to_model: str, **about: Json) -> HookAnswer:
         """Ask hooks whether the session may go on with *to_model*; *about* says what it costs."""
@@ -304,17 +301,17 @@ class Lifecycle:
         blocked = ""
         for message in messages:
             answer = await self._asking.ask("UserPromptSubmit", "", prompt=message.text)
-            if answer.decision != "deny" and not answer.stops:
+            if not answer.refusal:
                 self._contexts += answer.contexts
                 continue
-            blocked = answer.reason or answer.stops
+            blocked = answer.refusal
             if not turn.conversation.withdraw(message):
                 # Keep a blocked prompt out of the context, so that it is never sent.
                 turn.conversation.discard_reply("", "refusal", error=blocked)
                 raise AgentCliError(f"a hook blocked this prompt; it was not sent: {blocked}")
             if not _is_answered(turn.conversation):
-                told = f"a hook blocked this message; the run goes on without it: {blocked}"
-                self._asking.warn(told)
+                warning = f"a hook blocked this message; the run goes on without it: {blocked}"
+                self._asking.warn(warning)
         if blocked and _is_answered(turn.conversation):
             raise AgentCliError(f"a hook blocked this message; it was not sent: {blocked}")
 
@@ -333,9 +330,9 @@ class Lifecycle:
     def _begin_idling(self) -> None:
         self._end_idling()
         if self._idle_after_s is not None:
-            told = ("idle_prompt", "agent-cli is waiting for your input")
+            notification = ("idle_prompt", "agent-cli is waiting for your input")
             loop = asyncio.get_running_loop()
-            self._idle = loop.call_later(self._idle_after_s, self._notify, *told)
+            self._idle = loop.call_later(self._idle_after_s, self._notify, *notification)
 
     def _end_idling(self) -> None:
         if self._idle:
@@ -367,7 +364,5 @@ class Lifecycle:
 
 def _is_answered(conversation: Conversation) -> bool:
     """Return whether the context ends with a reply, so that no request is due."""
-    said = (
-        each for each in reversed(conversation.context()) if not isinstance(each, CustomMessage)
-    )
-    return isinstance(next(said, None), AssistantMessage)
+    sent = (each for each in conversation.context()[::-1] if not isinstance(each, CustomMessage))
+    return isinstance(next(sent, None), AssistantMessage)

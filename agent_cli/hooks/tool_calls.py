@@ -1,7 +1,7 @@
 """Run hooks around tool calls: before a call, before the user is asked, and after the call."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -13,13 +13,14 @@ from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verd
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import HookAnswer
-from agent_cli.hooks.claude_terms import from_claude, response_of
+from agent_cli.hooks.answers import HookAnswer, for_model
+from agent_cli.hooks.claude_terms import ClaudeCall, from_claude, response_of
 from agent_cli.hooks.events import Payloads, after_call, exit_code
 from agent_cli.hooks.runs import HookRuns
 
 Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]
 Finish: TypeAlias = Callable[[ToolCall, ToolResult], Maybe[ToolResult]]
+_Fields: TypeAlias = Mapping[str, Json]
 _Key: TypeAlias = tuple[str, str, str]
 
 
@@ -85,33 +86,33 @@ class CallHooks:
         Raises:
             AgentCliError: One of them does not let the model go on.
         """
-        wanted = self._runs.matching("PostToolBatch", ("",))
-        calls = _last_batch(turn.conversation) if wanted else []
+        hooks = self._runs.matching("PostToolBatch", ("",))
+        calls = _last_batch(turn.conversation) if hooks else []
         if not calls or calls[0].reply_id == self._batch:
             return
         self._batch = calls[0].reply_id
         payload = self._payloads.payload("PostToolBatch", tool_calls=[*map(self._ended, calls)])
-        answer = await self._runs.run(wanted, payload)
+        answer = await self._runs.run(hooks, payload)
         self._heard(answer)
         if answer.decision == "deny" and not answer.stops:
             raise AgentCliError(f"a hook ended the run: {answer.reason}")
         for text in answer.contexts:
-            turn.tell_model(f"[A hook of the user's says: {text}]", author=HOOK)
+            turn.tell_model(for_model(text), author=HOOK)
 
     def _ended(self, call: ToolOutput) -> dict[str, Json]:
         theirs = self._payloads.translated(ToolCall.of(call))
-        told: dict[str, Json] = {
+        ended: dict[str, Json] = {
             "tool_name": theirs.name,
             "tool_input": theirs.input,
             "tool_use_id": call.tool_call_id,
         }
         if isinstance(call.result, Success):
-            told["tool_response"] = response_of(theirs, ToolResult(call.result.content))
-        return told
+            ended["tool_response"] = response_of(theirs, ToolResult(call.result.content))
+        return ended
 
     async def authorize(self, call: ToolCall, tool: Tool, params: object) -> Verdict:
         """Decide about a call; hooks are asked only once about the same input."""
-        given = call.input
+        proposed = call.input
         before = await self._answer("PreToolUse", call)
         if before.decision == "deny":
             return _denied(before)
@@ -139,48 +140,32 @@ class CallHooks:
         self._keep(call, before, request)
         if isinstance(verdict, Deny):
             return await self._refused(call, verdict)
-        if call.input == given:
+        if call.input == proposed:
             return verdict
         return replace(verdict, input=call.input)
 
     async def _refused(self, call: ToolCall, verdict: Deny) -> Deny:
         """Run PermissionDenied hooks, and add their text to the reason."""
-        theirs = self._payloads.translated(call)
-        wanted = self._runs.matching(
-            "PermissionDenied", theirs.names, lambda rule: self._covers(call, rule)
+        answer = await self._ask("PermissionDenied", call, lambda _: {"reason": verdict.reason})
+        return replace(
+            verdict, reason="\n".join((verdict.reason, *map(for_model, answer.contexts)))
         )
-        if not wanted:
-            return verdict
-        payload = self._payloads.about_call(
-            "PermissionDenied", call.id, theirs, reason=verdict.reason
-        )
-        answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
-        self._heard(answer)
-        told = [f"[A hook of the user's says: {each}]" for each in answer.contexts]
-        return replace(verdict, reason="\n".join((verdict.reason, *told)))
 
     async def finish(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return *result* for the model, after the hooks have seen and maybe changed it."""
         has_failed = result.is_error or exit_code(result) != 0
         event = "PostToolUseFailure" if has_failed else "PostToolUse"
-        theirs = self._payloads.translated(call)
-        wanted = self._runs.matching(event, theirs.names, lambda rule: self._covers(call, rule))
-        contexts = self._contexts.pop(call.id, ())
-        if wanted:
-            more = after_call(theirs, result, self._took_ms(call.id))
-            payload = self._payloads.about_call(event, call.id, theirs, **more)
-            answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
-            self._heard(answer)
-            contexts += answer.contexts
-            if answer.output is not None:
-                others = tuple(each for each in result.content if each["type"] != "text")
-                content = (text_block(answer.output), *others)
-                result = replace(result, content=content, full_chars=None)
-        if contexts:
-            told = tuple(
-                text_block(f"\n\n[A hook of the user's says: {each}]") for each in contexts
-            )
-            result = replace(result, content=(*result.content, *told))
+        contexts, content = self._contexts.pop(call.id, ()), result.content
+        answer = await self._ask(
+            event, call, lambda theirs: after_call(theirs, result, self._took_ms(call.id))
+        )
+        if answer.output is not None:
+            others = tuple(each for each in content if each["type"] != "text")
+            content = (text_block(answer.output), *others)
+            result = replace(result, content=content, full_chars=None)
+        if contexts := (*contexts, *answer.contexts):
+            words = tuple(text_block(f"\n\n{for_model(each)}") for each in contexts)
+            result = replace(result, content=(*content, *words))
         return await settled(self._finish(call, result))
 
     def _took_ms(self, call_id: str) -> int | None:
@@ -192,20 +177,27 @@ class CallHooks:
     async def _answer(self, event: str, call: ToolCall) -> HookAnswer:
         key = _key(event, call)
         if key not in self._answers:
-            theirs = self._payloads.translated(call)
-            wanted = self._runs.matching(event, theirs.names, lambda rule: self._covers(call, rule))
-            answer = HookAnswer()
-            if wanted:
-                payload = self._payloads.about_call(event, call.id, theirs)
-                answer = await self._runs.run(wanted, payload, f"{theirs.name} {call.id}")
-            if answer.updated == theirs.input:
-                answer = replace(answer, updated=None)
-            self._heard(answer)
+            answer = await self._ask(event, call)
             if answer.contexts:
                 earlier = self._contexts.get(call.id, ())
                 self._contexts[call.id] = (*earlier, *answer.contexts)
             self._answers[key] = answer
         return self._answers[key]
+
+    async def _ask(
+        self, event: str, call: ToolCall, more: Callable[[ClaudeCall], _Fields] = lambda _theirs: {}
+    ) -> HookAnswer:
+        """Run the hooks of *event* for *call*; *more* returns further fields of the payload."""
+        theirs = self._payloads.translated(call)
+        hooks = self._runs.matching(event, theirs.names, lambda rule: self._covers(call, rule))
+        if not hooks:
+            return HookAnswer()
+        payload = self._payloads.about_call(event, call.id, theirs, **more(theirs))
+        answer = await self._runs.run(hooks, payload, f"{theirs.name} {call.id}")
+        if answer.updated == theirs.input:
+            answer = replace(answer, updated=None)
+        self._heard(answer)
+        return answer
 
     def _keep(self, call: ToolCall, before: HookAnswer, request: HookAnswer) -> None:
         """Store the answers for the current input of *call*, which is authorized once more."""

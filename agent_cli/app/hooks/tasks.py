@@ -33,11 +33,10 @@ class _TaskHooks:
             return verdict
         for event, subject, about in self._changes(params):
             answer = await self._asking.ask(event, "", **about)
-            if answer.decision == "deny" or answer.stops:
-                why = answer.reason or answer.stops
+            if answer.refusal:
                 return Deny(
                     f"A {event} hook of the user's says no to the step {subject!r};"
-                    f" the list stays as it was: {why}"
+                    f" the list stays as it was: {answer.refusal}"
                 )
         return verdict
 

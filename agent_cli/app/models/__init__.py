@@ -178,11 +178,10 @@ class ModelSwitch:
             return
         about = self._about(before, model, requested, source)
         answer = await self._hooks.model_switches(model.id, about)
-        why = answer.reason or answer.stops
-        if answer.decision == "deny" or answer.stops:
-            raise UsageError(f"a hook keeps the model {before.id}: {why}")
-        if answer.decision == "ask" and not await confirm(why):
-            raise UsageError(f"the model stays {before.id}: {why}")
+        if answer.refusal:
+            raise UsageError(f"a hook keeps the model {before.id}: {answer.refusal}")
+        if answer.decision == "ask" and not await confirm(answer.reason):
+            raise UsageError(f"the model stays {before.id}: {answer.reason}")
         self._agent.set_model(model)
         self._hooks.model_switched(model.id, about)
 
