@@ -136,8 +136,8 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
     if outcome.fault:
         return _failed(hook, outcome.fault, is_broken=outcome.is_broken)
     if outcome.code == 2:
-        told = outcome.stderr.strip() or (outcome.stdout.strip() if hook.background else "")
-        reason = told or f"{hook.shown} says no and gives no reason"
+        printed = outcome.stderr.strip() or (outcome.stdout.strip() if hook.background else "")
+        reason = printed or f"{hook.shown} says no and gives no reason"
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
             # Too late to prevent it; tell the model, as Claude Code does.
             return HookAnswer(reason=reason, contexts=(reason,))
@@ -176,11 +176,11 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
         filled=min(forms, key=lambda form: _ACTIONS.index(form.action), default=None),
     )
     if any(change != changes[0] for change in changes):
-        told = "two hooks change the input of this call differently; let only one of them do it"
-        return replace(one, decision="deny", reason=told, updated=None)
+        why = "two hooks change the input of this call differently; let only one of them do it"
+        return replace(one, decision="deny", reason=why, updated=None)
     if all(form.action == "accept" for form in forms) and any(f != forms[0] for f in forms):
-        told = "two hooks answer this question differently; let only one of them do it"
-        return replace(one, decision="deny", reason=told, filled=None)
+        why = "two hooks answer this question differently; let only one of them do it"
+        return replace(one, decision="deny", reason=why, filled=None)
     return one
 
 
@@ -190,33 +190,34 @@ def _merged_watch(answers: Sequence[HookAnswer]) -> tuple[str, ...] | None:
 
 
 def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:
-    told = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
+    unusable = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
     if hook.guards and hook.event == "Stop" and is_broken:
-        return HookAnswer("deny", told, broken=told)  # not a fault: the run's own error says it
+        # Not a fault: the run's own error says it.
+        return HookAnswer("deny", unusable, broken=unusable)
     if hook.guards:
-        return HookAnswer("deny", told, fault=fault)
-    return HookAnswer(messages=(told,), fault=fault)
+        return HookAnswer("deny", unusable, fault=fault)
+    return HookAnswer(messages=(unusable,), fault=fault)
 
 
 def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     text = stdout.strip()
     is_alone = text.startswith("{")
     try:
-        said = (_last_object if is_alone else _object_at_end)(
+        printed = (_last_object if is_alone else _object_at_end)(
             mend_surrogates(text.encode()).decode()
         )
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
-    if said is None:
+    if printed is None:
         context = bool(text) and hook.event in _TEXT_IS_CONTEXT
         return HookAnswer(contexts=(text,) if context else ())
-    specific = said.get("hookSpecificOutput", {})
+    specific = printed.get("hookSpecificOutput", {})
     if not is_object(specific):
         raise _Faulty("hookSpecificOutput must be an object")
     named = specific.get("hookEventName", hook.event)
     if named != hook.event:
         raise _Faulty(f"hookEventName must be {hook.event}, not {named!r}")
-    answer = _answer(hook, said, specific)
+    answer = _answer(hook, printed, specific)
     # With other lines before it, it may be part of a command or a file that the hook prints.
     return answer if is_alone else _restricting(answer)
 
@@ -228,8 +229,8 @@ def _object_at_end(text: str) -> dict[str, Json] | None:
     if not found:
         return None
     with suppress(ValueError, RecursionError):
-        said = _last_object(f"{{{behind}")
-        return None if _KEYS.isdisjoint(said) else said
+        printed = _last_object(f"{{{behind}")
+        return None if _KEYS.isdisjoint(printed) else printed
     return None
 
 
@@ -264,18 +265,18 @@ def _last_object(text: str) -> dict[str, Json]:
     return answer
 
 
-def _answer(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> HookAnswer:
-    decision, reason, updated = _decision(hook, said, specific)
-    contexts = _text(specific, "additionalContext") or _text(said, "additionalContext")
+def _answer(hook: Hook, printed: Mapping[str, Json], specific: Mapping[str, Json]) -> HookAnswer:
+    decision, reason, updated = _decision(hook, printed, specific)
+    contexts = _text(specific, "additionalContext") or _text(printed, "additionalContext")
     stops = ""
-    if said.get("continue") is False:
-        stops = _text(said, "stopReason") or f"{hook.shown} ended the run"
-    elif decision == "deny" and _interrupts(hook, said, specific):
+    if printed.get("continue") is False:
+        stops = _text(printed, "stopReason") or f"{hook.shown} ended the run"
+    elif decision == "deny" and _interrupts(hook, printed, specific):
         stops = reason
-    output = specific.get("updatedToolOutput", said.get("updatedToolOutput"))
+    output = specific.get("updatedToolOutput", printed.get("updatedToolOutput"))
     if output is not None and not isinstance(output, str):
         output = json.dumps(output, ensure_ascii=False)
-    message = _text(said, "systemMessage")
+    message = _text(printed, "systemMessage")
     if decision == "deny" and hook.event in ("PostToolUse", "PostToolUseFailure"):
         contexts = "\n".join(filter(None, (reason, contexts)))
     if hook.event == "PermissionDenied" and specific.get("retry") is True:
@@ -312,10 +313,10 @@ def _watch(hook: Hook, specific: Mapping[str, Json]) -> tuple[str, ...] | None:
 
 
 def _decision(
-    hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]
+    hook: Hook, printed: Mapping[str, Json], specific: Mapping[str, Json]
 ) -> tuple[Decision | None, str, Mapping[str, Json] | None]:
-    word: Json = specific.get("permissionDecision", said.get("decision"))
-    reason = _text(specific, "permissionDecisionReason") or _text(said, "reason")
+    word: Json = specific.get("permissionDecision", printed.get("decision"))
+    reason = _text(specific, "permissionDecisionReason") or _text(printed, "reason")
     updated: Json = specific.get("updatedInput")
     request: Json = specific.get("decision", word if isinstance(word, dict) else None)
     if hook.event == "PermissionRequest" and request is not None:
@@ -333,16 +334,16 @@ def _decision(
     return decision, reason or ("no reason given" if decision != "allow" else ""), updated
 
 
-def _interrupts(hook: Hook, said: Mapping[str, Json], specific: Mapping[str, Json]) -> bool:
+def _interrupts(hook: Hook, printed: Mapping[str, Json], specific: Mapping[str, Json]) -> bool:
     """Return whether the refusal of a permission also ends the run."""
-    request = specific.get("decision", said.get("decision"))
+    request = specific.get("decision", printed.get("decision"))
     if hook.event != "PermissionRequest" or not isinstance(request, dict):
         return False
     return request.get("interrupt") is True
 
 
-def _text(said: Mapping[str, Json], key: str) -> str:
-    value = said.get(key)
+def _text(printed: Mapping[str, Json], key: str) -> str:
+    value = printed.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):

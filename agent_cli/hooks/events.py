@@ -105,8 +105,8 @@ class HookEvent:
     @property
     def input(self) -> Mapping[str, Json]:
         """The input of the call in the fields of the tool, with absolute paths."""
-        given = self.payload.get("tool_input")
-        return from_claude(self.tool, given) if isinstance(given, dict) else {}
+        theirs = self.payload.get("tool_input")
+        return from_claude(self.tool, theirs) if isinstance(theirs, dict) else {}
 
 
 HookReply: TypeAlias = Verdict | str | None
@@ -229,8 +229,8 @@ def after_call(theirs: ClaudeCall, result: ToolResult, took_ms: int | None) -> d
     took: dict[str, Json] = {} if took_ms is None else {"duration_ms": took_ms}
     code = exit_code(result)
     if result.is_error or code:
-        told = f"Exit code {code}\n{result.text}" if code else result.text
-        return {"error": told, "is_interrupt": False, **took}
+        error = f"Exit code {code}\n{result.text}" if code else result.text
+        return {"error": error, "is_interrupt": False, **took}
     return {"tool_response": response_of(theirs, result), **took}
 
 

@@ -114,23 +114,23 @@ class FileWatch:
         return stamp and (stamp[1], stamp[0])
 
     def _of_call(self, call: Sequence[FileChange], changes: CallChanges) -> list[FileChange]:
-        places = {*self._places()}
-        elsewhere = [each for each in call if places.isdisjoint((each.path, each.path.parent))]
-        wanted = [each for each in elsewhere if self.wants(each.path)]
-        told: list[FileChange] = []
-        for at, each in enumerate(wanted):
-            if len(told) == CALL_FILES_MAX:
-                _log.info("changed files not told to hooks", files=len(wanted) - at)
+        looked_at = {*self._looked_at()}
+        elsewhere = [each for each in call if looked_at.isdisjoint((each.path, each.path.parent))]
+        hooked = [each for each in elsewhere if self.wants(each.path)]
+        seen: list[FileChange] = []
+        for at, each in enumerate(hooked):
+            if len(seen) == CALL_FILES_MAX:
+                _log.info("changed files not told to hooks", files=len(hooked) - at)
                 break
             if not changes.is_masked(each.path):
-                told.append(each)
-        return told
+                seen.append(each)
+        return seen
 
-    def _places(self) -> Iterable[Path]:
+    def _looked_at(self) -> Iterable[Path]:
         return dict.fromkeys((*(self.root / name for name in self.names), *self._paths))
 
     def _stamps(self) -> Iterator[tuple[Path, _Stamp]]:
-        found = dict.fromkeys(file for place in self._places() for file in _files_at(place))
+        found = dict.fromkeys(file for path in self._looked_at() for file in _files_at(path))
         # Those known first: a file beyond the limit must not push out one that is still there.
         known = (path for path in self._seen if path in found)
         left = FILES_MAX

@@ -80,8 +80,8 @@ def _verdict(text: str) -> HookOutcome:
 
 
 def _input(hook: Hook) -> dict[str, Json]:
-    given = json.loads(hook.arguments or "{}")
-    return given if is_object(given) else {}
+    arguments = json.loads(hook.arguments or "{}")
+    return arguments if is_object(arguments) else {}
 
 
 def _filled(value: Json, payload: Mapping[str, Json]) -> Json:

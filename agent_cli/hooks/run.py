@@ -188,17 +188,15 @@ async def _start(
                 ran = replace(ran, stdout=stdout)
     except TooMuchOutput:
         return HookOutcome(fault="it printed more than 1 MB; make it print less")
-    code, stdout, stderr = ran.code, ran.stdout, ran.stderr
-    told = stderr.strip()[-_REASON_CHARS_MAX:]
-    if code in _CANNOT_START:
-        fault = _why_not_started(hook, code, told, around)
-        return HookOutcome(code, stdout, stderr, fault, is_broken=True)
-    if code not in (0, 2):
-        said = f": {told}" if told else ""
-        return HookOutcome(
-            code, stdout, stderr, f"it ended with exit code {code}{said}; correct it"
-        )
-    return HookOutcome(code, stdout, stderr, exports=exports)
+    ended = HookOutcome(ran.code, ran.stdout, ran.stderr, exports=exports)
+    if ran.code in (0, 2):
+        return ended
+    reason = ran.stderr.strip()[-_REASON_CHARS_MAX:]
+    if is_broken := ran.code in _CANNOT_START:
+        fault = _why_not_started(hook, ran.code, reason, around)
+    else:
+        fault = f"it ended with exit code {ran.code}{reason and f': {reason}'}; correct it"
+    return replace(ended, fault=fault, is_broken=is_broken, exports=None)
 
 
 def _script_folders(hook: Hook, around: HookEnvironment) -> list[str]:
@@ -222,8 +220,8 @@ def _command(hook: Hook, around: HookEnvironment) -> list[str]:
     if hook.args is None:
         path = around.environment.get("PATH", os.defpath)
         return [shutil.which("bash", path=path) or "/bin/sh", "-c", hook.command]
-    given = (_with_values(word, hook) for word in (hook.command, *hook.args))
-    program, *words = (_with_project(word, around) for word in given)
+    filled = (_with_values(word, hook) for word in (hook.command, *hook.args))
+    program, *words = (_with_project(word, around) for word in filled)
     return [os.path.expanduser(program), *words]  # noqa: PTH111 - a name may begin with ~
 
 
@@ -239,14 +237,14 @@ def _with_project(word: str, around: HookEnvironment) -> str:
     return word
 
 
-def _why_not_started(hook: Hook, code: int, told: str, around: HookEnvironment) -> str:
+def _why_not_started(hook: Hook, code: int, reason: str, around: HookEnvironment) -> str:
     program = _program(hook, around)
     if program and Path(program).is_file() and not os.access(program, os.X_OK):
         return f"{program} is not executable; run chmod +x {shlex.quote(program)}"
     if program and "/" in program and not Path(program).exists():
         return f"there is no {program}; correct the path or restore the file"
     cause = "was not found" if code == 127 else "cannot be executed"
-    return f"its program {cause} ({told or hook.shown}); install it, or correct the command"
+    return f"its program {cause} ({reason or hook.shown}); install it, or correct the command"
 
 
 def _program(hook: Hook, around: HookEnvironment) -> str:
@@ -282,8 +280,8 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
                 if len(found) > OUTPUT_BYTES_MAX:
                     return HookOutcome(fault="it answered with more than 1 MB; make it answer less")
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        told = str(error) or type(error).__name__
-        fault = f"{hook.url} did not answer ({told}); check that it runs"
+        cause = str(error) or type(error).__name__
+        fault = f"{hook.url} did not answer ({cause}); check that it runs"
         return HookOutcome(fault=fault, is_broken=True)
     if not response.is_success:
         fault = f"{hook.url} answered with status {response.status_code}; it must be 200 to 299"

@@ -148,7 +148,7 @@ class HookRuns:
         hook: Hook,
         payload: Mapping[str, Json],
         subject: str,
-        answerable: Mapping[str, Json] = _NOTHING,
+        answerable: Mapping[str, Json],
     ) -> Ran:
         fault = self.objection(hook) if hook.is_project else ""
         sent = {**payload, **answerable} if hook.answers and answerable else payload
@@ -195,13 +195,13 @@ class HookRuns:
         running = (time.monotonic(), hook)
         self._running.append(running)
         loop = asyncio.get_running_loop()
-        told = None if hook.background else loop.call_later(self.told_after_s, self.waits, hook)
+        timer = None if hook.background else loop.call_later(self.told_after_s, self.waits, hook)
         try:
             return await run_hook(hook, payload, self.around)
         finally:
             self._running.remove(running)
-            if told:
-                told.cancel()
+            if timer:
+                timer.cancel()
 
 
 def _status(hook: Hook, ran_s: float) -> str:
