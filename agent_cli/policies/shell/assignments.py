@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from agent_cli.policies.shell.reach import Reach
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
 from agent_cli.system.loading import late_pattern
 
@@ -66,7 +66,7 @@ class Assignments:
         """Return the texts that *word* may stand for, quotes kept; None if they are not known."""
         pieces: list[Sequence[str]] = []
         at, text = word.start_byte, word.text or b""
-        for node in _expansions(word):
+        for node in outermost(word, _EXPANSIONS):
             pieces.append([text[at - word.start_byte : node.start_byte - word.start_byte].decode()])
             if (values := self._texts_of(node, depth)) is None:
                 return None
@@ -112,7 +112,7 @@ def composed_words(
         if node.type not in _HOLD_WORDS:
             continue
         for word in node.named_children:
-            has_values = word.type not in _EXPANDED_ALONE and any(True for _ in _expansions(word))
+            has_values = word.type not in _EXPANDED_ALONE and any(outermost(word, _EXPANSIONS))
             texts = known.texts(word) if has_values or _BLANK.search(source(word)) else None
             for text in texts or ():
                 if has_values:
@@ -126,11 +126,6 @@ def script_in(text: str) -> str:
     if text[:1] == '"':
         return _ESCAPE.sub(r"\1", text[1:-1])
     return text[1:-1] if text[:1] == "'" else text
-
-
-def _expansions(word: "Node") -> Iterator["Node"]:
-    """Yield the expansions of *word* that are in no other one."""
-    return (node for node in descendants(word, leaves=_EXPANSIONS) if node.type in _EXPANSIONS)
 
 
 def _assigned(node: "Node") -> Iterator[tuple[str, "list[Node] | None"]]:

@@ -17,9 +17,9 @@ from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import RUN_WORDS, STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
-    descendants,
     is_descriptor,
     opened_file,
+    outermost,
     source,
     syntax_tree,
 )
@@ -201,7 +201,7 @@ class _Explanation:
             yield ExplainedPart(_line(source(node)), does, depth)
             yield from self._below(node, depth + 1)
             return
-        for child in _outermost(node):
+        for child in outermost(node, _SUBSTITUTIONS):
             yield from self._inside(child, depth)
 
     def _redirect(self, node: "Node", depth: int) -> Iterator[ExplainedPart]:
@@ -252,13 +252,6 @@ class _Explanation:
         if path.is_absolute():
             return self._root not in path.parents
         return ".." in path.parts or name.startswith("~")
-
-
-def _outermost(node: "Node") -> Iterator["Node"]:
-    """Yield the substitutions below *node* that are in no other one."""
-    for each in descendants(node, leaves=_SUBSTITUTIONS):
-        if each.type in _SUBSTITUTIONS:
-            yield each
 
 
 def _words(command: "Node") -> Reading:

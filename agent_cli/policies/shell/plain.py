@@ -128,7 +128,7 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
     text = script.encode()
     try:
         check_passed_over(text[: root.start_byte] + text[root.end_byte :], SPACE)
-        nodes = [*descendants(root, leaves=frozenset({"test_command"}), is_leaf=_is_read_whole)]
+        nodes = [*descendants(root, is_leaf=_is_read_whole)]
         for node in nodes:
             if not is_harmless_setting(node):
                 check_known(node, text)
@@ -141,7 +141,7 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
 
 
 def _is_read_whole(node: "Node") -> bool:
-    return _is_heredoc_text(node) or is_harmless_setting(node)
+    return node.type == "test_command" or _is_heredoc_text(node) or is_harmless_setting(node)
 
 
 def _is_heredoc_text(node: "Node") -> bool:

@@ -1,7 +1,7 @@
 """The interface to the parser of bash, and the nodes of its trees that are understood."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -49,18 +49,24 @@ def opened_file(redirect: "Node") -> "Node | None":
 
 
 def descendants(
-    node: "Node",
-    *,
-    leaves: Collection[str] = frozenset(),
-    is_leaf: Callable[["Node"], bool] = lambda _node: False,
+    node: "Node", *, is_leaf: Callable[["Node"], bool] = lambda _node: False
 ) -> Iterator["Node"]:
-    """Yield *node* and its descendants in text order, but nothing below *leaves*."""
+    """Yield *node* and its descendants in text order, but nothing below a leaf."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
         yield node
-        if node.type not in leaves and not is_leaf(node):
+        if not is_leaf(node):
             waiting.extend(reversed(node.children))
+
+
+def outermost(node: "Node", kinds: Container[str]) -> Iterator["Node"]:
+    """Yield those of *node* and its descendants that are of *kinds*, and in no other such one."""
+
+    def is_one(each: "Node") -> bool:
+        return each.type in kinds
+
+    return filter(is_one, descendants(node, is_leaf=is_one))
 
 
 @cache
