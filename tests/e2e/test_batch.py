@@ -10,16 +10,14 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agent_cli.batch.folder import state_folder
 from agent_cli.contracts.wording import dollars, in_microdollars
+from tests.e2e.batches import lines, results, write_tasks
 from tests.e2e.program import agent_cli, finished, processes_with, started_for
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import (
-    FakeMessagesApi,
     Gate,
     ReceivedRequest,
     error,
@@ -33,18 +31,6 @@ from tests.waiting import wait_until
 YOLO = ("--permission-mode", "yolo")
 # Each run is a new interpreter.
 RUNS_S, CAMPAIGN_S = 240.0, 1_500.0
-
-
-def write_tasks(*tasks: dict[str, Any]) -> None:
-    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
-
-
-def results() -> dict[str, dict[str, Any]]:
-    """Return the results by id, each listed once."""
-    lines = Path("tasks.batch/RESULTS.jsonl").read_text().splitlines()
-    found = {each["id"]: each for each in map(json.loads, lines)}
-    assert len(found) == len(lines)
-    return found
 
 
 def workers(*, first_only: bool = False) -> list[int]:
@@ -256,13 +242,13 @@ def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_kille
                 _killing(chance, KILLS // 3 + 1) as killed,
             ):
                 if ends_at < TASKS:
-                    wait_until(lambda: _ended() >= ends_at, "results", limit_s=CAMPAIGN_S)  # noqa: B023
+                    wait_until(lambda: len(results()) >= ends_at, "results", limit_s=CAMPAIGN_S)  # noqa: B023
                     process.send_signal(signal.SIGKILL)
                 run = finished(process)
             assert killed
 
     found = results()
-    attempts = _lines("attempts.jsonl")
+    attempts = lines("attempts.jsonl")
     assert (run.code, len(found)) == (0, TASKS)
     assert {each["status"] for each in found.values()} == {"done"}
     assert len(attempts) >= TASKS + KILLS
@@ -270,28 +256,7 @@ def test_two_hundred_tasks_have_one_result_each_while_runs_and_batches_are_kille
     # A lost run counts as if its whole limit had been spent.
     lost = len(attempts) - TASKS
     assert lost * 1.0 + sum(each["cost_usd"] for each in found.values()) <= budget_usd
-    assert _asked(api) >= TASKS
-
-
-def _place(name: str) -> Path:
-    """Return a file of the batch: beside the tasks, or in its state."""
-    folder = Path("tasks.batch")
-    return ((state_folder(folder) or folder) if name == "attempts.jsonl" else folder) / name
-
-
-def _ended() -> int:
-    with suppress(FileNotFoundError):
-        return len(_lines("RESULTS.jsonl"))
-    return 0
-
-
-def _lines(name: str) -> list[Any]:
-    whole, _, _ = _place(name).read_text().rpartition("\n")
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def _asked(api: FakeMessagesApi) -> int:
-    return len(api.requests)
+    assert len(api.requests) >= TASKS
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.batches import results, write_tasks
 from tests.e2e.program import agent_cli, finished, started_for
 from tests.messages_api import FakeMessagesApi, ReceivedRequest, error, reply, serve_in_thread
 from tests.messages_api.script import Answer, Payload
@@ -16,17 +17,6 @@ RUNS_S = 120.0
 ON_API = ("batch", "tasks.jsonl", "--batch-api", "--model", "claude-sonnet-4-5")
 FULL_USD = (1_000 * 3 + 100 * 15) / 1_000_000
 """What the answers of the test server cost when they are asked for one by one."""
-
-
-def write_tasks(*tasks: dict[str, Any]) -> None:
-    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
-
-
-def results() -> dict[str, dict[str, Any]]:
-    lines = Path("tasks.batch/RESULTS.jsonl").read_text().splitlines()
-    found = {each["id"]: each for each in map(json.loads, lines)}
-    assert len(found) == len(lines)
-    return found
 
 
 def params(api: FakeMessagesApi) -> list[Payload]:

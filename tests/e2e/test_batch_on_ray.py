@@ -10,16 +10,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
-from agent_cli.batch.folder import state_folder
 from agent_cli.system.supervisor import supervised
+from tests.e2e.batches import lines, results, write_tasks
 from tests.e2e.program import KEY, agent_cli, finished, processes_with, started_for
 from tests.messages_api import Gate, ReceivedRequest, error, reply, serve_in_thread
 from tests.messages_api.script import Answer
@@ -38,7 +38,7 @@ TASKS, CPUS = 200, 2
 ON_RAY = ("batch", "tasks.jsonl", "--engine", "ray", "--max-cost", "1")
 
 
-def write_tasks(*names: str, ref: str = "") -> None:
+def write_named(*names: str, ref: str = "") -> None:
     """Write a task for each of *names*, in a folder of its own; with *ref* all in a repository."""
     more = {"ref": ref} if ref else {}
     for name in names:
@@ -49,29 +49,7 @@ def write_tasks(*names: str, ref: str = "") -> None:
         git(here, "init", "-q", "-b", ref)
         git(here, "add", "-A")
         git(here, "commit", "-qm", "all")
-    tasks = [{"id": name, "prompt": f"go {name}", "cwd": name, **more} for name in names]
-    Path("tasks.jsonl").write_text("\n".join(map(json.dumps, tasks)))
-
-
-def _place(name: str) -> Path:
-    """Return a file of the batch: beside the tasks, or in its state."""
-    folder = Path("tasks.batch")
-    return ((state_folder(folder) or folder) if name == "attempts.jsonl" else folder) / name
-
-
-def lines(name: str) -> list[dict[str, Any]]:
-    with suppress(FileNotFoundError):
-        whole, _, _ = _place(name).read_text().rpartition("\n")
-        return [json.loads(line) for line in whole.splitlines()]
-    return []
-
-
-def results() -> dict[str, dict[str, Any]]:
-    """Return the results by id, each listed once."""
-    written = lines("RESULTS.jsonl")
-    found = {each["id"]: each for each in written}
-    assert len(found) == len(written)
-    return found
+    write_tasks(*({"id": name, "prompt": f"go {name}", "cwd": name, **more} for name in names))
 
 
 def workers() -> list[str]:
@@ -110,7 +88,7 @@ def two_nodes(folder: Path) -> Generator[tuple[str, IO[str], IO[str]]]:
 
 def test_local_ray_cluster_ends_with_the_batch() -> None:
     """Ctrl-C leaves no process, and the same command continues the batch."""
-    write_tasks("a", "b", "c")
+    write_named("a", "b", "c")
     gate = Gate()
 
     def answer(request: ReceivedRequest) -> Answer:
@@ -140,7 +118,7 @@ def test_two_hundred_tasks_have_one_result_each_though_a_node_is_lost(
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    write_tasks(*(f"t{number}" for number in range(TASKS)))
+    write_named(*(f"t{number}" for number in range(TASKS)))
     budget_usd = 40.0
 
     with (
@@ -186,7 +164,7 @@ def test_batch_survives_an_outage_a_lost_node_and_a_killed_driver(
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
-    write_tasks(*(f"t{number}" for number in range(TASKS)), ref="main" if copies else "")
+    write_named(*(f"t{number}" for number in range(TASKS)), ref="main" if copies else "")
     outage = Event()
     refused_at: list[float] = []
     monkeypatch.setenv("TMPDIR", str(folder))  # of the nodes
