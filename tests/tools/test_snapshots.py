@@ -18,65 +18,33 @@ import pytest
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     AgentEnd,
-    PromptStarted,
     PromptStateChanged,
     SessionOpened,
     ToolExecutionEnd,
 )
-from agent_cli.contracts.file_changes import TakenBack, is_own_run, prompt_of_run
+from agent_cli.contracts.file_changes import is_own_run, prompt_of_run
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.core.conversation import Conversation
 from agent_cli.system.launching import Watched
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.snapshots import Snapshots, contents
 from agent_cli_tools.snapshots.changes import Change
 from agent_cli_tools.snapshots.journal import Journal
 from agent_cli_tools.stoppable import Claim
-from tests.tools.calling import Tools
+from tests.tools.undoing import ToolSession, of_edits
 from tests.waiting import until
 
 READS = ("cat", "ls")
 
 
-class Session:
-    """A session with tools in a workspace; `run()` begins a run, `again()` is a restart."""
+class Session(ToolSession):
+    """A session whose commands are not watched."""
 
-    def __init__(self, root: Path, state: Path) -> None:
-        self.root, self.state = root, state
-        self._opened: list[Workspace] = []
-        self.again()
-
-    def again(self, id: str | None = "s-1") -> None:
-        self.snapshots = Snapshots(
+    def keeper(self) -> Snapshots:
+        return Snapshots(
             self.state,
             only_reads=lambda command: command.startswith(READS),
             is_foreign=lambda tool: tool.startswith("mcp__"),
         )
-        if id:
-            self.snapshots(SessionOpened(id, "path"))
-        self.workspace = Workspace(self.root, keeper=self.snapshots)
-        self._opened.append(self.workspace)
-        self.tools = Tools(self.workspace)
-
-    def close(self) -> None:
-        for workspace in self._opened:
-            workspace.close()
-
-    def run(self) -> str:
-        prompt = Conversation().begin()
-        self.snapshots(PromptStarted(prompt))
-        return prompt.id
-
-    async def write(self, path: str, text: str) -> None:
-        if (self.root / path).exists():
-            await self.tools.text("read", path=path)
-        await self.tools.text("write", path=path, content=text)
-
-    async def bash(self, command: str) -> None:
-        await self.tools.text("bash", command=command)
-
-    def undo(self, *, in_part: bool = False) -> TakenBack:
-        return self.snapshots.take_back(in_part=in_part)
 
     def files(self) -> dict[str, str]:
         """Return every file's text, and "" for directories without any."""
@@ -91,11 +59,7 @@ class Session:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    root = tmp_path / "work"
-    root.mkdir()
-    session = Session(root, tmp_path / "state")
-    yield session
-    session.close()
+    yield from of_edits(Session, tmp_path)
 
 
 @contextmanager

@@ -13,40 +13,36 @@ from pathlib import Path
 import pytest
 
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.events import PromptStarted, SessionOpened
-from agent_cli.contracts.file_changes import Difference, TakenBack
-from agent_cli.contracts.timeline import Json
-from agent_cli.core.conversation import Conversation
+from agent_cli.contracts.events import SessionOpened
+from agent_cli.contracts.file_changes import Difference
 from agent_cli.system.launching import NamedFiles, Watched
 from agent_cli.undo import reversal
 from agent_cli.undo.logs import CommandQuestion, Loss
 from agent_cli.undo.stopped_calls import why_missing
-from agent_cli_tools import Workspace, command_run
+from agent_cli_tools import command_run
 from agent_cli_tools.snapshots import Snapshots
 from agent_cli_tools.snapshots.journal import Journal
 from agent_cli_tools.snapshots.kept_versions import kept_versions, restore
 from tests.tools.calling import Tools
-from tests.tools.undoing import fill, tree
+from tests.tools.undoing import ToolSession, fill, of_commands, tree
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 
 
-class Session:
-    """A session in a small repository; `run` begins a run, `again` is a restart."""
+class Session(ToolSession):
+    """A session in a small repository, whose commands are watched."""
 
     def __init__(self, root: Path, state: Path) -> None:
-        self.root, self.state = root, state
-        self._opened: list[Workspace] = []
         self.asked: list[Loss] = []
         self.answer: Callable[[], Awaitable[bool]] | None = None
         self.ask_beyond: tuple[int, int] = (0, 0)
         self.takes_rights = False
         self.is_alone = False
         self.named_before: Callable[[str], NamedFiles | None] = lambda _command: None
-        self.again()
+        super().__init__(root, state)
 
-    def again(self) -> None:
+    def keeper(self) -> Snapshots:
         def watched(folder: Path, command: str, run_began_ns: int) -> Watched:
             return Watched(
                 module="agent_cli.undo.watch",
@@ -70,52 +66,18 @@ class Session:
             assert self.answer
             return await self.answer()
 
-        self.snapshots = Snapshots(self.state, only_reads=only_reads, watched=watched)
-        self.snapshots.decide = decide
-        self.snapshots(SessionOpened("s-1", "path"))
-        self.workspace = Workspace(self.root, keeper=self.snapshots)
-        self._opened.append(self.workspace)
-        self.tools = Tools(self.workspace)
-
-    def run(self) -> str:
-        prompt = Conversation().begin()
-        self.snapshots(PromptStarted(prompt))
-        return prompt.id
-
-    async def bash(self, command: str, **more: Json) -> str:
-        return await self.tools.text("bash", command=command, **more)
-
-    async def write(self, path: str, text: str) -> None:
-        if (self.root / path).exists():
-            await self.tools.text("read", path=path)
-        await self.tools.text("write", path=path, content=text)
-
-    def undo(self, *, in_part: bool = False) -> TakenBack:
-        return self.snapshots.take_back(in_part=in_part)
+        snapshots = Snapshots(self.state, only_reads=only_reads, watched=watched)
+        snapshots.decide = decide
+        return snapshots
 
     def diff(self) -> dict[str, Difference]:
         found = self.snapshots.differences()
         return {str(each.path.relative_to(self.root)): each for each in found}
 
-    def close(self) -> None:
-        for workspace in self._opened:
-            workspace.close()
-
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """Record without a sandbox, for an ordinary user too: none of these commands is to use sudo."""
-    monkeypatch.setattr(command_run, "may_gain_rights", _never)
-    root = tmp_path / "work"
-    fill(root)
-    made = Session(root, tmp_path / "state")
-    yield made
-    made.close()
-
-
-def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
-    del restricts_itself
-    return False
+    yield from of_commands(Session, tmp_path, monkeypatch)
 
 
 def _always(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:

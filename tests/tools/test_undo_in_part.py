@@ -3,44 +3,29 @@
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.undo.stopped_calls import why_missing
-from agent_cli_tools import command_run
 from agent_cli_tools.snapshots.kept_versions import kept_versions, restore
 from tests.tools.test_snapshots import Session as EditSession
 from tests.tools.test_undo_commands import Session
-from tests.tools.undoing import fill, tree
+from tests.tools.undoing import of_commands, of_edits, tree
 
 watched = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 
 
 @pytest.fixture
 def edits(tmp_path: Path) -> Iterator[EditSession]:
-    root = tmp_path / "work"
-    root.mkdir()
-    session = EditSession(root, tmp_path / "state")
-    yield session
-    session.close()
+    yield from of_edits(EditSession, tmp_path)
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setattr(command_run, "may_gain_rights", _never)
-    root = tmp_path / "work"
-    fill(root)
-    session = Session(root, tmp_path / "state")
-    yield session
-    session.close()
-
-
-def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
-    del restricts_itself
-    return False
+    yield from of_commands(Session, tmp_path, monkeypatch)
 
 
 def files(root: Path) -> dict[str, tuple[object, ...]]:

@@ -1,10 +1,88 @@
-"""A small repository with files of each kind, and what there is to restore of it."""
+"""A small repository with files of each kind, what is to be restored of it, and its sessions."""
 
 import hashlib
 import os
 import stat
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from agent_cli.contracts.events import PromptStarted, SessionOpened
+from agent_cli.contracts.file_changes import TakenBack
+from agent_cli.contracts.timeline import Json
+from agent_cli.core.conversation import Conversation
+from agent_cli_tools import Workspace, command_run
+from agent_cli_tools.snapshots import Snapshots
+from tests.tools.calling import Tools
+
+Made = TypeVar("Made", bound="ToolSession")
+
+
+class ToolSession:
+    """A session with tools in a workspace; `run` begins a run, `again` is a restart."""
+
+    def __init__(self, root: Path, state: Path) -> None:
+        self.root, self.state = root, state
+        self._opened: list[Workspace] = []
+        self.again()
+
+    def keeper(self) -> Snapshots:
+        """Return what keeps the files for /undo from a start on."""
+        raise NotImplementedError
+
+    def again(self, id: str | None = "s-1") -> None:
+        self.snapshots = self.keeper()
+        if id:
+            self.snapshots(SessionOpened(id, "path"))
+        self.workspace = Workspace(self.root, keeper=self.snapshots)
+        self._opened.append(self.workspace)
+        self.tools = Tools(self.workspace)
+
+    def run(self) -> str:
+        prompt = Conversation().begin()
+        self.snapshots(PromptStarted(prompt))
+        return prompt.id
+
+    async def bash(self, command: str, **more: Json) -> str:
+        return await self.tools.text("bash", command=command, **more)
+
+    async def write(self, path: str, text: str) -> None:
+        if (self.root / path).exists():
+            await self.tools.text("read", path=path)
+        await self.tools.text("write", path=path, content=text)
+
+    def undo(self, *, in_part: bool = False) -> TakenBack:
+        return self.snapshots.take_back(in_part=in_part)
+
+    def close(self) -> None:
+        for workspace in self._opened:
+            workspace.close()
+
+
+def of_edits(made: type[Made], folder: Path) -> Iterator[Made]:
+    """Yield a session in an empty folder."""
+    root = folder / "work"
+    root.mkdir()
+    session = made(root, folder / "state")
+    yield session
+    session.close()
+
+
+def of_commands(made: type[Made], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
+    """Yield a session without a sandbox, of an ordinary user too: no command is to use sudo."""
+    monkeypatch.setattr(command_run, "may_gain_rights", _never)
+    fill(folder / "work")
+    session = made(folder / "work", folder / "state")
+    yield session
+    session.close()
+
+
+def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
+    del restricts_itself
+    return False
 
 
 def fill(root: Path) -> None:
