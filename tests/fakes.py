@@ -21,6 +21,7 @@ from agent_cli.contracts.events import (
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    Notice,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
@@ -403,6 +404,11 @@ def texts(result_messages: Sequence[Message]) -> dict[str, str]:
 def partials(events: Sequence[Event]) -> list[str]:
     """Return the text of each partial message, in order."""
     return [event.message.text for event in events if isinstance(event, MessageUpdate)]
+
+
+def notices(events: Sequence[Event]) -> list[str]:
+    """Return the texts of the notices."""
+    return [event.text for event in events if isinstance(event, Notice)]
 
 
 def users(messages: Sequence[Message]) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from agent_cli.contracts.errors import ConversationError
-from agent_cli.contracts.events import Event, Notice
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -26,6 +25,7 @@ from tests.fakes import (
     ScriptedModel,
     config,
     listening,
+    notices,
     says,
     scripted_agent,
     tool,
@@ -35,10 +35,6 @@ from tests.fakes import (
 
 ASKED = AssistantMessage((tool_use("look", {}, "t1"), tool_use("look", {}, "t2")), "tool_use")
 REPAIRED = "calls without a result were answered with an error: t1, t2"
-
-
-def notices(events: Sequence[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice)]
 
 
 async def test_replacing_messages_reports_repaired_calls(

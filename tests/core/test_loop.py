@@ -24,7 +24,6 @@ from agent_cli.contracts.events import (
     Event,
     MessageEnd,
     MessageUpdate,
-    Notice,
     Retry,
     StateChanged,
     ToolCallsAnnounced,
@@ -70,6 +69,7 @@ from tests.fakes import (
     check_run,
     does,
     listening,
+    notices,
     outline,
     partials,
     returns,
@@ -631,7 +631,7 @@ async def test_two_truncated_replies_in_a_row_end_the_run() -> None:
     result = await agent.prompt("go")
 
     assert (result.stop_reason, len(model.requests)) == ("max_tokens", 2)
-    assert [event.text for event in events if isinstance(event, Notice)] == [
+    assert notices(events) == [
         "the reply was cut off at max_tokens; the model is told so and goes on",
         "the reply was cut off at max_tokens again: ask for smaller steps, or raise max_tokens",
     ]

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cli.contracts.events import Event, Notice, ToolCall, ToolExecutionEnd
+from agent_cli.contracts.events import Notice, ToolCall, ToolExecutionEnd
 from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.timeline import Error, FileOutput, Success, text_block
@@ -30,6 +30,7 @@ from tests.fakes import (
     calls,
     check_run,
     does,
+    notices,
     raises,
     says,
     scripted_agent,
@@ -58,10 +59,6 @@ class Stubborn:
             on_update.add_file_output("late.txt", "text/plain", "late")
             self.ended.set()
         return "late"
-
-
-def notices(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice)]
 
 
 @pytest.mark.parametrize("code", [0, 3, "bye", None])

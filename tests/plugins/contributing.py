@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent_cli.contracts.events import Event, MessageEnd, Notice
+from agent_cli.contracts.events import MessageEnd
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.provider import Price
 from agent_cli.contracts.timeline import Block, Usage
@@ -15,7 +15,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin
 from agent_cli.plugins.contributor import DiscoveredPlugins, Plugins
 from agent_cli.policies.prefix_watch import PrefixWatch
-from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening
+from tests.fakes import LIMIT_S, MODEL, ScriptedModel, Step, listening, notices
 
 PATIENCE_S = 2 * LIMIT_S
 """How long a test waits for threads and timers, which a busy machine may starve.
@@ -93,11 +93,7 @@ class Contributing:
 
     def notices(self) -> list[str]:
         """Return the notices of all runs."""
-        return notices_in(self.events)
-
-
-def notices_in(events: Sequence[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice)]
+        return notices(self.events)
 
 
 def tool_results(run: Contributing) -> list[str]:

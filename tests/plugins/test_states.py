@@ -11,8 +11,8 @@ from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.states import ENTRY, PluginStates
-from tests.fakes import calls, does, says, tool, tool_use
-from tests.plugins.contributing import Contributing, notices_in, tool_results
+from tests.fakes import calls, does, notices, says, tool, tool_use
+from tests.plugins.contributing import Contributing, tool_results
 
 
 class Notes(BaseModel):
@@ -202,7 +202,7 @@ def test_unreadable_plugin_state_is_reset_with_one_notice(
     for _load in range(2):
         assert kind.read(states(conversation, kind, events)) == Notes()
 
-    [notice] = notices_in(events)
+    [notice] = notices(events)
     assert why in notice
     assert notice.endswith("; what was kept of version 1 is reset")
 
@@ -224,7 +224,7 @@ def test_state_that_makes_a_validator_of_its_plugin_fail_is_reset() -> None:
 
     assert kind.read(PluginStates(conversation, {"notes": kind}, events.append)) == Fussy()
 
-    [notice] = notices_in(events)
+    [notice] = notices(events)
     assert notice == "plugin 'notes': no such limit; what was kept of version 1 is reset"
 
 

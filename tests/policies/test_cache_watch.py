@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Price
 from agent_cli.contracts.side_events import CacheLost
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.cache_watch import CacheWatch, cache_lines
-from tests.fakes import MODEL, ScriptedModel, returns, says, tool
+from tests.fakes import MODEL, ScriptedModel, notices, returns, says, tool
 from tests.policies.histories import Listener
 
 FIRST = ModelRequest(model=MODEL, messages=(UserMessage.of("one"),), session_id="s")
@@ -53,7 +52,7 @@ async def losses_of(
         async for _ in watch.stream(request):
             pass
         clock.now_s += wait_s
-    told = [event.text for event in listener.events if isinstance(event, Notice)]
+    told = notices(listener.events)
     assert [each for each in listener.events if isinstance(each, CacheLost)] == watch.losses
     return watch.losses, told, model
 

@@ -7,14 +7,13 @@ from functools import partial
 import pytest
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, Retrying, TextDelta
 from agent_cli.contracts.timeline import Block, Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.policies.model_fallback import FallbackModels, ModelFallback
 from tests.e2e.program import agent_cli
-from tests.fakes import MODEL, ScriptedModel, Step, says
+from tests.fakes import MODEL, ScriptedModel, Step, notices, says
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread
 from tests.messages_api.script import Answer, error
 from tests.policies.histories import Listener, turn_of
@@ -59,7 +58,7 @@ class Fallback:
 
     @property
     def told(self) -> list[str]:
-        return [event.text for event in self.listener.events if isinstance(event, Notice)]
+        return notices(self.listener.events)
 
 
 async def test_overload_goes_to_the_next_model_for_five_minutes() -> None:

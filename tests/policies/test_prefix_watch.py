@@ -9,7 +9,6 @@ import pytest
 
 from agent_cli.contracts.dialogs import Reread
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import Notice
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, Json, Usage
@@ -19,7 +18,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.policies.history_cuts import history_of
 from agent_cli.policies.prefix_watch import PrefixWatch
-from tests.fakes import MODEL, calls, returns, says, tool, tool_use
+from tests.fakes import MODEL, calls, notices, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing, two_dollars_a_million
 from tests.policies.histories import Listener, turn_of
 
@@ -227,7 +226,7 @@ class Watched:
 
     @property
     def told(self) -> list[str]:
-        return [event.text for event in self.listener.events if isinstance(event, Notice)]
+        return notices(self.listener.events)
 
 
 async def test_loss_by_a_compaction_is_expected_in_another_process_too() -> None:

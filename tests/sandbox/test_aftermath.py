@@ -1,7 +1,6 @@
 """Files that would make other programs run commands are moved away after the command made them."""
 
 import contextlib
-import errno
 import os
 import shlex
 import subprocess
@@ -18,7 +17,7 @@ from agent_cli.sandbox.aftermath import appeared, unsearched
 from agent_cli.sandbox.git_config import harmless, hooks_path
 from agent_cli.sandbox.git_folders import git_folders
 from agent_cli.system.trees import forget_old, move_aside
-from tests.sandbox.world import git, world
+from tests.sandbox.world import git, keep_aside_on_another_disk, world
 
 
 def clean_up(before: Acting, after: Acting, aside: Path, writable: Sequence[Path]) -> Iterator[str]:
@@ -597,14 +596,7 @@ def test_nothing_is_copied_to_another_disk(tmp_path: Path, monkeypatch: pytest.M
     inner.mkdir(parents=True)
     with (inner / "large").open("wb") as file:
         file.truncate(1 << 40)
-    rename = os.rename
-
-    def on_two_disks(source: str, target: str | Path, **folders: int) -> None:
-        if "aside" in str(target):
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        rename(source, target, **folders)
-
-    monkeypatch.setattr(os, "rename", on_two_disks)
+    keep_aside_on_another_disk(monkeypatch)
 
     sentences = [*clean_up(before, policy.acting(before), tmp_path / "aside", rules.writable)]
 

@@ -1,6 +1,5 @@
 """The sandbox's rules for one command, computed from the workspace on disk."""
 
-import errno
 import os
 import resource
 import shutil
@@ -27,6 +26,7 @@ from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
 from agent_cli.sandbox.tripwire import Tripwire
 from agent_cli_tools.secret_files import is_secret
 from tests.deep_trees import deep_tree, little_recursion
+from tests.sandbox.world import keep_aside_on_another_disk
 from tests.waiting import LIMIT_S
 
 
@@ -466,14 +466,7 @@ def test_tripwire_keeps_what_it_cannot_move_to_another_disk(
     (root / "a").write_text("a user's")
     long = "l" * 255
     (root / "tree" / long).write_text("another program's")
-    rename = os.rename
-
-    def on_two_disks(source: str, target: str | Path, **folders: int) -> None:
-        if "aside" in str(target):
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        rename(source, target, **folders)
-
-    monkeypatch.setattr(os, "rename", on_two_disks)
+    keep_aside_on_another_disk(monkeypatch)
 
     told = wire.restore(root / "aside")
 

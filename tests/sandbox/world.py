@@ -1,6 +1,7 @@
 """A workspace, a home with secrets, and a machine that listens; commands run in a sandbox there."""
 
 import asyncio
+import errno
 import os
 import secrets
 import shutil
@@ -237,3 +238,15 @@ def machine() -> Generator[Machine]:
         finally:
             process.kill()
             name.unlink()
+
+
+def keep_aside_on_another_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to rename anything into a folder "aside", as if it were on another disk."""
+    rename = os.rename
+
+    def on_two_disks(source: str, target: str | Path, **folders: int) -> None:
+        if "aside" in str(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "rename", on_two_disks)

@@ -20,7 +20,6 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     AgentEvent,
     Event,
-    Notice,
     SessionOpened,
     ToolCall,
     ToolExecutionEnd,
@@ -36,7 +35,7 @@ from agent_cli_tools.workspace import Workspace
 from tests.app.agents.test_agents import Person, Program, Script, program, started
 from tests.app.agents.test_background_agents import begun, told
 from tests.app.agents.test_hooked_agents import heard, idle_after
-from tests.fakes import LIMIT_S
+from tests.fakes import LIMIT_S, notices
 from tests.hooks.test_scripts import command, hooks
 from tests.messages_api import Gate, Reply, reply, tool_use
 from tests.system.test_worktrees import git
@@ -299,7 +298,7 @@ def kill_at_work_in(worktree: Path) -> None:
 
 
 def removals(run: Program) -> list[str]:
-    texts = [event.text for event in run.events if isinstance(event, Notice)]
+    texts = notices(run.events)
     return [text for text in texts if "git worktree remove" in text]
 
 

@@ -21,7 +21,6 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected, ServerDial
 from agent_cli.contracts.events import (
     AgentEvent,
     Event,
-    Notice,
     ToolCall,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -35,7 +34,7 @@ from agent_cli.core.run import RunResult
 from agent_cli.session_store import SessionStore
 from agent_cli.system import paths
 from tests.app.test_jobs import NoServers
-from tests.fakes import LIMIT_S
+from tests.fakes import LIMIT_S, notices
 from tests.hooks.test_scripts import command, hooks
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import (
@@ -352,7 +351,7 @@ async def test_agent_definition_cannot_extend_the_parents_tools_or_permissions()
     assert not Path("a").exists()
     assert "nobody can be asked" in json.dumps(script.bodies("write it")[1])
     assert run.answers(result) == ["Refused."]
-    told = [event.text for event in run.events if isinstance(event, Notice)]
+    told = notices(run.events)
     assert "agent bold goes without Fly: there are no such tools for it here" in told
 
 

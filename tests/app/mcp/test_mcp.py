@@ -19,7 +19,7 @@ from agent_cli.app.mcp.servers import Servers
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import start
 from agent_cli.contracts.dialogs import Action, Filled, Form
-from agent_cli.contracts.events import Event, Notice, UsageChanged
+from agent_cli.contracts.events import Event, UsageChanged
 from agent_cli.contracts.found_tools import CALL_FOUND, added_by
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, Usage
@@ -38,6 +38,7 @@ from tests.fakes import (
     ScriptedModel,
     Step,
     calls,
+    notices,
     pieces,
     says,
     texts,
@@ -130,7 +131,7 @@ class Program:
         return [text for text in self.all_notices() if not text.startswith("waiting for MCP")]
 
     def all_notices(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Notice)]
+        return notices(self.events)
 
     async def results(self, prompt: str = "go") -> Mapping[str, str]:
         """Run *prompt* and return call id → text of its results."""
