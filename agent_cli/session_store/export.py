@@ -5,7 +5,7 @@ Secrets are redacted here only: the record itself must replay exactly.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
@@ -44,6 +44,7 @@ from agent_cli.version import __version__
 
 Format: TypeAlias = Literal["md", "html", "json", "atif"]
 Redact: TypeAlias = Callable[[str], str]
+_Kind: TypeAlias = Literal["you", "agent", "call", "note"]
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -126,23 +127,31 @@ def _visible(history: History) -> Iterator[Output]:
     return with_joined_text(entries([prompt for prompt in history.prompts if prompt.visible]))
 
 
-def _markdown(outputs: Iterator[Output], redact: Redact) -> Iterator[str]:
+def _parts(outputs: Iterable[Output], redact: Redact) -> Iterator[tuple[_Kind, str]]:
+    """Yield the text of each entry, but no empty notes."""
     for output in outputs:
+        kind: _Kind = "note"
         match output:
             case UserOutput() if output.is_typed:
-                yield "## You"
-                yield _tidy(content_text(output.content), redact)
+                kind, text = "you", content_text(output.content)
             case TextOutput():
-                yield _tidy(str(output.block.get("text", "")), redact)
+                kind, text = "agent", str(output.block.get("text", ""))
             case ToolOutput():
-                yield _fenced(_tidy(_call(output), redact))
+                result = f"{result_line(output)}\n{result_text(output)}"
+                kind, text = "call", f"{call_line(output)}: {result}".rstrip()
             case _:
-                if text := _tidy(entry_text(output), redact):
-                    yield _fenced(text)
+                text = entry_text(output)
+        # Cleaned first: a secret interrupted by an escape sequence would not be recognised.
+        text = redact(clean(text)).strip("\n")
+        if text or kind != "note":
+            yield kind, text
 
 
-def _call(call: ToolOutput) -> str:
-    return f"{call_line(call)}: {result_line(call)}\n{result_text(call)}".rstrip()
+def _markdown(outputs: Iterable[Output], redact: Redact) -> Iterator[str]:
+    for kind, text in _parts(outputs, redact):
+        if kind == "you":
+            yield "## You"
+        yield _fenced(text) if kind in ("call", "note") else text
 
 
 def _fenced(text: str) -> str:
@@ -152,38 +161,21 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def _tidy(text: str, redact: Redact) -> str:
-    # Cleaned first: a secret interrupted by an escape sequence would not be recognised.
-    return redact(clean(text)).strip("\n")
-
-
 def _html(history: History, redact: Redact) -> str:
     """Fill in the page; every value is escaped, and the page loads nothing."""
     page = Template((files("agent_cli.session_store") / "page.html").read_text(encoding="utf-8"))
     title = f"Session {history.header.id}" if history.header else "Session"
-    body = "\n".join(_articles(list(_visible(history)), redact))
+    body = "\n".join(_articles(_visible(history), redact))
     return page.substitute(title=escape(title), body=body)
 
 
-def _articles(outputs: Sequence[Output], redact: Redact) -> Iterator[str]:
-    for output in outputs:
-        match output:
-            case UserOutput() if output.is_typed:
-                yield _article("you", _tidy(content_text(output.content), redact))
-            case TextOutput():
-                yield _article("agent", _tidy(str(output.block.get("text", "")), redact))
-            case ToolOutput():
-                head, _, rest = _tidy(_call(output), redact).partition("\n")
-                yield (
-                    f"<details><summary>{escape(head)}</summary><pre>{escape(rest)}</pre></details>"
-                )
-            case _:
-                if text := _tidy(entry_text(output), redact):
-                    yield _article("note", text)
-
-
-def _article(kind: str, text: str) -> str:
-    return f'<article class="{kind}">{escape(text)}</article>'
+def _articles(outputs: Iterable[Output], redact: Redact) -> Iterator[str]:
+    for kind, text in _parts(outputs, redact):
+        if kind == "call":
+            head, _, rest = map(escape, text.partition("\n"))
+            yield f"<details><summary>{head}</summary><pre>{rest}</pre></details>"
+        else:
+            yield f'<article class="{kind}">{escape(text)}</article>'
 
 
 # A session as an ATIF trajectory, version 1.8: the format that Harbor and its tools read.
