@@ -41,8 +41,8 @@ async def test_progress_limit_counts_from_the_last_piece() -> None:
     limit = ProgressLimit(0.1, "the server")
     with limit:
         await asyncio.sleep(0.05)
-    limit.restart()
     noted_s = loop.time()
+    limit.restart()
 
     with pytest.raises(CallFailed), limit:
         await asyncio.Event().wait()
