@@ -106,11 +106,6 @@ class HookAnswer:
         return (self.reason or self.stops) if self.decision == "deny" or self.stops else ""
 
 
-def for_model(text: str) -> str:
-    """Return *text* of a hook as the model reads it."""
-    return f"[A hook of the user's says: {text}]"
-
-
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
     """The result of running a hook.
@@ -190,22 +185,20 @@ def _merged_watch(answers: Sequence[HookAnswer]) -> tuple[str, ...] | None:
 
 
 def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:
-    unusable = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
+    why = f"the {hook.event} hook {hook.shown} cannot be used: {fault}"
     if hook.guards and hook.event == "Stop" and is_broken:
-        # Not a fault: the run's own error says it.
-        return HookAnswer("deny", unusable, broken=unusable)
+        return HookAnswer("deny", why, broken=why)  # not a fault: the run's own error says it
     if hook.guards:
-        return HookAnswer("deny", unusable, fault=fault)
-    return HookAnswer(messages=(unusable,), fault=fault)
+        return HookAnswer("deny", why, fault=fault)
+    return HookAnswer(messages=(why,), fault=fault)
 
 
 def _parsed(hook: Hook, stdout: str) -> HookAnswer:
     text = stdout.strip()
     is_alone = text.startswith("{")
     try:
-        printed = (_last_object if is_alone else _object_at_end)(
-            mend_surrogates(text.encode()).decode()
-        )
+        mended = mend_surrogates(text.encode()).decode()
+        printed = (_last_object if is_alone else _object_at_end)(mended)
     except (ValueError, RecursionError) as error:
         raise _Faulty(f"it printed bad JSON ({error})") from error
     if printed is None:

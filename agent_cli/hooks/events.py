@@ -234,6 +234,11 @@ def after_call(theirs: ClaudeCall, result: ToolResult, took_ms: int | None) -> d
     return {"tool_response": response_of(theirs, result), **took}
 
 
+def for_model(text: str) -> str:
+    """Return *text* of a hook as the model reads it."""
+    return f"[A hook of the user's says: {text}]"
+
+
 def exit_code(result: ToolResult) -> int:
     """Return the exit code of the command that *result* is about; 0 for any other result.
 

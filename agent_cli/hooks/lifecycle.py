@@ -27,9 +27,9 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import Exports, HookAnswer, for_model
+from agent_cli.hooks.answers import Exports, HookAnswer
 from agent_cli.hooks.event_hooks import EventHooks
-from agent_cli.hooks.events import about_agent
+from agent_cli.hooks.events import about_agent, for_model
 from agent_cli.hooks.file_watch import EVERY_S, FileWatch
 
 SENT_BACK_MAX: Final = 3

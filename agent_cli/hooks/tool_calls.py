@@ -13,9 +13,9 @@ from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolResult, Verd
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.core.turn import Turn
-from agent_cli.hooks.answers import HookAnswer, for_model
+from agent_cli.hooks.answers import HookAnswer
 from agent_cli.hooks.claude_terms import ClaudeCall, from_claude, response_of
-from agent_cli.hooks.events import Payloads, after_call, exit_code
+from agent_cli.hooks.events import Payloads, after_call, exit_code, for_model
 from agent_cli.hooks.runs import HookRuns
 
 Authorize: TypeAlias = Callable[[ToolCall, Tool, object], Awaitable[Verdict]]
