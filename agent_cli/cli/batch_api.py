@@ -208,6 +208,7 @@ def _template(options: tuple[str, ...]) -> ModelRequest:
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
         thinking_level=settings.effort,
+        stands_alone=True,
     )
 
 

@@ -66,7 +66,8 @@ class ModelRequest:
     server may ask, in order, when `model` declines. If it `summarizes`, the last message asks for a
     summary of those before, and the reply may be one block in the server's own form. The text of
     the reply shall fit `output_schema`, a JSON Schema; a server may hold it to that. One that only
-    `keeps_warm` what an earlier request has cached is no part of a conversation.
+    `keeps_warm` what an earlier request has cached is no part of a conversation. Where one
+    `stands_alone`, no later request begins with its messages, and to cache them would only cost.
     """
 
     model: Model
@@ -86,6 +87,7 @@ class ModelRequest:
     summarizes: bool = False
     output_schema: dict[str, Json] | None = None
     keeps_warm: bool = False
+    stands_alone: bool = False
     cancel: CancelToken | None = field(default=None, repr=False, compare=False)
 
 

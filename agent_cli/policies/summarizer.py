@@ -194,6 +194,7 @@ def summary_request(
         max_tokens=MAX_TOKENS,
         thinking_level=_least_thinking(model),
         output_schema=_form(),
+        stands_alone=True,
     )
 
 

@@ -109,7 +109,7 @@ def test_summary_request_has_no_tools_and_its_own_instructions() -> None:
     request = summary_request("User: hi", model=SMALL, focus="the port")
 
     assert (request.model, request.max_tokens, request.tools) == (SMALL, 4096, ())
-    assert request.temperature is None
+    assert (request.temperature, request.stands_alone) == (None, True)
     assert "The user asks to keep above all: the port" in str(request.messages)
     for fact in ("decisions", "file paths", "URLs", "numbers", "scores", "open tasks"):
         assert fact in request.system[0].lower().replace("urls", "URLs")

@@ -1,6 +1,7 @@
 """A session of many turns against a server that simulates the cache and checks signed thinking."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -127,3 +128,14 @@ def test_at_most_four_cache_markers_are_sent_and_none_on_thinking() -> None:
     ]
     assert json.dumps(sent).count('"cache_control"') == 3
     assert [block["type"] for block in marked] == ["text"]
+
+
+def test_messages_that_nothing_will_read_again_are_not_cached() -> None:
+    """A cache write costs a quarter more; what stands before the messages may be read again."""
+    history = (UserMessage.of("hi"), AssistantMessage((text_block("ok"),)), UserMessage.of("go on"))
+    asked = replace(request(*history, system=SYSTEM, tools=TOOLS), stands_alone=True)
+
+    sent = parameters(asked, compat=False)
+
+    assert json.dumps(sent).count('"cache_control"') == 1
+    assert "cache_control" in json.dumps(sent["system"])

@@ -107,6 +107,7 @@ class ModelCalls:
             messages=(UserMessage.of(prompt),),
             system=(system,),
             max_tokens=min(max_tokens, model.max_output_tokens),
+            stands_alone=True,
         )
         stream_fn = metered(self.stream, self.record)
         reply = await reply_to(request, stream_fn, self._publish, waits_s_max=waits_s_max)

@@ -97,14 +97,15 @@ def parameters(
     )
     messages = _with_fitting_images(messages, image_chars_max, compat=compat)
     automatic = platform.has_automatic_caching
+    is_cached = not (compat or request.stands_alone)
     sent: dict[str, Json] = {
         "model": platform.model_id(request.model.id),
         "max_tokens": min(request.max_tokens, request.model.max_output_tokens),
-        "messages": [*messages] if compat else [*_with_markers(messages, automatic=automatic)],
+        "messages": [*_with_markers(messages, automatic=automatic)] if is_cached else [*messages],
         **_fixed_part(request.system, tools, marked=not compat),
         **thinking,
     }
-    if automatic and not compat:
+    if automatic and is_cached:
         sent["cache_control"] = FIVE_MINUTES
     if summary:
         sent["compaction"] = summary

@@ -197,6 +197,7 @@ def test_without_a_person_a_doubt_is_a_refusal(answer: str, code: int, tmp_path:
     assert "haiku" in judge["model"]
     assert "tools" not in judge
     assert judge["max_tokens"] == 60  # enough for a reason of 20 words
+    assert "cache_control" not in json.dumps([judge["messages"], sorted(judge)])
     recorded = [json.loads(line) for line in run.stdout.splitlines()]
     assert any("app.judged" in json.dumps(each) for each in recorded)
     assert recorded[-1]["usage"]["output_tokens"] >= 3
