@@ -31,6 +31,7 @@ from agent_cli.providers.transport import (
     open_reply,
 )
 from agent_cli.system.json_text import json_object
+from agent_cli.system.shapes import is_object
 from agent_cli.version import __version__
 
 API_VERSION = "2026-10-21"
@@ -154,4 +155,4 @@ def _body(parameters: Mapping[str, Any]) -> bytes:
 
 def _error_object(response: httpx2.Response) -> Mapping[str, Json]:
     error = (json_object(response.content) or {}).get("error")
-    return error if isinstance(error, dict) else {}
+    return error if is_object(error) else {}

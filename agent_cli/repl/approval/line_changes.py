@@ -23,9 +23,9 @@ class LineChanges(SequenceMatcher[str]):
             between = SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
             codes = between.get_opcodes()
         self._codes: list[_Opcode] = [("equal", 0, head, 0, head)] if head else []
-        self._codes += [
+        self._codes.extend(
             (kind, head + a, head + b, head + c, head + d) for kind, a, b, c, d in codes
-        ]
+        )
         if tail:
             self._codes.append(("equal", old_end, len(old), new_end, len(new)))
 
