@@ -296,7 +296,8 @@ class LongSession:
         rows, last = terminal.text.split("\n")[-ROWS:], terminal.last_row
         # An empty row has no margin.
         is_later = last == "" or last.startswith(MARGIN)
-        if last.startswith("allow"):
+        # Esc and Enter in one are a line break in what may be typed instead of an answer.
+        if last.startswith("allow") or (last == "" and any(map(_is_question, rows))):
             is_open = any(row.startswith("❯") or "goes out" in row for row in rows)
             return "question" if is_open else None
         if any("Ctrl-C stops" in row for row in rows):
@@ -382,6 +383,10 @@ class LongSession:
 
     def _fault(self, text: str) -> None:
         self.faults.append(f"{' · '.join(self._acts)}: {text}")
+
+
+def _is_question(row: str) -> bool:
+    return row.startswith("allow") and row.endswith("?")
 
 
 def _yes(terminal: Terminal) -> str:
