@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.sandbox.git_folders import (
-    WATCHED_MAX,
     GitFolders,
+    GitSearch,
     folders_for_every_repository,
-    of_repository,
     users_configuration,
 )
 from agent_cli.sandbox.secret_index import Contents
@@ -115,12 +114,11 @@ def new_paths(before: frozenset[Located], after: frozenset[Located]) -> set[Path
 
 
 def nested_repositories(
-    inside: Sequence[Contents], part: slice, *, searched_max: int = WATCHED_MAX
+    inside: Sequence[Contents], part: slice, search: GitSearch
 ) -> Iterator[GitFolders]:
     """Yield the git folders of *part* of the repositories inside the roots."""
     folders = [folder for contents in inside for folder in contents.git_folders]
-    for folder in folders[part]:
-        yield of_repository(folder, searched_max)
+    yield from map(search.of_repository, folders[part])
     files = [file for contents in inside for file in contents.git_files]
     yield GitFolders(protected=tuple(files[part]))
 
@@ -211,7 +209,8 @@ def _settings_at_home() -> Iterator[Path]:
     yield from (claude_dir() / name for name in _OF_CLAUDE)
     yield from (codex_dir() / name for name in _OF_CODEX)
     yield from (shared_skills_dir(), shared_instructions_file())
-    yield from (*users_configuration(), *folders_for_every_repository())
+    git = users_configuration()
+    yield from (*git, *folders_for_every_repository(git.values()))
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:

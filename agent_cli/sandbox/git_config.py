@@ -67,31 +67,24 @@ def harmless(text: str, is_own_tree: Callable[[str], bool] = _nowhere) -> str:
     Args:
         is_own_tree: Whether a working tree, as the configuration names it, is that of its own.
     """
-    return "".join(
-        line
-        for line, is_harmless, header in _judged(text)
-        if is_harmless or is_own_tree(_working_tree(header, line))
-    )
+    return "".join(line for line, is_kept, _ in _judged_with(text, is_own_tree) if is_kept)
 
 
 def harmful(text: str, is_own_tree: Callable[[str], bool]) -> Sequence[tuple[str, str]]:
     """Return the lines that `harmless` leaves out, each behind the header of its section."""
-    return [
-        (header, line)
-        for line, is_harmless, header in _judged(text)
-        if not (is_harmless or is_own_tree(_working_tree(header, line)))
-    ]
+    judged = _judged_with(text, is_own_tree)
+    return [(header, line) for line, is_kept, header in judged if not is_kept]
 
 
 def destinations(text: str) -> Mapping[str, Sequence[tuple[str, str]]]:
     """Return where commits go: the keys and values of each remote and branch that say so."""
     found: dict[str, list[tuple[str, str]]] = {}
     for line, _, header in _judged(text):
-        section, entry = _SECTION.fullmatch(header), _ENTRY.fullmatch(line.rstrip("\r\n"))
-        if section and section["name"].casefold() in ("remote", "branch"):
+        section, key, value = _parts(header, line)
+        if section in ("remote", "branch"):
             kept = found.setdefault(header.strip().casefold(), [])
-            if entry and entry["key"].casefold() in _DESTINATIONS:
-                kept.append((entry["key"].casefold(), (entry["value"] or "").strip()))
+            if key in _DESTINATIONS:
+                kept.append((key, value))
     return found
 
 
@@ -101,15 +94,27 @@ def is_harmless_key(name: str) -> bool:
     return rest.rpartition(".")[2] in _HARMLESS.get(section, _NOTHING)
 
 
+def _judged_with(text: str, is_own_tree: Callable[[str], bool]) -> Iterator[tuple[str, bool, str]]:
+    """Yield what `_judged` returns; a working tree of its own is harmless, too."""
+    for line, is_harmless, header in _judged(text):
+        yield line, is_harmless or is_own_tree(_working_tree(header, line)), header
+
+
 def _working_tree(header: str, line: str) -> str:
     """Return the working tree that a *line* below *header* names; "" for any other line."""
-    section, entry = _SECTION.fullmatch(header), _ENTRY.fullmatch(line.rstrip("\r\n"))
-    if not section or not entry or section["name"].casefold() != "core":
-        return ""
-    value = (entry["value"] or "").strip()
+    section, key, value = _parts(header, line)
     # In quotes, or before a comment, it is read in another way.
-    is_plain = entry["key"].casefold() == "worktree" and not {*value} & {*'"\\#;'}
+    is_plain = (section, key) == ("core", "worktree") and not {*value} & {*'"\\#;'}
     return value if is_plain else ""
+
+
+def _parts(header: str, line: str) -> tuple[str, str, str]:
+    """Return the section of *header*, and the key and the value of *line*; "" for what is none."""
+    section, entry = _SECTION.fullmatch(header), _ENTRY.fullmatch(line.rstrip("\r\n"))
+    name = section["name"].casefold() if section else ""
+    if not entry:
+        return name, "", ""
+    return name, entry["key"].casefold(), (entry["value"] or "").strip()
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -58,44 +58,113 @@ class GitFolders:
     named: tuple[Path, ...] = ()
 
 
-def git_folders(root: Path, *, searched_max: int = WATCHED_MAX) -> GitFolders:
-    """Return the git folders of the repository that contains the real directory *root*.
-
-    Args:
-        searched_max: Maximum number of folders of submodules to search, and of worktrees.
-    """
-    for directory in (root, *root.parents):
-        entry = directory / ".git"
-        if entry.is_symlink():
-            return _of_symlink(entry, directory, searched_max)
-        if is_dir(entry):
-            return of_repository(entry, searched_max)
-        if is_file(entry):
-            return _of_pointer(entry, directory, searched_max)
-    return GitFolders()
+def git_folders(root: Path) -> GitFolders:
+    """Return the git folders of the repository that contains the real directory *root*."""
+    return GitSearch().around(root)
 
 
-def of_repository(folder: Path, searched_max: int = WATCHED_MAX) -> GitFolders:
-    """Return *folder*, the `.git` of an ordinary repository, and the protected paths in it."""
-    if not _has_head(folder):
-        # It may get one later, also from `git init`, which keeps an existing configuration.
-        return GitFolders(protected=(folder, folder / "hooks", folder / "config"))
-    modules = _submodules(folder / "modules", searched_max)
-    trees = _some_folders(folder / "worktrees", searched_max)
-    if modules is None or trees is None:
-        return GitFolders(protected=(folder,), is_complete=False)
-    near, far = modules[:_MOUNTED_MAX], modules[_MOUNTED_MAX:]
-    protected = [each / name for each in (folder, *near) for name in ("hooks", "config")]
-    # Git reads configuration from these too, also in worktrees elsewhere.
-    more = [*_more_configuration((folder, *near, *trees[:_MOUNTED_MAX]))]
-    is_there = {path: exists(path) for path in more}
-    protected += [path for path in more if is_there[path]]
-    missing = tuple(path for path in more if not is_there[path])
-    beyond = [each / name for each in far for name in ("hooks", "config")]
-    beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
-    beyond += _links_out(folder)
-    named = _named(folder, folder.parent) if folder.name == ".git" else ()
-    return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
+class GitSearch:
+    """One search for the folders of repositories: reads the user's configuration once."""
+
+    def __init__(self, searched_max: int = WATCHED_MAX) -> None:
+        """Search at most *searched_max* folders of submodules of a repository, and of worktrees."""
+        self._searched_max = searched_max
+
+    def around(self, root: Path) -> GitFolders:
+        """Return the git folders of the repository that contains the real directory *root*."""
+        for directory in (root, *root.parents):
+            entry = directory / ".git"
+            if entry.is_symlink():
+                return self._of_symlink(entry, directory)
+            if is_dir(entry):
+                return self.of_repository(entry)
+            if is_file(entry):
+                return self._of_pointer(entry, directory)
+        return GitFolders()
+
+    def of_repository(self, folder: Path) -> GitFolders:
+        """Return *folder*, the `.git` of an ordinary repository, and the protected paths in it."""
+        if not _has_head(folder):
+            # It may get one later, also from `git init`, which keeps an existing configuration.
+            return GitFolders(protected=(folder, folder / "hooks", folder / "config"))
+        modules = _submodules(folder / "modules", self._searched_max)
+        trees = _some_folders(folder / "worktrees", self._searched_max)
+        if modules is None or trees is None:
+            return GitFolders(protected=(folder,), is_complete=False)
+        near, far = modules[:_MOUNTED_MAX], modules[_MOUNTED_MAX:]
+        protected = [each / name for each in (folder, *near) for name in ("hooks", "config")]
+        # Git reads configuration from these too, also in worktrees elsewhere.
+        more = [*_more_configuration((folder, *near, *trees[:_MOUNTED_MAX]))]
+        is_there = {path: exists(path) for path in more}
+        protected += [path for path in more if is_there[path]]
+        missing = tuple(path for path in more if not is_there[path])
+        beyond = [each / name for each in far for name in ("hooks", "config")]
+        beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
+        beyond += _links_out(folder)
+        named = self._named(folder, folder.parent) if folder.name == ".git" else ()
+        return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
+
+    def _of_symlink(self, entry: Path, directory: Path) -> GitFolders:
+        """Return the folders behind a link; a link out of *directory* makes nothing writable."""
+        [folder] = pointed_at(entry)
+        if not folder.is_relative_to(directory) or not is_dir(folder):
+            return GitFolders()
+        found = self.of_repository(folder)
+        return replace(found, watched=(*found.watched, entry))
+
+    def _of_pointer(self, entry: Path, directory: Path) -> GitFolders:
+        """Return the folders of a worktree or submodule, whose `.git` is a file that names them.
+
+        A command can write such a file, so it counts only if the folder it names points back here.
+        """
+        found_at = pointed_at(entry)
+        if not found_at:
+            return GitFolders()
+        folder = found_at[0]
+        common = named_folder(folder, _line(folder / "commondir") or ".")
+        if _line(folder / "gitdir") == str(entry) and folder.parent == common / "worktrees":
+            found = self.of_repository(common)
+            own = tuple(
+                path
+                for name in ("commondir", "gitdir", "config.worktree")
+                if exists(path := folder / name)
+            )
+            named = (*found.named, *self._named(common, directory))
+            return replace(found, protected=(*found.protected, *own, entry), named=named)
+        if _worktree_of(folder) == directory:
+            found = self.of_repository(folder)
+            named = self._named(folder, directory)
+            return replace(found, protected=(*found.protected, entry), named=named)
+        return GitFolders()
+
+    def _named(self, folder: Path, tree: Path) -> tuple[Path, ...]:
+        """Return what the configuration in *folder*, and the user's, name inside *tree*.
+
+        Git starts its programs at the top of the working tree *tree*; a relative include lies
+        beside the file that includes it.
+        """
+        found: dict[Path, None] = {}
+        files = [folder / "config", folder / "config.worktree"]
+        for file in files:  # grows
+            text = _read(file)
+            for path in _included(file, text):
+                if _is_below(path, tree, folder):
+                    found[path] = None
+                    files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
+            found |= dict.fromkeys(_in_tree(text, folder, tree))
+        git = (folder / "config", folder / "config.worktree")
+        own = [path for path in found if path not in git][:_NAMED_MAX]
+        # The aliases of a user are full of words, and any may be the name of a file somewhere.
+        users = (
+            path
+            for text in self._users.values()
+            for path in _in_tree(text, folder, tree, words=False)
+        )
+        return tuple(dict.fromkeys((*own, *islice(users, _NAMED_MAX))))
+
+    @cached_property
+    def _users(self) -> Mapping[Path, str]:
+        return users_configuration()
 
 
 def _links_out(folder: Path) -> list[Path]:
@@ -106,8 +175,8 @@ def _links_out(folder: Path) -> list[Path]:
     except OSError:
         return []
     links += filter(Path.is_symlink, (folder / "logs" / "HEAD", folder / "logs" / "refs"))
-    real = os.path.realpath(folder)
-    return [each for each in links if not Path(os.path.realpath(each)).is_relative_to(real)]
+    real = real_path(folder)
+    return [each for each in links if not real_path(each).is_relative_to(real)]
 
 
 def users_configuration() -> Mapping[Path, str]:
@@ -123,36 +192,10 @@ def users_configuration() -> Mapping[Path, str]:
     return texts
 
 
-def folders_for_every_repository() -> Iterator[Path]:
-    """Yield the folders of hooks, and of templates with hooks, that the user's files name whole."""
-    for text in users_configuration().values():
+def folders_for_every_repository(texts: Iterable[str]) -> Iterator[Path]:
+    """Yield the folders of hooks, and of templates with hooks, that the *texts* name whole."""
+    for text in texts:
         yield from filter(Path.is_absolute, _hooks(text))
-
-
-def _named(folder: Path, tree: Path) -> tuple[Path, ...]:
-    """Return what the configuration in *folder*, and the user's, name inside *tree*.
-
-    Git starts its programs at the top of the working tree *tree*; a relative include lies beside
-    the file that includes it.
-    """
-    found: dict[Path, None] = {}
-    files = [folder / "config", folder / "config.worktree"]
-    for file in files:  # grows
-        text = _read(file)
-        for path in _included(file, text):
-            if _is_below(path, tree, folder):
-                found[path] = None
-                files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
-        found |= dict.fromkeys(_in_tree(text, folder, tree))
-    git = (folder / "config", folder / "config.worktree")
-    own = [path for path in found if path not in git][:_NAMED_MAX]
-    # The aliases of a user are full of words, and any of them may be the name of a file somewhere.
-    users = (
-        path
-        for text in users_configuration().values()
-        for path in _in_tree(text, folder, tree, words=False)
-    )
-    return tuple(dict.fromkeys((*own, *islice(users, _NAMED_MAX))))
 
 
 def _included(file: Path, text: str) -> Iterator[Path]:
@@ -228,9 +271,10 @@ def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
 
 def _leads_back(folder: Path, name: str) -> bool:
     """Return whether the working tree *name* of the repository in *folder* has that as `.git`."""
+    if not name:
+        return False
     entry = named_folder(folder, name) / ".git"
-    real = real_path(folder)
-    return bool(name) and real in (*pointed_at(entry), real_path(entry))
+    return real_path(folder) in (*pointed_at(entry), real_path(entry))
 
 
 def shared_folders(folder: Path) -> tuple[Path, ...]:
@@ -286,41 +330,6 @@ def _some_folders(folder: Path, entries_max: int) -> list[Path] | None:
     if len(names) > entries_max:
         return None
     return [path for path in (folder / name for name in sorted(names)) if is_dir(path)]
-
-
-def _of_symlink(entry: Path, directory: Path, searched_max: int) -> GitFolders:
-    """Return the folders behind a link; a link out of *directory* makes nothing writable."""
-    [folder] = pointed_at(entry)
-    if not folder.is_relative_to(directory) or not is_dir(folder):
-        return GitFolders()
-    found = of_repository(folder, searched_max)
-    return replace(found, watched=(*found.watched, entry))
-
-
-def _of_pointer(entry: Path, directory: Path, searched_max: int) -> GitFolders:
-    """Return the folders of a worktree or submodule, whose `.git` is a file that names them.
-
-    A command can write such a file, so it counts only if the folder it names points back here.
-    """
-    found_at = pointed_at(entry)
-    if not found_at:
-        return GitFolders()
-    folder = found_at[0]
-    common = named_folder(folder, _line(folder / "commondir") or ".")
-    if _line(folder / "gitdir") == str(entry) and folder.parent == common / "worktrees":
-        found = of_repository(common, searched_max)
-        own = tuple(
-            path
-            for name in ("commondir", "gitdir", "config.worktree")
-            if exists(path := folder / name)
-        )
-        named = (*found.named, *_named(common, directory))
-        return replace(found, protected=(*found.protected, *own, entry), named=named)
-    if _worktree_of(folder) == directory:
-        found = of_repository(folder, searched_max)
-        named = _named(folder, directory)
-        return replace(found, protected=(*found.protected, entry), named=named)
-    return GitFolders()
 
 
 def _worktree_of(folder: Path) -> Path | None:

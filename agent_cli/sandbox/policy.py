@@ -18,7 +18,7 @@ from agent_cli.sandbox.acting import (
     nested_repositories,
     settings_changes,
 )
-from agent_cli.sandbox.git_folders import GitFolders, git_folders
+from agent_cli.sandbox.git_folders import GitFolders, GitSearch
 from agent_cli.sandbox.guarded_files import HOME_NAMES, MAY_HOLD_PASSWORDS, PROTECTED_NAMES, SECRETS
 from agent_cli.sandbox.hidden_paths import OtherNames, linked_files, personal_files, socket_covers
 from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
@@ -177,13 +177,13 @@ class Policy:
     def survey(self) -> tuple[Rules, Acting]:
         """Return the rules for the current state of the disk, and the acting files."""
         with self._lock:
-            inside = self._look()
-            nested = [*nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX, None))]
+            inside, search = self._look(), GitSearch()
+            nested = [*nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX, None), search)]
             more = [each for each in nested if each.is_complete]
             self._note_executed()
             git = [
-                *map(git_folders, self.roots),
-                *nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX)),
+                *map(search.around, self.roots),
+                *nested_repositories(inside, slice(_NESTED_REPOSITORIES_MAX), search),
                 *(each for each in nested if not each.is_complete),
             ]
             return self._rules(inside, git, more), self._acting(inside, [*git, *more])
@@ -228,9 +228,9 @@ class Policy:
                 for root, index in zip(self.roots, self._inside, strict=True)
             ]
             self._note_changes(inside)
-            own = [git_folders(root, searched_max=_GIT_FOLDERS_MAX) for root in self.roots]
-            nested = nested_repositories(inside, slice(None), searched_max=_GIT_FOLDERS_MAX)
-            return self._acting(inside, [*own, *nested])
+            search = GitSearch(_GIT_FOLDERS_MAX)
+            nested = nested_repositories(inside, slice(None), search)
+            return self._acting(inside, [*map(search.around, self.roots), *nested])
 
     @property
     def installed(self) -> Sequence[Path]:

@@ -110,9 +110,9 @@ def filter_program(
     io_uring, bpf, userfaultfd and perf (the source of most kernel exploits), inject keys into a
     terminal, make a program that others run with the user's rights (set-user-ID; the bit for the
     group is common on folders), and open sockets of families other than *families*. With
-    *read_only* it also refuses
-    what Landlock cannot: to change modes, owners, times and attributes of files, to use memory and
-    queues that outlive the command, and to change priorities and limits of other processes.
+    *read_only* it also refuses what Landlock cannot: to change modes, owners, times and attributes
+    of files, to use memory and queues that outlive the command, and to change priorities and limits
+    of other processes.
     """
     known = _MACHINES.get(machine or os.uname().machine)
     if known is None:
