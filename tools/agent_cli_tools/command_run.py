@@ -142,14 +142,7 @@ class CommandRun:
         else:
             self._workspace.shared.keep(command)
         if goes_on:
-            job = self._jobs.start(
-                *(self._call_id, self._request.text, command, self._output, pattern),
-                is_confined=confinement is not None,
-            )
-            job.started_s = began
-            if self._watched:
-                folder, seen = Path(self._watched.folder), self._workspace.seen
-                command.changes = partial(changes_of_job, folder, seen)
+            job = self._job(command, pattern, began, is_confined=confinement is not None)
             return self._handed_on(job, time.monotonic() - began)
         if code and not command.has_begun:
             raise _NotBegun(self._output.last_lines().strip())
@@ -238,6 +231,29 @@ class CommandRun:
             return True
         await command.ends_within(until_s - time.monotonic())  # the disk is full
         return False
+
+    def _job(
+        self,
+        command: RunningCommand,
+        pattern: LinePattern | None,
+        began_s: float,
+        *,
+        is_confined: bool,
+    ) -> Job:
+        """Make *command* a job of the session."""
+        job = self._jobs.start(
+            self._call_id,
+            self._request.text,
+            command,
+            self._output,
+            pattern,
+            is_confined=is_confined,
+        )
+        job.started_s = began_s
+        if self._watched:
+            folder, seen = Path(self._watched.folder), self._workspace.seen
+            command.changes = partial(changes_of_job, folder, seen)
+        return job
 
     def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
         ends_with_run = self._workspace.jobs_end_with_run

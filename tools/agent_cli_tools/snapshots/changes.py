@@ -112,7 +112,11 @@ def extended(span: ChangeSpan | None, change: Change) -> ChangeSpan:
     """Return *span* with a later change of its file; None begins one."""
     if span is None:
         return ChangeSpan(
-            *(change.path, change.before, change.after, change.mode, change.made),
+            path=change.path,
+            before=change.before,
+            after=change.after,
+            mode=change.mode,
+            made=change.made,
             began_ns=change.at_ns,
             at_ns=change.at_ns,
         )
