@@ -2,16 +2,20 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.policies.shell.expressions import EXPRESSIONS
 from agent_cli.policies.shell.plain import SimpleCommand, Unknown, parse
+from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import objections, started_by
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import STARTERS, base_name
+from agent_cli.policies.shell.words import Word
+from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 
@@ -27,12 +31,18 @@ class CommandRule:
     open_ended: bool
 
     def allows(self, command: SimpleCommand) -> bool:
-        """Return whether this rule matches *command* exactly as written."""
+        """Return whether this rule matches *command* exactly as written.
+
+        The star of a rule with words stands for no option that runs another program or writes a
+        file: `rg *` is said of searches, not of `rg --pre PROGRAM`.
+        """
         words, count = command.words, len(self.words)
         if command.reads or any(word.unknown for word in words[:count]):
             return False  # Redirected input is not part of the words, and $? has an unknown value.
         fits = len(words) >= count if self.open_ended else len(words) == count
-        return fits and tuple(word.text for word in words[:count]) == self.words
+        if not fits or tuple(word.text for word in words[:count]) != self.words:
+            return False
+        return not (self.open_ended and self.words and _reaches_further(words, count))
 
     def touches(self, reading: Reading) -> Match:
         """Return whether this rule matches *reading*, or might at run time.
@@ -127,6 +137,97 @@ def strongest(
     return best
 
 
+# Options that run another program, or write a file where the program otherwise only reads. Those
+# of programs that run the project's code anyway, as `make` and `pytest` do, are not here.
+_REACHES_FURTHER: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        program: late_pattern(options, re.DOTALL)
+        for programs, options in (
+            ("rg", r"--(?:pre|hostname-bin)(?:=.*)?"),
+            ("sort", r"-[bcCdfghiMmnRrsuVz]*o.*|--o.*|--comp.*"),
+            (
+                "tar gtar bsdtar",
+                r"-[AcdrtuxBhijJklmnOpPsSvwWzZ]*[IF].*|--to-c.*|--checkpoint-a.*|--use-c.*"
+                r"|--info-s.*|--new-v.*|--rs.*|--rm.*",
+            ),
+            ("zip", r"-\w*TT.*|--unz.*"),
+            ("split csplit", r"--f.*"),
+            ("find gfind", r"-(?:exec|ok)(?:dir)?|-delete|-fprint[0f]?|-fls"),
+            ("fd fdfind", r"-[^-]*[xX].*|--exec.*"),
+            ("fzf", r"--(?:preview|bind|become)\b.*"),
+            ("man", r"-\w*[PH].*|--(?:pa|ht).*"),
+            ("ag ack bat batcat delta", r"--pager(?:=.*)?"),
+            ("tree", r"-\w*o.*|--output.*"),
+            ("shuf", r"-[eirz]*o.*|--o.*"),
+            ("tcpdump", r"-\w*[zwW].*|--postrotate.*"),
+            ("pylint", r"--(?:init-hook|load-plugins).*"),
+            ("go", r"--?(?:exec|toolexec|vettool)(?:=.*)?"),
+            ("gcc g++ cc c++ clang clang++", r"-wrapper|-fplugin=.*|-Xclang|-B.*"),
+            ("rustc", r"(?:-C)?linker=.*"),
+            ("yq", r"-[^-]*i.*|--inplace.*"),
+            ("psql mysql mariadb", r".*\\[!gowecisTP].*|-[oL].*|--(?:ou|lo|pa|te).*|system\s.*"),
+            ("sqlite3", r"-(?:init|cmd)|\s*\.(?!dump|help|ind|schema|show|tables).*"),
+        )
+        for program in programs.split()
+    }
+)
+# Of git by its subcommand; "" stands for all.
+_GIT_REACHES_FURTHER: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        subcommand: late_pattern(options, re.DOTALL)
+        for subcommand, options in (
+            ("", r"--outp(?:u|ut)?(?:=.*)?|--output-d.*|--(?:upl|rec|exe|open-f|ext-d).*"),
+            ("grep", r"-[^-]*O.*"),
+            ("clone", r"-[^-]*[cu].*|--(?:co|te).*"),
+            ("rebase", r"-[^-]*x.*"),
+            ("difftool", r"-[^-]*[xt].*|--(?:ext|to).*"),
+            ("mergetool", r"-[^-]*t.*|--to.*"),
+            ("archive", r"-o.*|--rem.*"),
+            ("format-patch", r"-o.*"),
+            ("submodule", "foreach"),
+            ("bisect", "run"),
+        )
+    }
+)
+_PLAIN_GIT_OPTION = late_pattern(r"-[PC]|--no-pager|--paginate|--no-optional-locks|--.*-pathspecs")
+_BEGINS_AS_PATTERN = ("*", "?", "[")
+
+
+def _reaches_further(words: Sequence[Word], begin: int) -> bool:
+    """Return whether *words* of a command from *begin* on run another program, or write a file."""
+    name = base_name(words[0].text)
+    texts = [word.text for word in words]
+    if name == "git":
+        return _git_reaches_further(texts, begin)
+    options = _REACHES_FURTHER.get(name)
+    if options is None:
+        return False
+    if name.endswith("tar") and len(texts) > 1:  # `tar xf` is `tar -xf`
+        texts[1] = f"-{texts[1].removeprefix('-')}" if texts[1][:2] != "--" else texts[1]
+    return any(
+        options.fullmatch(text)
+        # A file may have the name of an option.
+        or word.unknown
+        or (word.glob and text.startswith(_BEGINS_AS_PATTERN) and "--" not in texts[:at])
+        for at, (word, text) in enumerate(zip(words, texts, strict=True))
+        if at >= begin
+    )
+
+
+def _git_reaches_further(texts: Sequence[str], begin: int) -> bool:
+    at = 1
+    while at < len(texts) and texts[at].startswith("-"):
+        value = texts[at + 1] if at + 1 < len(texts) else ""
+        is_plain = _PLAIN_GIT_OPTION.fullmatch(texts[at]) is not None
+        is_setting = texts[at] == "-c" and is_harmless_key(value.partition("=")[0])
+        if at >= begin and not (is_plain or is_setting):
+            return True
+        at += 2 if texts[at] in ("-c", "-C") else 1
+    subcommand = texts[at] if at < len(texts) else ""
+    patterns = [_GIT_REACHES_FURTHER[""], *filter(None, [_GIT_REACHES_FURTHER.get(subcommand)])]
+    return any(each.fullmatch(text) for each in patterns for text in texts[max(begin, at + 1) :])
+
+
 PREFIXES_MAX = 5
 
 # The number of words that determine a command's effect; one for all others.
@@ -159,6 +260,7 @@ _NEVER_BEGINNINGS = frozenset(
         *("git mergetool", "git reset", "git clean"),
     }
 )
+_EXACT_CHARS_MAX = 120
 _PROGRAM = late_pattern(r"[\w.][\w./+-]*|/[\w./+-]+", re.ASCII)
 _SUBCOMMAND = late_pattern(r"\w[\w.:+-]*", re.ASCII)
 _VERSION = late_pattern(r"(?<![\d.-])[\d.-]+$")
@@ -194,8 +296,21 @@ def _prefix(command: SimpleCommand, reach: Reach) -> str | None:
         return None
     if " ".join(words[:2]) in _NEVER_BEGINNINGS or not _NEVER.isdisjoint(map(_name, beginning)):
         return None
+    # Programs that read run unasked otherwise: only this call of one was found worth a question.
+    if program in PROGRAMS or program in EXPRESSIONS or _reaches_further(command.words, count):
+        return _exactly(command.words)
     # A command with fewer words, such as `make`, is allowed only exactly as written.
     return " ".join(beginning if len(beginning) < count else (*beginning, "*"))
+
+
+def _exactly(words: Sequence[Word]) -> str | None:
+    """Return the rule that allows *words* and nothing else; None if a person would not read it."""
+    texts = tuple(word.text for word in words)
+    written = shlex.join(texts)
+    is_short = len(written) <= _EXACT_CHARS_MAX and written.isprintable()
+    if not is_short or any(word.glob for word in words) or "*" in texts:
+        return None
+    return written
 
 
 def _name(program: str) -> str:

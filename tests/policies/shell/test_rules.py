@@ -272,6 +272,61 @@ def test_allow_rule_must_cover_every_command_of_a_plain_script(script: str, verd
     assert judged(script, allow="npm run *").verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("rule", "script", "verdict"),
+    [
+        ("rg *", "rg --pre ./x TODO", "undecided"),
+        ("rg *", "rg --pre=./x TODO", "undecided"),
+        ("rg *", "rg -z TODO ..", "allow"),
+        ("rg --pre ./x *", "rg --pre ./x TODO", "allow"),
+        ("rg --pre ./x TODO", "rg --pre ./x TODO", "allow"),
+        ("*", "rg --pre ./x TODO", "allow"),
+        ("sort *", "sort -o b ../a", "undecided"),
+        ("sort *", "sort -uo b ../a", "undecided"),
+        ("sort *", "sort --comp ./x ../a", "undecided"),
+        ("sort *", "sort -u ../a", "allow"),
+        ("tar *", "tar -I ./x -cf a.tar b", "undecided"),
+        ("tar *", "tar cIf ./x a.tar b", "undecided"),
+        ("tar *", "tar cf a.tar --checkpoint=1 --checkpoint-action=exec=./x b", "undecided"),
+        ("tar *", "tar cf a.tar *", "undecided"),
+        ("tar *", "tar cf a.tar -- *", "allow"),
+        ("tar *", "tar xzf a.tar.gz -C Build", "allow"),
+        ("tar *", "tar -cf Images.tar --exclude=*.o src", "allow"),
+        ("find *", "find .. -name x -exec ./x {} +", "undecided"),
+        ("find *", "find . -name x -fprint y", "undecided"),
+        ("find *", "find .. -name x", "allow"),
+        ("fd *", "fd x .. -x ./y", "undecided"),
+        ("zip *", "zip -T -TT ./x a.zip b", "undecided"),
+        ("split *", "split --filter=./x a", "undecided"),
+        ("man *", "man -P ./x ls", "undecided"),
+        ("go build *", "go build -toolexec ./x .", "undecided"),
+        ("go build *", "go build -o app .", "allow"),
+        ("git *", "git -c core.pager=./x log", "undecided"),
+        ("git *", "git -c color.ui=never --no-pager commit -m x", "allow"),
+        ("git *", "git -C web commit -m x", "allow"),
+        ("git *", "git --exec-path=. status", "undecided"),
+        ("git *", "git push -u origin main", "allow"),
+        ("git *", "git bisect run ./x", "undecided"),
+        ("git grep *", "git grep -O./x TODO", "undecided"),
+        ("git log *", "git log --output=b", "undecided"),
+        ("git log *", "git log --output-indicator-new=+", "allow"),
+        ("git fetch *", "git fetch --upload-pack ./x", "undecided"),
+        ("git rebase *", "git rebase -x ./x main", "undecided"),
+        ("git commit *", "git commit -x", "allow"),
+        ("sqlite3 *", "sqlite3 a.db '.shell x'", "undecided"),
+        ("sqlite3 *", "sqlite3 a.db 'select 1'", "allow"),
+        ("psql *", "psql -c '\\! x'", "undecided"),
+        ("make *", "make CC=gcc all", "allow"),
+        ("npm test *", "npm test -- --pre -o x", "allow"),
+    ],
+)
+def test_star_of_an_allow_rule_covers_no_option_that_runs_a_program_or_writes_a_file(
+    rule: str, script: str, verdict: str
+) -> None:
+    """Said of searches, `rg *` must not run `rg --pre PROGRAM`; nor by the name of a file."""
+    assert judged(script, allow=rule).verdict == verdict
+
+
 def test_workspace_program_named_like_a_wrapper_is_not_passed_over(tmp_path: Path) -> None:
     """A `timeout` of the workspace runs what it likes."""
     own = tmp_path / "bin/timeout"
@@ -571,6 +626,13 @@ def reach(tmp_path: Path) -> Reach:
         ("pytest a; pytest b", ("pytest *",)),
         ("CI=1 timeout 5 make test", ("make test *",)),
         ("a; b; c; d; e", ("a *", "b *", "c *", "d *", "e *")),
+        ("tar xf a.tar", ("tar *",)),
+        ("tar -I ./x -xf a.tar", ("tar -I ./x -xf a.tar",)),
+        ("rg --pre ./x 'a b'", ("rg --pre ./x 'a b'",)),
+        ("sort -o b a && npm test", ("sort -o b a", "npm test *")),
+        ("cat ../a", ("cat ../a",)),
+        ("git log --output=b", ("git log --output=b",)),
+        ("go build -toolexec ./x", ("go build -toolexec ./x",)),
     ],
 )
 def test_narrowest_prefix_of_each_command_is_offered(
@@ -614,6 +676,8 @@ def test_narrowest_prefix_of_each_command_is_offered(
         "npm -s run x",
         "mak\u200be",
         "a; b; c; d; e; f",
+        "sort -o b *",
+        f"sort -o {'b' * 120} a",
     ],
 )
 def test_no_prefix_is_offered_for_interpreters_shells_and_long_scripts(
