@@ -9,9 +9,10 @@ from functools import lru_cache
 
 from agent_cli.system.loading import late_pattern
 
-_SECTION = late_pattern(
-    r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?:[^"\\\n]|\\["\\])*")?\s*\]\s*(?:[#;].*)?'
+_HEADER = late_pattern(
+    r'\s*\[\s*(?P<name>[A-Za-z0-9.-]+)(?:\s+"(?P<of>(?:[^"\\\n]|\\["\\])*)")?\s*\]'
 )
+_SECTION = late_pattern(rf"{_HEADER.pattern}\s*(?:[#;].*)?")
 _ENTRY = late_pattern(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
 _COMMENT = late_pattern(r"(?<!\s)\s+[#;]")  # not from each of many spaces on
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
@@ -76,13 +77,13 @@ def harmful(text: str, is_own_tree: Callable[[str], bool]) -> Sequence[tuple[str
     return [(header, line) for line, is_kept, header in judged if not is_kept]
 
 
-def destinations(text: str) -> Mapping[str, Sequence[tuple[str, str]]]:
+def destinations(text: str) -> Mapping[tuple[str, str | None], Sequence[tuple[str, str]]]:
     """Return where commits go: the keys and values of each remote and branch that say so."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: dict[tuple[str, str | None], list[tuple[str, str]]] = {}
     for line, _, header in _judged(text):
         section, key, value = _parts(header, line)
-        if section in ("remote", "branch"):
-            kept = found.setdefault(header.strip().casefold(), [])
+        if section in ("remote", "branch") and (named := _SECTION.fullmatch(header)):
+            kept = found.setdefault((section, named["of"]), [])
             if key in _DESTINATIONS:
                 kept.append((key, value))
     return found
@@ -192,10 +193,10 @@ def hooks_path(text: str, key: tuple[str, str] = ("core", "hookspath")) -> str:
         key: The section and the key that name it: git copies hooks from `init.templateDir`.
     """
     section = found = ""
-    for line in text.splitlines():
-        if header := _SECTION.fullmatch(line):
+    for line in text.removeprefix("\ufeff").split("\n"):
+        if header := _HEADER.match(line):
             section = header["name"].casefold()
-        entry = _ENTRY.fullmatch(line)
+        entry = _ENTRY.fullmatch(line, header.end() if header else 0)
         if entry and (section, entry["key"].casefold()) == key:
             found = (entry["value"] or "").strip()
     return found[1:].partition('"')[0] if found.startswith('"') else _COMMENT.split(found)[0]

@@ -144,6 +144,8 @@ def test_command_cannot_change_hooks_that_the_configuration_names() -> None:
         ("[core]\n\thooksPath = .githooks\n", ".githooks"),
         ('[CORE]\nHooksPath="a b" # ours\n', "a b"),
         ("[core]\nhookspath=x ; c\n[user]\nhooksPath = y\n", "x"),
+        ("[user]\n[core] hooksPath = x\n[core]\n", "x"),
+        ("\ufeff[core]\n\thooksPath = a\u2028b\n", "a\u2028b"),
         ("[core]\nbare = false\n", ""),
     ],
 )

@@ -240,6 +240,11 @@ def test_harmless_change_of_a_configuration_keeps_the_lines_that_start_programs(
         ('[remote "o"]\n\turl = b\n[branch "m"]\n\tremote = o\n', False),
         ('[remote "o"]\n\turl = a\n\tpushurl = b\n[branch "m"]\n\tremote = o\n', False),
         ('[remote "o"]\n\turl = a\n[REMOTE "o"]\n\tURL = b\n[branch "m"]\n\tremote = o\n', False),
+        (
+            '[remote "o"]\n\turl = a\n[Remote  "o"] # c\n\turl = b\n[branch "m"]\n\tremote = o\n',
+            False,
+        ),
+        ('[remote "o"]\n\turl = a\n[remote "O"]\n\turl = b\n[branch "m"]\n\tremote = o\n', True),
         ('[remote "o"]\n\turl = a\n[branch "m"]\n\tremote = p\n', False),
         ('[remote "o"]\n\turl = a\n[branch "m"]\n\tremote = o\n\tpushRemote = p\n', False),
     ],
