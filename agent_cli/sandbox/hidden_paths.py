@@ -262,7 +262,7 @@ def host_sockets() -> list[Path]:
 def _listening(table: str) -> Iterator[str]:
     """Yield the names in a *table* of the kernel's unix sockets."""
     # Seven columns, and an eighth for a socket with a name; "@" begins a name without a file.
-    names = (column for line in table.splitlines()[1:] for column in line.split(None, 7)[7:])
+    names = (column for line in table.split("\n")[1:] for column in line.split(None, 7)[7:])
     return (name for name in names if name[0] == "/")
 
 
@@ -271,7 +271,8 @@ def mounted_files(table: str) -> Iterator[str]:
 
     A server of files that does not answer is not asked.
     """
-    for line in table.splitlines():
+    # Not splitlines(): a name may have other line ends, of which the kernel escapes none.
+    for line in filter(None, table.split("\n")):
         before, _, behind = line.partition(" - ")
         _, _, _, root, place, *_ = before.split(" ")
         if root != "/" and not behind.startswith(_REMOTE):

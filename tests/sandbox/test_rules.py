@@ -717,11 +717,11 @@ def test_mounted_files_are_found_in_the_table_of_mounts() -> None:
     """A container gets the socket of a program outside as a mount of its own."""
     table = (
         "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
-        "99 27 0:25 /agent.sock /ssh\\040agent rw shared:1 master:2 - tmpfs tmpfs rw\n"
+        "99 27 0:25 /agent.sock /ssh\\040a\x0cgent rw shared:1 master:2 - tmpfs tmpfs rw\n"
         "98 27 0:26 /far /mnt/far rw - nfs4 server:/far rw\n"
     )
 
-    assert [*mounted_files(table)] == ["/ssh agent"]
+    assert [*mounted_files(table)] == ["/ssh a\x0cgent"]
 
 
 def test_private_files_of_other_users_do_not_break_the_sandbox_rules(reachable: Path) -> None:
