@@ -6,9 +6,10 @@ Only reads files; git itself is not run, because a repository can make it start 
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from agent_cli.sandbox.git_config import (
@@ -30,6 +31,7 @@ _POINTER_BYTES_MAX = 1_048_576  # as git
 _MOUNTED_MAX = 50
 WATCHED_MAX = 500
 _INCLUDED_MAX, _NAMED_MAX = 20, 50
+_LOGS_MAX = 2_000
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
 _OF_THE_SYSTEM = Path("/etc/gitconfig")
 
@@ -100,7 +102,7 @@ class GitSearch:
         missing = tuple(path for path in more if not is_there[path])
         beyond = [each / name for each in far for name in ("hooks", "config")]
         beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
-        beyond += _links_out(folder)
+        beyond += _links_out(folder, (*modules, *trees))
         named = self._named(folder, folder.parent) if folder.name == ".git" else ()
         return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
 
@@ -147,7 +149,7 @@ class GitSearch:
         files = [folder / "config", folder / "config.worktree"]
         for file in files:  # grows
             text = _read(file)
-            for path in _included(file, text):
+            for path in map(real_path, _included(file, text)):
                 if _is_below(path, tree, folder):
                     found[path] = None
                     files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
@@ -167,16 +169,34 @@ class GitSearch:
         return users_configuration()
 
 
-def _links_out(folder: Path) -> list[Path]:
-    """Return the links in *folder* that lead out of it, through which git would write."""
-    try:
-        with os.scandir(folder) as entries:
-            links = [Path(entry.path) for entry in entries if entry.is_symlink()]
-    except OSError:
-        return []
-    links += filter(Path.is_symlink, (folder / "logs" / "HEAD", folder / "logs" / "refs"))
+def _links_out(folder: Path, more: Iterable[Path]) -> Iterator[Path]:
+    """Yield links through which git would write out of *folder*, also those in *more* in it."""
     real = real_path(folder)
-    return [each for each in links if not real_path(each).is_relative_to(real)]
+    for each in (folder, *more):
+        for link in _links(each):
+            if not real_path(link).is_relative_to(real):
+                yield link
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    """Yield the links at the top of the git folder *folder*, and in its logs of local branches.
+
+    The logs of other references are left out: they may be thousands, and only a `git fetch` or a
+    push writes them.
+    """
+    heads = folder / "logs" / "refs" / "heads"
+    # None behind a link: what is there is not git's.
+    waiting = [*takewhile(lambda each: not each.is_symlink(), [*heads.parents[2::-1], heads])]
+    for count, path in enumerate(waiting):  # grows
+        if count == _LOGS_MAX:
+            return
+        has_folders = heads in (path, *path.parents)
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in islice(entries, _LOGS_MAX):
+                if entry.is_symlink():
+                    yield Path(entry.path)
+                elif has_folders and entry.is_dir():
+                    waiting.append(Path(entry.path))
 
 
 def users_configuration() -> Mapping[Path, str]:
@@ -199,8 +219,9 @@ def folders_for_every_repository(texts: Iterable[str]) -> Iterator[Path]:
 
 
 def _included(file: Path, text: str) -> Iterator[Path]:
+    # Not behind a link: what that file includes lies beside the link for git.
     for name in filter(None, included(text)):
-        yield real_path(file.parent / os.path.expanduser(name))  # noqa: PTH111
+        yield file.parent / os.path.expanduser(name)  # noqa: PTH111
 
 
 def _hooks(text: str) -> Iterator[Path]:

@@ -273,6 +273,23 @@ def test_file_that_the_users_configuration_includes_is_protected_beside_reposito
         assert "Read-only file system" in run.stderr
 
 
+def test_link_to_a_file_that_the_users_configuration_includes_is_protected() -> None:
+    """Threat 11: git reads what it leads to then, and includes from where the link lies."""
+    with world("bwrap") as place:
+        root, home = place.root, Path.home()
+        (root / "real").mkdir()
+        (root / "real" / "git.inc").write_text("[include]\n\tpath = more.inc\n")
+        (root / "git.inc").symlink_to("real/git.inc")
+        (home / ".gitconfig").symlink_to(root / "dot-gitconfig")
+        (root / "dot-gitconfig").write_text(f"[include]\n\tpath = {root}/git.inc\n")
+        (root / "more.inc").write_text("mine")
+
+        run = place.run("echo evil >more.inc; rm git.inc; echo evil >git.inc")
+
+        assert "more.inc: Read-only file system" in run.stderr
+        assert (root / "git.inc").is_symlink()
+
+
 def test_folder_renamed_by_a_command_leaves_no_report_about_its_old_place() -> None:
     with world("bwrap") as place:
         (place.root / "pkg" / ".vscode").mkdir(parents=True)
@@ -408,13 +425,25 @@ def test_a_worktree_made_by_a_command_stays() -> None:
         git(place.root / "tree", "status")
 
 
-@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "FETCH_HEAD", "index", "logs", "logs/HEAD"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("COMMIT_EDITMSG", "FETCH_HEAD", "index", "logs", "logs/HEAD", "logs/refs"),
+        *("logs/refs/stash", "logs/refs/heads", "logs/refs/heads/main", "logs/refs/heads/f/a"),
+        *("worktrees/tree/COMMIT_EDITMSG", "worktrees/tree/logs/HEAD", "modules/a/COMMIT_EDITMSG"),
+    ],
+)
 def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
     """Threat 11: git writes through it, at the user's next commit to a start file of the shell."""
     with world("bwrap") as place:
         start = place.home / ".bashrc"
+        git(place.root, "worktree", "add", "-q", "tree")
+        git(place.root, "init", "-q", "--bare", ".git/modules/a")
 
-        place.run(f"rm -rf .git/{name}; ln -s {start} .git/{name}; ln -s HEAD .git/harmless")
+        place.run(
+            f"mkdir -p .git/{Path(name).parent}; rm -rf .git/{name}; ln -s {start} .git/{name};"
+            " ln -s HEAD .git/harmless; ln -s ../../HEAD .git/worktrees/tree/harmless"
+        )
 
         assert not os.path.lexists(place.root / ".git" / name)
         assert (place.root / ".git" / "harmless").is_symlink()
