@@ -1,7 +1,10 @@
 """Failures of a call, as sentences for users and facts for retries."""
 
 import re
+import time
 from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 
 from agent_cli.contracts.errors import (
     CHANGE_IT,
@@ -109,7 +112,7 @@ class Refusal:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFailed:
+def refused(refusal: Refusal) -> CallFailed:
     """Return the failure for *refusal*."""
     error_type = ContextOverflow if _too_long(refusal) else ModelError
     reason, advice = _reason_and_advice(refusal)
@@ -126,9 +129,46 @@ def refused(refusal: Refusal, *, asked_delay_s: float | None = None) -> CallFail
         reason=reason,
         retryable=_retryable(refusal),
         kind=_kind(refusal),
-        asked_delay_s=asked_delay_s,
+        asked_delay_s=server_delay_s(refusal.headers, now_s=time.time()),
         code=refusal.code,
     )
+
+
+def server_delay_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
+    """Return the wait a response asks for, or None.
+
+    `retry-after-ms` is more exact and wins over `retry-after` (seconds or an HTTP date). A date is
+    held against the server's own `date`, because our clock may differ, or else against *now_s*.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    after = headers.get("retry-after")
+    seconds = _number(after)
+    if seconds is not None or after is None:
+        return seconds
+    until_s, server_now_s = _date_s(after), _date_s(headers.get("date", ""))
+    if until_s is None:
+        return None
+    return max(0.0, until_s - (now_s if server_now_s is None else server_now_s))
+
+
+def _date_s(text: str) -> float | None:
+    try:
+        date = parsedate_to_datetime(text)
+        # Not in our zone: a date of HTTP is in GMT, also in the form that names none.
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text is not None else -1.0
+    except ValueError:
+        return None
+    # Not `number < 0`, because a header may also say "nan".
+    return number if number >= 0 else None
 
 
 def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True) -> CallFailed:

@@ -1,22 +1,13 @@
-"""Retry failed calls: how often, after which wait, and the pauses that processes share.
+"""Retry failed calls: how often, and after which wait.
 
 tenacity decides, the stream waits.
 """
 
-import asyncio
-import json
-import os
 import random
-import socket
-import stat
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict, fields, replace
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-from pathlib import Path
-from typing import Final, Self, TypeAlias, get_args
+from dataclasses import replace
+from typing import Self, get_args
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
@@ -25,115 +16,10 @@ from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.provider import Retrying, StreamEvent
 from agent_cli.contracts.wording import requested_duration
 from agent_cli.providers.failures import CallFailed
-from agent_cli.system.private_files import wait_for_lock
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.records import dataclass
-from agent_cli.system.shapes import is_object
-from agent_cli.system.shared_pauses import PauseState, Step
-
-_BYTES_MAX: Final = 4_096
-_ANSWER_LIMIT_S: Final = 10.0
-# A link would lead the write elsewhere, and the folder may be one that a repository brings.
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-class SharedPause:
-    """The pauses of a struggling server: each call waits for its turn, and says how it went.
-
-    After a failure that passes by itself (429, 529, 5xx, no connection), all processes with the
-    file wait, and one of them at a time asks again. So an outage costs one request now and then,
-    however many agents wait, on however many machines. If the path is a socket, the process behind
-    it keeps the state: each step is a line of JSON, answered by a line with the seconds to wait.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Read nothing yet; a file or a socket that cannot be used pauses nothing."""
-        self._path = path
-        self._clock = clock
-        self._sleep = sleep
-
-    async def turn(self) -> None:
-        """Return when a call may start; during a pause for one caller at a time."""
-        while wait_s := await asyncio.to_thread(self._taken, "wait"):
-            await self._sleep(wait_s)
-
-    async def failed(self, asked_delay_s: float | None) -> None:
-        """Note that a call failed, and how long the server asks to wait, if it does."""
-        await asyncio.to_thread(self._taken, "failed", asked_delay_s)
-
-    async def answered(self) -> None:
-        """Note that the server answered."""
-        await asyncio.to_thread(self._taken, "answered")
-
-    def _taken(self, step: Step, asked_delay_s: float | None = None) -> float:
-        """Return the seconds to wait before the next *step*, by the state that all share."""
-        try:
-            if stat.S_ISSOCK(self._path.lstat().st_mode):
-                return self._asked(step, asked_delay_s)
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError):
-            return 0.0
-        return self._updated(step, asked_delay_s)
-
-    def _asked(self, step: Step, asked_delay_s: float | None) -> float:
-        """Return the answer of the process that keeps the state.
-
-        Raises:
-            OSError: It does not answer.
-            ValueError: It answers with something else.
-        """
-        with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(_ANSWER_LIMIT_S)
-            link.connect(str(self._path))
-            link.sendall(json.dumps([step, asked_delay_s]).encode() + b"\n")
-            with link.makefile("rb") as answers:
-                return float(answers.readline(_BYTES_MAX))
-
-    def _updated(self, step: Step, asked_delay_s: float | None) -> float:
-        try:
-            descriptor = os.open(self._path, _FLAGS, 0o600)
-        except OSError:
-            return 0.0
-        try:
-            wait_for_lock(descriptor, self._path)
-            before = os.pread(descriptor, _BYTES_MAX, 0)
-            state = _read(before)
-            result = state.take(step, asked_delay_s, self._clock())
-            after = json.dumps(asdict(state)).encode()
-            if after != before:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, after, 0)
-        except OSError:
-            return 0.0
-        else:
-            return result
-        finally:
-            os.close(descriptor)
-
-
-def _read(text: bytes) -> PauseState:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return PauseState()
-    names = {field.name for field in fields(PauseState)}
-    if not (is_object(found) and found.keys() == names):
-        return PauseState()
-    numbers = {
-        name: float(value) for name, value in found.items() if isinstance(value, int | float)
-    }
-    return PauseState(**numbers)
-
 
 PARTS_OF_A_REPLY = ("text_delta", "thinking_delta", "toolcall_start", "toolcall_delta", "block_end")
-
-FailureKind: TypeAlias = options.FailureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +42,7 @@ class RetryPolicy:
     other_base_s: float = options.RETRY_OTHER_BASE_S
     factor: float = options.RETRY_FACTOR
     jitter: options.Jitter = options.RETRY_JITTER
-    on: tuple[FailureKind, ...] = get_args(FailureKind)
+    on: tuple[options.FailureKind, ...] = get_args(options.FailureKind)
     respect_retry_after: bool = True
     max_server_delay_s: float = options.MAX_SERVER_DELAY_S
 
@@ -296,40 +182,3 @@ def _check_delay(failure: CallFailed, policy: RetryPolicy) -> None:
             kind=error.kind,
             trouble=error.trouble,
         )
-
-
-def server_delay_s(headers: Mapping[str, str], *, now_s: float) -> float | None:
-    """Return the wait a response asks for, or None.
-
-    `retry-after-ms` is more exact and wins over `retry-after` (seconds or an HTTP date). A date is
-    held against the server's own `date`, because our clock may differ, or else against *now_s*.
-    """
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    after = headers.get("retry-after")
-    seconds = _number(after)
-    if seconds is not None or after is None:
-        return seconds
-    until_s, server_now_s = _date_s(after), _date_s(headers.get("date", ""))
-    if until_s is None:
-        return None
-    return max(0.0, until_s - (now_s if server_now_s is None else server_now_s))
-
-
-def _date_s(text: str) -> float | None:
-    try:
-        date = parsedate_to_datetime(text)
-        # Not in our zone: a date of HTTP is in GMT, also in the form that names none.
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        number = float(text) if text is not None else -1.0
-    except ValueError:
-        return None
-    # Not `number < 0`, because a header may also say "nan".
-    return number if number >= 0 else None

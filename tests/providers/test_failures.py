@@ -1,10 +1,11 @@
 """Each error answer becomes a sentence for the user, with the facts that retries need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from agent_cli.contracts.errors import ContextOverflow, ModelError
+from agent_cli.contracts.options import FailureKind
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.failures import (
     MAX_SAID_CHARS,
@@ -17,7 +18,6 @@ from agent_cli.providers.failures import (
     quoted,
     refused,
 )
-from agent_cli.providers.retries import FailureKind
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def test_status_says_which_part_of_the_world_failed(status: int, trouble: str | 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.answer.status} {row.sentence[:30]}")
 def test_each_error_answer_becomes_one_sentence_and_is_classified(row: Row) -> None:
     """S1-20, S1-46, C15: the cause, the next step, and whether a retry can help."""
-    failed = refused(row.answer, asked_delay_s=3.0)
+    headers = {**row.answer.headers, "retry-after": "3"}
+    failed = refused(replace(row.answer, headers=headers))
 
     assert str(failed) == str(failed.error) == row.sentence
     assert failed.reason == row.sentence.partition(";")[0]

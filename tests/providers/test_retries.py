@@ -11,8 +11,8 @@ import pytest
 from agent_cli.contracts.errors import ServerDelayTooLong
 from agent_cli.contracts.options import FailureKind
 from agent_cli.contracts.provider import Retrying
-from agent_cli.providers.failures import SPEND_LIMITS
-from agent_cli.providers.retries import RetryPolicy, server_delay_s
+from agent_cli.providers.failures import SPEND_LIMITS, server_delay_s
+from agent_cli.providers.retries import RetryPolicy
 from tests.messages_api import Answer, FakeMessagesApi, broken, error, raw, reply
 from tests.providers.asking import asker, request
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.providers.retries import SharedPause
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system import private_files
 
 

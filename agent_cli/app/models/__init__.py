@@ -20,7 +20,8 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
-from agent_cli.providers.retries import RetryPolicy, SharedPause
+from agent_cli.providers.retries import RetryPolicy
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system import paths
 from agent_cli.system.redaction import Redactor
 

@@ -28,7 +28,8 @@ from agent_cli.providers.failures import (
     refused,
 )
 from agent_cli.providers.progress import ProgressLimit
-from agent_cli.providers.retries import RetryPolicy, SharedPause, with_retries
+from agent_cli.providers.retries import RetryPolicy, with_retries
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 

@@ -6,7 +6,6 @@ The SDK handles profiles and workload identity, and its client classes those of 
 """
 
 import json
-import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -38,7 +37,6 @@ from agent_cli.providers.failures import (
     refused,
     without_password,
 )
-from agent_cli.providers.retries import server_delay_s
 from agent_cli.providers.transport import OpenReply, broken_reply, connection_failure, http_client
 from agent_cli.system.shapes import is_array
 from agent_cli.version import __version__
@@ -231,7 +229,7 @@ def _status_failure(
         headers=headers,
         remedies=_remedies(connection),
     )
-    return refused(refusal, asked_delay_s=server_delay_s(headers, now_s=time.time()))
+    return refused(refusal)
 
 
 def _remedies(connection: Connection) -> Remedies:

@@ -4,7 +4,6 @@ The SDK stays the reference: `tests/providers/test_wire_client.py` sends the sam
 both and compares what arrives, so that an SDK release that changes the wire is noticed.
 """
 
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +20,6 @@ from agent_cli.providers.anthropic.connection import (
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import CallFailed, Refusal, refused, without_password
-from agent_cli.providers.retries import server_delay_s
 from agent_cli.providers.transport import (
     NEVER_SENT,
     Address,
@@ -125,7 +123,7 @@ class WireClient:
             model_id=model_id,
             headers=response.headers,
         )
-        return refused(refusal, asked_delay_s=server_delay_s(response.headers, now_s=time.time()))
+        return refused(refusal)
 
 
 def _headers(

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from itertools import chain, takewhile
@@ -26,7 +25,8 @@ from agent_cli.providers.failures import (
 )
 from agent_cli.providers.openai_chat.wire import ChatReply, body
 from agent_cli.providers.progress import ProgressLimit
-from agent_cli.providers.retries import RetryPolicy, SharedPause, server_delay_s, with_retries
+from agent_cli.providers.retries import RetryPolicy, with_retries
+from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.event_loop import closed_with_loop
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
@@ -321,7 +321,7 @@ def _refusal(
         model_id=request.model.id,
         headers=response.headers,
     )
-    return refused(refusal, asked_delay_s=server_delay_s(response.headers, now_s=time.time()))
+    return refused(refusal)
 
 
 def _error_parts(answer: Json, text: str) -> tuple[str | None, str | None, str]:
