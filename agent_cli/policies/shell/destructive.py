@@ -7,36 +7,15 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
+from agent_cli.policies.shell.losses import lost_by_subcommand
 from agent_cli.policies.shell.readings import BEYOND, Reading
 from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name
 from agent_cli.system.loading import late_pattern
 
-_DISK = frozenset({"wipefs", "fdisk", "parted", "sfdisk", "shred", "blkdiscard"})
-_POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
-_GH_DELETES = frozenset({"release", "repo", "issue", "secret", "variable", "run", "gist", "cache"})
-_CONTAINER_LOSSES = ("push", "prune", "volume rm", "compose down -v", "compose down --volumes")
-# Arguments that, in this order behind the program, make it irreversible.
-_LOSSES: Mapping[str, Sequence[Sequence[str]]] = MappingProxyType(
-    {
-        "git": (("filter-branch",), ("filter-repo",)),
-        "gh": (("release", "create"), ("repo", "archive"), *((n, "delete") for n in _GH_DELETES)),
-        **dict.fromkeys(("npm", "pnpm"), (("publish",), ("unpublish",))),
-        **dict.fromkeys(("yarn", "bun", "lerna", "jsr"), (("publish",),)),
-        **dict.fromkeys(("uv", "poetry", "hatch", "flit", "pdm", "cargo"), (("publish",),)),
-        **dict.fromkeys(("docker", "podman"), tuple(map(str.split, _CONTAINER_LOSSES))),
-        **dict.fromkeys(("gem", "nuget"), (("push",),)),
-        **dict.fromkeys(("python", "python3"), (("-m", "twine", "upload"),)),
-        **dict.fromkeys(("terraform", "tofu"), (("destroy",), ("apply", "-destroy"))),
-        **dict.fromkeys(("kubectl", "oc"), (("delete",),)),
-        "helm": (("uninstall",), ("delete",), ("del",), ("un",)),
-        "twine": (("upload",),),
-        "mvn": (("deploy",),),
-        "crontab": (("-r",),),
-        "dropdb": ((),),
-        "docker-compose": (("down", "-v"), ("down", "--volumes")),
-        "systemctl": (("poweroff",), ("reboot",), ("halt",), ("kexec",)),
-    }
+_DISK = frozenset(
+    {"wipefs", "fdisk", "parted", "sfdisk", "sgdisk", "gdisk", "shred", "blkdiscard", "mkswap"}
 )
+_POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 # Git accepts the beginning of a long option.
 _FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
 _EVERYTHING = r"\./?|:/|\*"
@@ -79,13 +58,6 @@ _FD_VALUE = late_pattern(
 )
 _FD_NAMES = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
 _FD_ALL = late_pattern(r"[.^$*]*|\.\*")
-_CLOUDS = frozenset(
-    {"aws", "gcloud", "gsutil", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify"}
-    | {"wrangler", "oci", "linode-cli", "hcloud", "scw", "pulumi", "glab"}
-)
-_CLOUD_LOSS = late_pattern(
-    r"(?:--|[\w-]+:)?(?:delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down)(?:-[\w-]+)?"
-)
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
 _SCRIPT_DELETES = late_pattern(
@@ -201,12 +173,8 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _EVERY_FILE
     if name in _CHANGES:
         return _CHANGES[name](words)
-    for loss in _LOSSES.get(name, ()):
-        if _in_order(loss, words):
-            does = listed_effect(name, words)
-            return f"{does or ' '.join((name, *loss))}, which cannot be undone"
-    if name in _CLOUDS and (verb := next(filter(_CLOUD_LOSS.fullmatch, words), None)):
-        return f"{name} {verb}, which cannot be undone"
+    if lost := lost_by_subcommand(name, words):
+        return lost
     if _asks_to_delete(name, words):
         return f"{name} asks a server to delete something, which cannot be undone"
     if name == "git":
@@ -329,11 +297,6 @@ def _is_vital(target: str, root: PurePath) -> bool:
     return outside or path.parts[-1:] in ((), (".git",))
 
 
-def _in_order(expected: Sequence[str], words: Sequence[str]) -> bool:
-    rest = iter(words)
-    return all(word in rest for word in expected)
-
-
 def _only_unstages(words: Sequence[str]) -> bool:
     """Return whether `git restore` with *words* leaves the files in the working tree alone."""
     options = [word for word in words if word.startswith("-")]
@@ -352,6 +315,13 @@ def _checks_files_out(words: Sequence[str], root: PurePath) -> bool:
         or any(re.match(r"--(?:pathspec-from|ours|theirs)", word) for word in words)
         or any(Path(root, name).exists() for name in named)
     )
+
+
+def _subcommand(words: Sequence[str]) -> str:
+    """Return the subcommand of git behind its own options."""
+    values = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"}
+    own = zip(("", *words), words, strict=False)
+    return next((word for before, word in own if word[:1] != "-" and before not in values), "")
 
 
 def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
@@ -373,6 +343,8 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         return "git rm --force discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
+    if _subcommand(words) == "prune":
+        return "git prune deletes commits that nothing names, which git cannot undo"
     if "clean" in words and (forced or "clean.requireForce=false" in words):
         return "git clean deletes files that git does not hold"
     return None

@@ -14,11 +14,13 @@ from typing import Literal, TypeAlias
 from agent_cli.policies.shell.destructive import destructions, emptied_folders
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
+from agent_cli.policies.shell.losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import readings, seen_commands, written_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
+from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.words import NotLiteral, Word, odd_character
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -100,6 +102,8 @@ def _forbidden(script: str, rules: CommandRules, reach: Reach) -> _Finding | Non
         return "deny", f"denied by the rule {deny.written}", deny, False
     possible = [*seen, *fed_commands(script, seen)]
     losses = destructions(possible, reach.root) or emptied_folders(written_commands(script))
+    if not losses and deletes_data(script, {base_name(each[0] or "") for each in seen if each}):
+        losses = [DELETES_DATA]
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
         return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False

@@ -30,6 +30,7 @@ from agent_cli.policies.shell.foreign_code import (
     reads_code,
     sed_leaves,
 )
+from agent_cli.policies.shell.losses import DATA_LOSS, deletes_data
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings, written_commands
@@ -42,17 +43,6 @@ from agent_cli.system.loading import late_pattern
 
 _INSIDE_WORD: Final = late_pattern(r"[=@:,]")
 _SED: Final = late_pattern(r"g?sed")
-_DATABASES: Final = frozenset(
-    {
-        *("psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "cqlsh", "duckdb", "mongosh", "mongo"),
-        *("redis-cli", "valkey-cli", "clickhouse-client", "bq"),
-    }
-)
-_DATA_LOSS: Final = late_pattern(
-    r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned)\b"
-    r"|\btruncate\b|\bdelete\s+from\b|\bflush(?:all|db)\b|dropDatabase|\.drop\s*\(|delete(?:Many|One)",
-    re.IGNORECASE,
-)
 # They run what they read, so the words that others print count as commands.
 _RUNS_INPUT: Final = SHELLS | {"make", "gmake", "xargs", "parallel", "source", "."}
 _SHEBANG: Final = late_pattern(r"#!\S*/(?:env )?\w*sh\b")
@@ -118,7 +108,7 @@ def is_reserved_value(text: str, reach: Reach) -> bool:
     It is a path outside the workspace, a secret, a file that makes programs act, a command that
     cannot be undone, or a statement that deletes from a database.
     """
-    if _DATA_LOSS.search(text) or is_foreign(text, reach):
+    if DATA_LOSS.search(text) or is_foreign(text, reach):
         return True
     if re.search(r"\s", text):
         return bool(destructions(readings(text), reach.root))
@@ -144,14 +134,14 @@ class _Script:
             or any("/" in head for head in heads)
             or any(map(reads_code, self._commands))
         )
-        self._has_database = not names.isdisjoint(_DATABASES)
+        self._names = names
 
     def is_reserved(self) -> bool:
         """Return whether a person must allow it."""
         script, root = self._script, self._reach.root
         if destructions(self._readings, root) or emptied_folders(written_commands(script)):
             return True
-        if self._has_database and _DATA_LOSS.search(script):
+        if deletes_data(script, self._names):
             return True
         return (
             any(map(self._leaves, self._commands))

@@ -1,0 +1,176 @@
+"""What cannot be undone by subcommand: on servers, in clouds and registries, in databases.
+
+Tables of names and no proof, as those of `destructive`, which knows files and git.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice, takewhile
+from types import MappingProxyType
+from typing import Final
+
+from agent_cli.policies.shell.effects import listed_effect
+from agent_cli.policies.shell.starters import OPTION_OF_PROSE
+from agent_cli.system.loading import late_pattern
+
+_CONTAINER_LOSSES: Final = (
+    *("push", "prune", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
+    *("swarm leave --force", "swarm leave -f", "manifest push"),
+)
+# Arguments that, in this order behind the program, make it irreversible.
+_LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
+    {
+        program: tuple(each.split() for each in losses)
+        for programs, losses in (
+            ("git", ("filter-branch", "filter-repo")),
+            ("gh", ("release create", "repo archive", "repo sync --force", "issue transfer")),
+            ("npm pnpm", ("publish", "unpublish", "deprecate", "owner rm", "dist-tag rm")),
+            ("yarn bun lerna jsr vsce ovsx", ("publish", "unpublish")),
+            ("uv poetry hatch flit pdm rye maturin nx rush", ("publish",)),
+            ("deno flutter dart sbt mill changeset wasm-pack", ("publish",)),
+            ("cargo gem", ("publish", "yank", "owner --remove", "push")),
+            ("docker podman nerdctl", _CONTAINER_LOSSES),
+            ("nuget", ("push", "delete")),
+            ("python python3", ("-m twine upload", "manage.py flush", "manage.py reset_db")),
+            ("terraform tofu terragrunt", ("apply -destroy", "state rm", "workspace delete")),
+            ("helm", ("del", "un", "push")),
+            ("twine anaconda luarocks", ("upload",)),
+            ("cabal", ("upload --publish",)),
+            ("mix", ("hex.publish",)),
+            ("pod", ("trunk push",)),
+            ("mvn gradle gradlew", ("deploy", "publish", "flywayClean")),
+            ("semantic-release goreleaser", ("",)),
+            ("crontab", ("-r",)),
+            ("killall5 dropdb dropuser lvremove vgremove pvremove luksformat", ("",)),
+            ("mysqladmin", ("drop",)),
+            ("docker-compose podman-compose", ("down -v", "down --volumes")),
+            ("systemctl", ("poweroff", "reboot", "halt", "kexec")),
+            ("loginctl", ("terminate-user", "kill-user")),
+            ("cryptsetup", ("luksErase", "erase", "luksFormat", "reencrypt")),
+            ("mdadm", ("--zero-superblock",)),
+            ("nvme", ("format", "sanitize")),
+            ("hdparm", ("--security-erase", "--security-erase-enhanced")),
+            ("gpg gpg2", ("--delete-secret-keys", "--delete-secret-and-public-key")),
+            ("keytool", ("-delete",)),
+            ("userdel deluser", ("-r", "--remove", "--remove-home", "--remove-all-files")),
+            ("prisma", ("migrate reset", "db push --force-reset", "db push --accept-data-loss")),
+            ("supabase", ("db reset",)),
+            ("flyway liquibase", ("clean", "drop-all", "dropAll")),
+            ("alembic goose dbmate diesel sqlx migrate", ("downgrade", "reset", "drop", "down")),
+            ("dotnet", ("nuget push", "nuget delete", "ef database drop")),
+            ("pg_restore", ("--clean", "-c")),
+            ("kubectl oc", ("replace --force",)),
+            ("aws", ("schedule-key-deletion", "release-address")),
+            ("vboxmanage", ("--delete",)),
+            ("rclone", ("sync", "cleanup")),
+            ("argocd flux", ("app delete", "uninstall")),
+            ("tmutil", ("delete",)),
+            ("kafka-topics kafka-topics.sh kafka-consumer-groups kafka-configs", ("--delete",)),
+        )
+        for program in programs.split()
+    }
+)
+_CLOUDS: Final = frozenset(
+    {"aws", "gcloud", "gsutil", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify"}
+    | {"wrangler", "oci", "linode-cli", "hcloud", "scw", "pulumi", "glab"}
+)
+# They manage what is elsewhere, or what holds data: their subcommands name what they delete.
+_MANAGERS: Final = _CLOUDS | {
+    *("gh", "kubectl", "oc", "helm", "terraform", "tofu", "terragrunt", "cdk", "cdktf", "sam"),
+    *("eksctl", "kops", "kind", "k3d", "minikube", "velero", "serverless", "sls", "copilot", "eb"),
+    *("amplify", "firebase", "supabase", "railway", "render", "ibmcloud", "aliyun", "yc", "exo"),
+    *("civo", "vultr", "vultr-cli", "openstack", "swift", "b2", "cloudflared", "databricks"),
+    *("snow", "s3cmd", "s5cmd", "mc", "rclone", "azcopy", "skopeo", "crane", "oras", "vagrant"),
+    *("zfs", "zpool", "btrfs", "virsh", "multipass", "limactl", "colima", "lxc", "incus", "qm"),
+    *("restic", "borg", "duplicity", "kopia", "vault", "etcdctl", "consul", "nomad", "influx"),
+    *("rabbitmqctl", "rabbitmqadmin", "nats", "pulsar-admin", "op", "bw", "pass", "gopass"),
+    *("turso", "neonctl", "planetscale", "pscale", "mongocli", "atlas", "stripe", "okteto"),
+    *("huggingface-cli", "hf", "dvc", "mlflow", "ngrok", "tailscale", "security", "schema"),
+}
+_DELETES: Final = (
+    r"delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down|remove|drop|deregister|erase|nuke"
+    r"|obliterate|undefine|undeploy|uninstall|del|forget|prune|flush"
+)
+_CLOUD_LOSS: Final = late_pattern(rf"(?:--|[\w-]+:)?(?:{_DELETES})(?:-[\w-]+)?")
+_MANAGER_LOSS: Final = late_pattern(
+    rf"(?:[\w-]+[:-])?(?:{_DELETES})(?:file|dir|dirs|s)?(?:[-_:][\w-]+)?|--?(?:delete|purge)"
+)
+_DELETING_OPTIONS: Final = frozenset({"--delete", "--purge", "-purge"})
+# Behind one of them, a word is a name.
+_READS: Final = frozenset(
+    {"list", "ls", "view", "show", "get", "describe", "status", "search", "diff", "logs", "help"}
+)
+_SUBCOMMANDS_MAX: Final = 4
+# Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
+_DATABASE_TASK: Final = late_pattern(
+    r"(?:[\w-]+:)*(?:db|database|migrate|ecto|schema|doctrine|pg)[:.]"
+    r"(?:\w+[:.])*(?:drop|reset|purge|fresh|refresh|wipe|truncate|nuke)(?::[\w:]+)?"
+)
+_DATABASES: Final = frozenset(
+    {
+        *("psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "cqlsh", "duckdb", "mongosh", "mongo"),
+        *("redis-cli", "valkey-cli", "clickhouse-client", "bq", "pgcli", "mycli", "litecli"),
+        *("usql", "cockroach", "sqlplus", "isql", "snowsql", "trino", "spark-sql", "beeline"),
+        *("influx", "clickhouse", "keydb-cli", "sqlite", "surreal", "turso", "wrangler", "iredis"),
+    }
+)
+DATA_LOSS: Final = late_pattern(
+    r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned"
+    r"|materialized|sequence|function|type|extension|tablespace|trigger|measurement|graph)\b"
+    r"|\btruncate\b|\bdelete\s+from\b|\bflush(?:all|db)\b|dropDatabase|\.(?:drop|remove)\s*\(|delete(?:Many|One)",
+    re.IGNORECASE,
+)
+"""In a statement for a database: it deletes tables, rows or keys."""
+DELETES_DATA: Final = "deletes from a database, which cannot be undone"
+_ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?|\.?[*+]?|\^")
+
+
+def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
+    """Return why the program *name* with the arguments *words* cannot be undone, or None."""
+    for loss in _LOSSES.get(name, ()):
+        if in_order(loss, words):
+            does = listed_effect(name, words)
+            return f"{does or ' '.join((name, *loss))}, which cannot be undone"
+    if name in _CLOUDS and (verb := next(filter(_CLOUD_LOSS.fullmatch, words), None)):
+        return f"{name} {verb}, which cannot be undone"
+    if name in _MANAGERS and (verb := next(_deleting(words), None)):
+        does = listed_effect(name, words)
+        lost = does if does.startswith("delete") else f"{name} {verb}"
+        return f"{lost}, which cannot be undone"
+    if task := next(filter(_DATABASE_TASK.fullmatch, words[:_SUBCOMMANDS_MAX]), None):
+        return f"{task} empties a database, which cannot be undone"
+    if name in _DATABASES and any(map(DATA_LOSS.search, words)):
+        return DELETES_DATA
+    if name == "kill" and "-1" in words[1:]:
+        return "ends every process of the user"
+    if name in ("pkill", "killall", "skill") and any(map(_ALL_PROCESSES.fullmatch, words)):
+        return "ends every process of a user"
+    if name == "journalctl" and any(word.startswith("--vacuum") for word in words):
+        return "deletes logs, which cannot be undone"
+    return None
+
+
+def _deleting(words: Sequence[str]) -> Iterator[str]:
+    """Yield the subcommands among *words* that delete something."""
+    behind_prose = (
+        word
+        for before, word in zip(chain(("",), words), words, strict=False)
+        if not OPTION_OF_PROSE.fullmatch(before)
+    )
+    operands = (
+        word for word in behind_prose if not word.startswith("-") or word in _DELETING_OPTIONS
+    )
+    for word in takewhile(lambda word: word not in _READS, islice(operands, _SUBCOMMANDS_MAX)):
+        if _MANAGER_LOSS.fullmatch(word):
+            yield word
+
+
+def deletes_data(script: str, programs: Collection[str]) -> bool:
+    """Return whether *script*, which starts *programs*, deletes from a database."""
+    return not _DATABASES.isdisjoint(programs) and DATA_LOSS.search(script) is not None
+
+
+def in_order(expected: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether the *expected* words are among *words*, in this order."""
+    rest = iter(words)
+    return all(word in rest for word in expected)
