@@ -28,7 +28,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.media_files import image_file_block
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
-from agent_cli.mcp_client.credentials import write_private
+from agent_cli.mcp_client.stored_files import write_private
 
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 

@@ -1,26 +1,18 @@
-"""What is kept in private files: sign-ins to HTTP servers, and definitions of approved tools.
+"""The sign-ins to HTTP servers, in memory, in files or in the system's keyring, by URL.
 
-The stored text is read only by oauth.py; the key is the server's URL.
+Only token_storage.py reads the stored texts.
 """
 
-import asyncio
-import json
-import os
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.servers import public_name
-from agent_cli.system import paths, private_files
-from agent_cli.system.json_text import json_object
-
-if TYPE_CHECKING:
-    from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.stored_files import read_private, write_private
 
 _SERVICE = "agent-cli MCP"
 
@@ -198,183 +190,3 @@ def _lock_file(folder: Path, url: str) -> Path:
 
 def _name(url: str) -> str:
     return sha256(url.encode()).hexdigest()[:32]
-
-
-_POLL_S = 0.02
-
-
-@contextmanager
-def locked(path: Path) -> Generator[None]:
-    """Keep other programs from changing *path* between reading and writing it; blocks.
-
-    Raises:
-        SettingsError: It cannot be locked.
-    """
-    lock = path.with_name(f".{path.name}.lock")
-    try:
-        descriptor = _opened(lock)
-    except OSError as error:
-        raise SettingsError(f"{lock} cannot be written: {error.strerror}") from error
-    try:
-        try:
-            private_files.wait_for_lock(descriptor, lock)
-        except OSError as error:
-            raise SettingsError(f"{lock} is held by another agent-cli: try again") from error
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@asynccontextmanager
-async def held(lock: Path, limit_s: float) -> AsyncGenerator[None]:
-    """Hold the file *lock* alone among all processes; the others' event loops go on meanwhile.
-
-    Raises:
-        TimeoutError: Another process holds it for longer than *limit_s*.
-        OSError: It cannot be locked.
-    """
-    descriptor = _opened(lock)
-    try:
-        async with asyncio.timeout(limit_s):
-            while not private_files.try_lock(descriptor):  # noqa: ASYNC110 - held by other processes
-                await asyncio.sleep(_POLL_S)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _opened(lock: Path) -> int:
-    paths.private_dir(lock.parent)
-    return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Replace the content of *path* by *data*, as `private_files.write_private`.
-
-    Raises:
-        SettingsError: It cannot be written.
-    """
-    try:
-        private_files.write_private(path, data)
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def read_private(path: Path) -> bytes | None:
-    """Return the content of *path*, None if it does not exist.
-
-    Raises:
-        SettingsError: It cannot be read.
-    """
-    if paths.is_special(path):
-        raise SettingsError(f"{path} cannot be read: {paths.NO_FILE}")
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
-
-
-class PrivateTable:
-    """A JSON file, key → name → value, that several processes change.
-
-    Raises:
-        SettingsError: The file cannot be read or written, or is damaged.
-    """
-
-    def __init__(self, path: Path, *, remedy: str) -> None:
-        """Read nothing yet; *remedy* ends the error about a damaged file: "delete it to ..."."""
-        self._path = path
-        self._remedy = remedy
-
-    def of(self, key: str) -> Mapping[str, Any]:
-        """Return name → value, {} if nothing is stored."""
-        return self._read().get(key, {})
-
-    def update(self, key: str, values: Mapping[str, Any]) -> None:
-        """Store *values* beside those that *key* has; thread-safe."""
-        if values.items() <= self.of(key).items():
-            return
-        with locked(self._path):  # or two processes would overwrite each other's entries
-            table = self._read()
-            table.setdefault(key, {}).update(values)
-            write_private(self._path, json.dumps(table, indent=1, sort_keys=True).encode())
-
-    def _read(self) -> dict[str, dict[str, Any]]:
-        data = read_private(self._path)
-        stored = {} if data is None else json_object(data)
-        if stored is None:
-            raise SettingsError(f"{self._path} is damaged; {self._remedy}")
-        return stored
-
-
-# A server can pass every check with a harmless tool and change it later. A tool is pinned at its
-# first call, together with the server's instructions. A read-only mark is only its author's claim:
-# such a tool runs without approval once a person has approved it.
-READS_ONLY = "\nIt says that it only reads: it runs unasked.\n"
-"""The end of the definition of a tool marked read-only."""
-
-_READING = " only reads"
-
-
-class Pins:
-    """A private table: server → tool → the approved definition."""
-
-    def __init__(self, path: Path) -> None:
-        self._table = PrivateTable(path, remedy="delete it, then approve all tools again")
-
-    def pin(self, config: "ServerConfig", approved: Mapping[str, str]) -> None:
-        """Store *approved*, tool → definition; thread-safe.
-
-        Raises:
-            SettingsError: The file cannot be read or written.
-        """
-        self._table.update(_identity(config), approved)
-
-    def vouch(self, config: "ServerConfig", tool: str, definition: str) -> None:
-        """Store that a person approved *tool*, which is marked read-only; as `pin()`."""
-        self._table.update(_identity(config) + _READING, {tool: definition})
-
-    def vouched(self, config: "ServerConfig") -> Mapping[str, str]:
-        """Return tool → the definition with which a person approved it as read-only.
-
-        Raises:
-            SettingsError: The file cannot be read.
-        """
-        return self._table.of(_identity(config) + _READING)
-
-    def reads_unasked(self, config: "ServerConfig", name: str) -> bool:
-        """Return whether a person approved the tool with this public *name* as read-only.
-
-        Raises:
-            SettingsError: The file cannot be read.
-        """
-        return any(
-            definition.endswith(READS_ONLY) and public_name(config.name, tool) == name
-            for tool, definition in self.vouched(config).items()
-        )
-
-    def of_server(self, config: "ServerConfig") -> Mapping[str, str]:
-        """Return tool → the approved definition.
-
-        Raises:
-            SettingsError: The file cannot be read.
-        """
-        return self._table.of(_identity(config))
-
-
-def difference(tool: str, approved: str, now: str) -> str:
-    """Return the change as a unified diff."""
-    import difflib  # where a tool changed
-
-    lines = difflib.unified_diff(
-        approved.splitlines(), now.splitlines(), f"{tool} (approved)", f"{tool} (now)", lineterm=""
-    )
-    return "\n".join(lines)
-
-
-def _identity(config: "ServerConfig") -> str:
-    """Return the server's name with a hash of its configuration, to tell programs apart."""
-    what = json.dumps([config.transport, config.command, config.args, config.url])
-    return f"{config.name} {sha256(what.encode(errors='surrogatepass')).hexdigest()[:16]}"

@@ -13,7 +13,8 @@ from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessa
 from agent_cli.contracts.provider import Model, ModelRequest, Reply, ReplyEnd, StreamFn
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Json, text_of
-from agent_cli.mcp_client.credentials import Credentials, Pins, UserCredentials
+from agent_cli.mcp_client.credentials import Credentials, UserCredentials
+from agent_cli.mcp_client.pins import Pins
 from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field
 

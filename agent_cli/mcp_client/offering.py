@@ -19,7 +19,7 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
 from agent_cli.contracts.wording import UNVOUCHED, one_line
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.credentials import READS_ONLY, difference
+from agent_cli.mcp_client.pins import READS_ONLY, difference
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.mcp_client.requests import Catalogue, keep_listening, list_catalogue
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description

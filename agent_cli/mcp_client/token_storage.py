@@ -20,8 +20,9 @@ from mcp.shared.auth import (
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.mcp_client.credentials import Credentials, held
+from agent_cli.mcp_client.credentials import Credentials
 from agent_cli.mcp_client.reasons import SignInUnavailable, error_line
+from agent_cli.mcp_client.stored_files import held
 from agent_cli.system.logger import logger
 
 _EARLY_S = 30.0

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.credentials import PrivateTable, locked, read_private, write_private
+from agent_cli.mcp_client.stored_files import PrivateTable, locked, read_private, write_private
 from agent_cli.system import paths
 from agent_cli.system.private_files import replace_content
 from agent_cli.system.shapes import is_object

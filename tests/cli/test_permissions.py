@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.mcp_client import Host, ServerConfig
-from agent_cli.mcp_client.credentials import READS_ONLY
+from agent_cli.mcp_client.pins import READS_ONLY
 from tests.e2e.program import agent_cli
 
 

@@ -13,9 +13,9 @@ from agent_cli.mcp_client.credentials import (
     FileCredentials,
     KeyringCredentials,
     MemoryCredentials,
-    Pins,
     UserCredentials,
 )
+from agent_cli.mcp_client.pins import Pins
 from agent_cli.mcp_client.user_servers import UserServers
 
 

@@ -5,10 +5,10 @@ from mcp_types import Tool, ToolAnnotations
 
 from agent_cli.contracts.servers import public_name
 from agent_cli.mcp_client import ServerConfig
-from agent_cli.mcp_client.credentials import Pins
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.offering import definition, wrap_tool, wrap_tools
+from agent_cli.mcp_client.pins import Pins
 
 if TYPE_CHECKING:
     from mcp import Client
