@@ -8,8 +8,9 @@ import pytest
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.mcp_client.deferral import Deferral, ToolIndex
+from agent_cli.mcp_client.declared_tools import Deferral
 from agent_cli.mcp_client.resource_tools import Resources, resource_tools
+from agent_cli.mcp_client.tool_index import ToolIndex
 from tests.tool_traits import traits
 
 

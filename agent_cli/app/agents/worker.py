@@ -21,7 +21,7 @@ from agent_cli.core.lasting_tools import LastingTools
 from agent_cli.core.run import RunResult
 from agent_cli.core.turn import Turn
 from agent_cli.hooks.lifecycle import SENT_BACK_MAX
-from agent_cli.mcp_client.deferral import SEARCH_TOOL
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

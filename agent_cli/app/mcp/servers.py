@@ -28,9 +28,8 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
-from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral, Withdrawals
 from agent_cli.mcp_client.resource_tools import resource_tools
-from agent_cli.mcp_client.withdrawal import Withdrawals
 from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:

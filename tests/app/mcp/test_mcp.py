@@ -26,7 +26,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.mcp_client.deferral import SEARCH_TOOL
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL
 from agent_cli.policies.accounts import Account
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.prefix_watch import PrefixWatch

@@ -10,7 +10,7 @@ from agent_cli.contracts.found_tools import definition_in, reference_to
 from agent_cli.contracts.servers import tool_tokens
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
-from agent_cli.mcp_client.deferral import SEARCH_TOOL, Deferral
+from agent_cli.mcp_client.declared_tools import SEARCH_TOOL, Deferral
 
 
 async def nothing(
