@@ -132,6 +132,7 @@ class Command:
         completes_directories: Whether the argument is a directory.
         source: Where it is defined; "" for a built-in command.
         more: Further lines of `/help NAME`.
+        leaves_the_session: Whether another session may be open afterwards.
     """
 
     name: str
@@ -146,6 +147,7 @@ class Command:
     completes_directories: bool = False
     source: str = ""
     more: str = ""
+    leaves_the_session: bool = False
 
     @property
     def usage(self) -> str:

@@ -86,6 +86,14 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     return command, argument
 
 
+def leaves_the_session(line: str, app: Application) -> bool:
+    """Return whether *line* is a command behind which another session may be open."""
+    try:
+        return line.startswith("/") and find_command(line, app)[0].leaves_the_session
+    except UsageError:
+        return False
+
+
 def _words_here(name: str) -> str:
     """Return our words for another agent's command, such as "mode plan"; "" if it is none.
 

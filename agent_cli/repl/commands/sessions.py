@@ -235,7 +235,13 @@ async def _export(context: Context, to: str) -> None:
 
 
 SESSION_COMMANDS: Final = (
-    Command("clear", "start a new conversation", _clear, during_a_run=False),
+    Command(
+        "clear",
+        "start a new conversation",
+        _clear,
+        during_a_run=False,
+        leaves_the_session=True,
+    ),
     Command(
         "resume",
         "resume an earlier session",
@@ -243,6 +249,7 @@ SESSION_COMMANDS: Final = (
         "[id or number]",
         during_a_run=False,
         choices=lambda app: {each.id: _about(each) for each in _others(app.sessions)},
+        leaves_the_session=True,
     ),
     Command(
         "search",
@@ -250,6 +257,7 @@ SESSION_COMMANDS: Final = (
         _search,
         "WORDS",
         beside_a_run=True,
+        leaves_the_session=True,
         more='One entry must hold all words, in any case. "Quotes" keep a phrase together.',
     ),
     Command(
@@ -262,6 +270,7 @@ SESSION_COMMANDS: Final = (
             _LIST: "choose the entry",
             **{each.id: describe_branch_point(each) for each in _branch_points(app)},
         },
+        leaves_the_session=True,
         more="/fork copies everything; /fork list lets you choose the last entry of the copy.",
     ),
     Command(

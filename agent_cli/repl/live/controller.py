@@ -19,7 +19,7 @@ from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
 from agent_cli.repl.commands import OutgoingPrompt
-from agent_cli.repl.commands.registry import find_command
+from agent_cli.repl.commands.registry import find_command, leaves_the_session
 from agent_cli.repl.dialogue import TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
@@ -310,7 +310,8 @@ class LiveShell:
             return
         line = self._lines.popleft().text
         if not self._dispatcher.is_prompt(line):
-            self._unsent.keep(self.queued)  # it may leave the session, whose record would keep it
+            # It is not offered again; lines behind one that leaves the session are for the next.
+            self._unsent.keep(() if leaves_the_session(line, self._app) else self.queued)
         self._say(line)
         self._command = CancelToken()
         self._screen.refresh()

@@ -190,16 +190,20 @@ async def test_message_behind_a_waiting_command_is_for_what_the_command_leaves(
 async def test_command_that_leaves_the_session_does_not_wait_in_it_for_ever(
     tmp_path: Path,
 ) -> None:
-    """Resumed, the session would offer `/clear` in the input, as a message that was not sent."""
+    """Resumed, the session would offer `/clear` in the input, as a message that was not sent.
+
+    Nor does the line behind it, which was sent in the next session.
+    """
     app = Application()
     left = app.agent.conversation
     async with session(tmp_path, app=app) as it:
         it.type("gated 1\r")
         await it.until(lambda: "piece 0" in it.rows)
-        it.type("/clear\r")
-        await it.until(lambda: unsent(left) == ["/clear"])
+        it.type("/clear\rhello\r")
+        await it.until(lambda: unsent(left) == ["/clear", "hello"])
         Path("gate-0").touch()
         await it.until(lambda: "new conversation" in it.rows)
+        await it.until(lambda: any(row.startswith("You said 'hello'") for row in it.rows))
 
         assert app.agent.conversation is not left
         assert unsent(left) == []
