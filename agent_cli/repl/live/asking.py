@@ -27,7 +27,8 @@ class OpenQuestion:
     accepts answers at once.
 
     Only whole lines, sent with Enter, are answers. With `only_keys` only one of `keys` is; with
-    `choices` there is a list, and the typed text stays in the input, because it may be the answer.
+    `choices` there is a list, and the typed text stays in the input, because it may be the answer;
+    text begun before the list is a message for the agent.
     """
 
     message: str
@@ -52,6 +53,11 @@ class OpenQuestion:
     def owns_text(self) -> bool:
         """Whether text in the input is an answer to it, perhaps a password, and no prompt."""
         return self.open and not self.only_keys and self.choices is None
+
+    @property
+    def owns_line(self) -> bool:
+        """Whether the line in the input is for it, and no prompt."""
+        return self.open and not (self.choices and self.choices.has_message)
 
     def shown(self) -> None:
         """Note that it is on the screen; only the first call counts."""
@@ -180,8 +186,8 @@ class Asking:
     ) -> Choice | str:
         """Return one of *choices*, picked from a list or typed, or a sentence.
 
-        The list appears at once, and the typed text stays in the input. A sentence answers at any
-        time; Enter alone, or a typed choice, once the keyboard was silent for a third of a second
+        The list appears at once, and the typed text stays in the input: Enter sends it as a
+        message, unless a choice was picked. A sentence typed since answers at any time; Enter alone, or a typed choice, once the keyboard was silent for a third of a second
         with the list on the screen. While a message typed before is not delivered yet, no row is
         marked: a second Enter must not answer.
 
@@ -247,6 +253,8 @@ class Asking:
             if self._has_closed:
                 raise EOFError
             self.question = question
+            if question.choices:
+                question.choices.has_message = bool(self._buffer.text.strip())
             if at_once:
                 self._open(question)
             self._answer = asyncio.get_running_loop().create_future()
@@ -285,6 +293,8 @@ class Asking:
     def key_pressed(self) -> None:
         """Note a key press."""
         question = self.question
+        if question and question.choices:
+            question.choices.typed(self._buffer.text)
         if question and (question.choices or not question.open):
             question.key_pressed()
             self._open_when_ripe()

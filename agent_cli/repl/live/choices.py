@@ -48,11 +48,12 @@ class Choices:
 
     The marked row is always visible, so that no unseen choice is taken. The mark appears once
     `is_marked` is set: from then on Enter answers. `has_unsent` says that a message waits for the
-    answer.
+    answer, `has_message` that the text was begun before the list: it is a message, and no answer.
     """
 
     is_marked = False
     has_unsent = True
+    has_message = False
 
     def __init__(
         self,
@@ -87,11 +88,25 @@ class Choices:
         if text == self._text:
             return
         self._text = text
+        if self.has_message:
+            self._message_typed()
+            return
         found = chosen(text, self.all)
         if found is not None and found in self._listed:
             self._selected = self._listed.index(found)
         else:
             self._selected = None if text else self._default
+
+    def _message_typed(self) -> None:
+        if not self._text:  # sent, so that a second Enter must not answer
+            self.has_message, self._default, self._selected = False, None, None
+        elif self._selected == self._default:
+            self._selected = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether Enter sends the text, and answers nothing."""
+        return self.has_message and self._selected is None
 
     def move(self, rows: int) -> None:
         """Move the mark, cyclically; the last row is for text."""
@@ -147,9 +162,7 @@ class Choices:
             rows += self._answer(meaning, columns, is_marked=self.is_marked)
             last = len(rows) - 1
         else:
-            is_sentence = self._text and not chosen(self._text, self.all)
-            what = "your text: " if is_sentence else "type anything else to "
-            what = f"{what}{self._text_label} · Ctrl-C {self._ctrl_c}"
+            what = f"{self._what_of_text()} · Ctrl-C {self._ctrl_c}"
             if any(choice.is_checkbox for choice in self._listed):
                 what = f"Space ticks · {what}"
             if self._selected is None:
@@ -164,8 +177,17 @@ class Choices:
         first = max(0, min(begin, last + below - rows_max + 1))
         return _with_arrows(rows, first, min(first + rows_max, len(rows)))
 
+    def _what_of_text(self) -> str:
+        """Return the effect of text, typed or not, while another row is marked."""
+        if self.has_message:
+            return "your text stays for your next message"
+        is_sentence = self._text and not chosen(self._text, self.all)
+        return f"{'your text: ' if is_sentence else 'type anything else to '}{self._text_label}"
+
     def _meaning(self) -> str:
         """Return the label of the text row: the effect of the typed text."""
+        if self.has_message:
+            return "Send your message, begun before the question · ↓ chooses an answer"
         if chosen(self._text, self.all):
             return f"Decide about number {self._text} alone"
         if is_slip(self._text):

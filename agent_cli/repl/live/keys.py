@@ -254,6 +254,10 @@ def _bind_agents(keys: KeyBindings, screen: LiveScreen) -> None:
 def _answer_with_line(screen: LiveScreen) -> None:
     asking = screen.asking
     text = screen.draft.text
+    if asking.choices and asking.choices.sends:
+        if not screen.menu.take():
+            _send(screen, follow_up=False)
+        return
     # A command may be an answer where any text is one; an aside is none anywhere.
     if (asking.choices or text.startswith(ASIDE)) and screen.listener.is_command(text):
         _send(screen, follow_up=False)

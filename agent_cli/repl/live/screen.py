@@ -125,7 +125,7 @@ class LiveScreen:
             self.asking.drop_answer()
             self.draft.keep(self.queue.left())
             typed = self.draft.take()
-            self.draft.keep(question.draft if question and question.open else typed)
+            self.draft.keep(question.draft if question and question.owns_line else typed)
             self.picker.close()
             self.asking.close()
             self._output.leave_as_found()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.repl.dialogue import ENTER, Choice
 from agent_cli.repl.live.asking import SILENCE_S
-from tests.repl.live.test_screen import Live, live
+from tests.repl.live.test_screen import UP, Live, live
 
 
 async def opened(it: Live, row: str) -> None:
@@ -231,3 +231,42 @@ async def test_space_takes_the_marked_checkbox_and_is_text_before_one_is_marked(
 
         assert before is None
         assert await asked is boxes[0]
+
+
+async def test_message_begun_before_a_list_is_sent_and_answers_nothing(tmp_path: Path) -> None:
+    """Enter declined the call with it, and told the model so; a second Enter is no answer."""
+    async with live(tmp_path) as it:
+        asking = it.screen.asking
+        it.type("y")
+        await it.until(lambda: it.rows == ["you> y"])
+        listed = asking.select("allow? ", [Choice("Yes", ("y",), key="1")], text="decline")
+        asked = asyncio.ensure_future(listed)
+        await it.until(lambda: "allow? y" in it.rows)
+        it.now_s += SILENCE_S + 0.01
+        await it.until(lambda: any(row.startswith("❯ Send your message") for row in it.rows))
+        it.type("ou may\r")
+        await it.until(lambda: it.person.got == [("you may", False)])
+        await it.until(lambda: "allow?" in it.rows)
+        assert asking.answer_of("") is None
+        it.type("no, wait\r")
+
+        assert await asked == "no, wait"
+
+
+async def test_answer_picked_by_arrow_leaves_the_message_begun_before_in_the_input(
+    tmp_path: Path,
+) -> None:
+    """So does a checkbox, whose mark is there when the list is shown again."""
+    boxes = [Choice(f"[ ] {n}", (str(n),), is_checkbox=True) for n in (1, 2)]
+    choices = [*boxes, Choice("Done", ("done",), is_default=True)]
+    async with live(tmp_path) as it:
+        asking = it.screen.asking
+        it.type("draft")
+        await it.until(lambda: it.rows == ["you> draft"])
+        asked = asyncio.ensure_future(asking.select("which? ", choices, text="answer"))
+        await it.until(lambda: "which? draft" in it.rows)
+        it.now_s += SILENCE_S + 0.01
+        it.type(f"{UP}{UP}\r")
+
+        assert await asked == boxes[1]
+        await it.until(lambda: it.rows[-1] == "you> draft")
