@@ -186,10 +186,11 @@ class Asking:
     ) -> Choice | str:
         """Return one of *choices*, picked from a list or typed, or a sentence.
 
-        The list appears at once, and the typed text stays in the input: Enter sends it as a
-        message, unless a choice was picked. A sentence typed since answers at any time; Enter alone, or a typed choice, once the keyboard was silent for a third of a second
-        with the list on the screen. While a message typed before is not delivered yet, no row is
-        marked: a second Enter must not answer.
+        The list appears at once, and the typed text stays in the input: text begun before is a
+        message, which Enter sends, unless a choice was picked. A sentence typed since answers at
+        any time; Enter alone, or a typed choice, once the keyboard was silent for a third of a
+        second with the list on the screen. While a message typed before is not delivered yet, no
+        row is marked: a second Enter must not answer.
 
         Raises:
             KeyboardInterrupt: Ctrl-C or Esc.

@@ -23,7 +23,6 @@ from agent_cli.repl.live.results import DIFF_ROWS_MAX, Details, Results, SideOut
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.tool_rows import ToolRows
 from agent_cli.repl.live.view import SessionView
-from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.mcp.dialogs import Dialogs
 from agent_cli.repl.model_dialogs import ModelQuestions
 from agent_cli.repl.ports import Application
@@ -170,7 +169,11 @@ class ScreenControls:
         if output is None:
             which = "yet" if number is None else f"under {number}"
             raise UsageError(f"no folded output {which}")
-        self._display.folded(output)
+        drawn = self._results.drawn(number)
+        if drawn is None:
+            self._display.folded(output)
+        else:
+            self._display.drawn(drawn)
 
     def show_earlier(self, conversation: Conversation) -> None:
         """Print the folded transcript of *conversation*; put what was not sent into the input."""
@@ -193,8 +196,7 @@ class ScreenControls:
 
     def show_diff(self, diff: str) -> None:
         """Print a unified diff with line numbers; `/output` shows a folded one in full."""
-        rows = self._results.diff(diff)
-        self._display.drawn(self._results.folded(rows, diff, DIFF_ROWS_MAX))
+        self._display.drawn(self._results.folded_diff(diff, DIFF_ROWS_MAX))
 
     async def pick(self, question: str, rows: Sequence[str]) -> int | None:
         """Let the user choose one of *rows*; return its index, None if they cancel."""
@@ -270,21 +272,21 @@ def earlier_rows(
         results: Keeps the text of a folded answer for `/output`.
     """
 
-    def drawn(text: str) -> list[str]:
-        return rendered(text, columns, THEMES[paint.theme])
+    def folded(text: str, rows_max: int, *, last: bool = False) -> list[str]:
+        return results.folded(results.answer(text), text, rows_max, last=last, draw=results.answer)
 
     warning = paint.begin("warning")
     before: list[str] = []
     for exchange in earlier.before:
         before += echo(exchange.prompt_text)
         before += [paint.text(f"  {exchange.called}", "dim")] if exchange.called else []
-        before += results.folded(drawn(exchange.answer), exchange.answer, FOLDED_ROWS)
+        before += folded(exchange.answer, FOLDED_ROWS)
     return [
         paint.text(earlier.about, "dim"),
         *(paint.text(row, "dim") for row in left_out_row(earlier)),
         *before,
         *echo(earlier.prompt_text),
         *(row for output in earlier.handed_over for row in side_output(output)),
-        *results.folded(drawn(earlier.answer), earlier.answer, EARLIER_ROWS_MAX, last=True),
+        *folded(earlier.answer, EARLIER_ROWS_MAX, last=True),
         *(row for text in earlier.cut for row in sentence_rows(text, columns, warning)),
     ]

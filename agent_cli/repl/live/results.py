@@ -11,7 +11,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import CUT, counted, dollars, one_line
 from agent_cli.repl.approval.answers import was_stopped
 from agent_cli.repl.live.paint import Paint, cut, row_width, rows_of, rows_taken
-from agent_cli.repl.markdown import THEMES
+from agent_cli.repl.markdown import THEMES, rendered
 from agent_cli.repl.markdown.page import Prefix
 from agent_cli.repl.markdown.styles import painted
 from agent_cli.repl.markdown.table import Alignment, Grid, Row
@@ -37,6 +37,7 @@ class Results:
         self._columns = columns
         self._kept: dict[int, str] = {}
         self._files: dict[int, str] = {}
+        self._drawings: dict[int, Callable[[str], list[str]]] = {}
         self._count = 0
 
     def result(self, result: ToolResult, *, is_error: bool, was_asked: bool) -> list[str]:
@@ -50,7 +51,7 @@ class Results:
         details = result.details if isinstance(result.details, dict) else {}
         match details:
             case {"kind": "diff", "diff": str(diff)}:
-                return [] if was_asked else self.folded(self.diff(diff), diff, DIFF_ROWS_MAX)
+                return [] if was_asked else self.folded_diff(diff, DIFF_ROWS_MAX)
             case {"kind": "command"}:
                 # The reader sees all of it, the model an excerpt and a note about that.
                 text = overwritten(result.text)
@@ -95,17 +96,38 @@ class Results:
                 old, new = old + 1, new + 1
         return rows
 
+    def answer(self, text: str) -> list[str]:
+        """Return the Markdown *text* of an answer, drawn."""
+        return rendered(text, self._columns(), THEMES[self._paint.theme])
+
+    def folded_diff(self, text: str, rows_max: int) -> list[str]:
+        """Return the rows of a unified diff, folded to *rows_max*."""
+        return self.folded(self.diff(text), text, rows_max, draw=self.diff)
+
+    def drawn(self, number: int | None) -> list[str] | None:
+        """Return the rows of that folded output, if it is an answer or a diff, else None."""
+        number = self._count if number is None else number
+        draw, text = self._drawings.get(number), self._kept.get(number)
+        return draw(text) if draw and text is not None else None
+
     def output(self, number: int | None) -> str | None:
         """Return the folded output of that number, or the last output; whole if a file has it."""
         number = self._count if number is None else number
         return _in_full(self._kept.get(number), self._files.get(number, ""))
 
-    def keep(self, text: str, file: str = "") -> None:
-        """Keep a *text* too long for the screen under the next number; *file* has the whole."""
+    def keep(
+        self, text: str, file: str = "", *, draw: Callable[[str], list[str]] | None = None
+    ) -> None:
+        """Keep a *text* too long for the screen under the next number; *file* has the whole.
+
+        *draw* makes the rows of it that are shown; by default they are its lines.
+        """
         self._count += 1
         self._kept[self._count], self._files[self._count] = text, file
-        self._kept.pop(self._count - _KEPT_MAX, None)
-        self._files.pop(self._count - _KEPT_MAX, None)
+        if draw:
+            self._drawings[self._count] = draw
+        for kept in (self._kept, self._files, self._drawings):
+            kept.pop(self._count - _KEPT_MAX, None)
 
     def folded(
         self,
@@ -116,6 +138,7 @@ class Results:
         last: bool = False,
         file: str = "",
         lines: int = 0,
+        draw: Callable[[str], list[str]] | None = None,
     ) -> list[str]:
         """Return the first or last of *rows*, and keep the full *text*.
 
@@ -126,12 +149,13 @@ class Results:
             last: Show the end instead of the beginning.
             file: The file with all of it, where *text* is an excerpt; "" for none.
             lines: The number of lines in *file*, if it is known.
+            draw: Made *rows*, and makes them anew for `/output`; None shows the text as it is.
         """
         if sum(map(self._taken, rows)) <= rows_max + 1:
             return rows
         shown = self._fitting(rows[::-1] if last else rows, rows_max)
         shown = [*dropwhile(lambda row: not row, shown[::-1])] if last else shown
-        self.keep(text, file)
+        self.keep(text, file, draw=draw)
         left_out = max(lines, len(rows)) - len(shown)
         more = counted(left_out, "more line") if left_out else "a longer line"
         note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")
@@ -248,8 +272,8 @@ class Details:
                 return self._table(table, output.fallback)
             case "progress", data if progress := progress_of(data):
                 return [self._progress(progress)]
-            case "diff", {"diff": str(diff)} if rows := self._results.diff(diff):
-                return self._results.folded(rows, diff, _ROWS_SHOWN)
+            case "diff", {"diff": str(diff)} if self._results.diff(diff):
+                return self._results.folded_diff(diff, _ROWS_SHOWN)
             case _:
                 text = side_output(output).rstrip("\n")
                 rows = [f"{MARGIN}{row}" for row in rows_of(text)]

@@ -70,6 +70,20 @@ def test_long_command_output_is_folded_to_its_end_and_kept_in_full() -> None:
     assert (results.output(1), results.output(None), results.output(2)) == (text, text, None)
 
 
+def test_folded_answer_and_diff_are_drawn_in_full_as_they_were() -> None:
+    """`/output` printed the Markdown, and the diff without its colours and line numbers."""
+    results = Results(Paint(color=True), lambda: 40)
+    diff = "@@ -1 +1 @@\n" + "-a\n" * 9
+
+    results.folded(results.answer("**a**\n\n" * 9), "**a**\n\n" * 9, 2, draw=results.answer)
+    results.folded_diff(diff, 2)
+    results.folded(["  1"] * 9, "1\n" * 9, 2)
+
+    assert results.drawn(1) == results.answer("**a**\n\n" * 9)
+    assert results.drawn(2) == results.diff(diff)
+    assert (results.drawn(3), results.drawn(None), results.drawn(4)) == (None, None, None)
+
+
 def test_content_of_a_file_read_by_the_model_is_not_printed() -> None:
     """One row says that it was read."""
     result = ToolResult.of("1\n2\n3", {"kind": "read", "path": "a", "lines": 3, "total": 3})
