@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _NAME_CHARS_MAX: Final = 60
 # Shrinking the largest image takes a second or two.
 _FITTED_LIMIT_S: Final = 60
+# More names that are not found are no typing errors: the text was pasted.
+_MISSING_MAX: Final = 3
 # About 40,000 tokens.
 _TOTAL_CHARS_MAX: Final = 150_000
 # A name with a colon is a resource of an MCP server.
@@ -141,24 +144,6 @@ class Attachments:
                 at = reference.start + 1 + reference.length
         return "".join([*parts, text[at:]])
 
-    def missing(self, text: str) -> list[str]:
-        """Return the names after an @ in *text* that look like files but do not exist.
-
-        Only names with a known file suffix or a slash at the end count: an @ also precedes people
-        and decorators.
-        """
-        if not self._names:
-            return []
-        named: dict[int, list[str]] = {}
-        for reference in references(text):
-            named.setdefault(reference.start, []).append(reference.path)
-        return [
-            paths[-1]
-            for paths in named.values()
-            if (_FILE.fullmatch(paths[-1]) or paths[-1].endswith("/"))
-            and not any(exists(resolve_mention(path, self._folder)) for path in paths)
-        ]
-
     async def attached(self, message: UserMessage, *, typed: str | None = None) -> UserMessage:
         """Return *message* with the images and files it names, before its other content.
 
@@ -201,6 +186,9 @@ class Attachments:
         files, left_out = await asyncio.to_thread(named_files, typed, self._folder)
         if left_out:
             self._tell(left_out)
+        else:
+            for name in await asyncio.to_thread(self._missing, typed):
+                self._tell(f"{one_line(name)} not found; sent as plain text")
         for file in files:
             if chars_left <= 0:
                 self._tell(f"@{one_line(file.name)} not attached: the other files are long enough")
@@ -214,6 +202,23 @@ class Attachments:
             if attached.block:
                 chars_left -= len(text_of((attached.block,)))
                 yield attached.block
+
+    def _missing(self, text: str) -> list[str]:
+        """Return the names after an @ in *text* that look like files but do not exist.
+
+        Only names with a known file suffix or a slash at the end count: an @ also precedes people
+        and decorators.
+        """
+        named: dict[int, list[str]] = {}
+        for reference in references(text):
+            named.setdefault(reference.start, []).append(reference.path)
+        missing = (
+            paths[-1]
+            for paths in named.values()
+            if (_FILE.fullmatch(paths[-1]) or paths[-1].endswith("/"))
+            and not any(exists(resolve_mention(path, self._folder)) for path in paths)
+        )
+        return [*islice(missing, _MISSING_MAX)]
 
 
 async def with_attachments(

@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
 
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import text_block
-from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Context, Controls, OutgoingPrompt
 from agent_cli.repl.commands.registry import is_command, run_command
 from agent_cli.repl.dialogue import Dialogue
@@ -116,10 +114,6 @@ class LineDispatcher:
         return Context(self._app, writer, self._questions, self._leave, send, self._controls)
 
 
-# More unreadable names than this are not typing errors: the text was pasted.
-_MISSING_MAX: Final = 3
-
-
 async def build_message(
     prompt: str | UserMessage, attachments: Attachments, servers: ServersPort, lines: Lines
 ) -> UserMessage:
@@ -130,8 +124,6 @@ async def build_message(
     """
     if isinstance(prompt, UserMessage):
         return prompt
-    for path in attachments.missing(prompt)[:_MISSING_MAX]:
-        lines.aside(f"{one_line(path)} not found; sent as plain text", "dim")
     return await attachments.attached(
         await with_resources(attachments.marked(prompt), servers, lines)
     )

@@ -60,7 +60,26 @@ async def test_name_that_looks_like_two_files_is_neither() -> None:
     for space in ("\u202f", "\xa0"):
         Path(f"a{space}b.txt").touch()
 
-    assert await sent('see @"a b.txt"') == (['see @"a b.txt"'], [])
+    told = ["a b.txt not found; sent as plain text"]
+    assert await sent('see @"a b.txt"') == (['see @"a b.txt"'], told)
+
+
+async def test_missing_file_in_a_prompt_is_reported_and_the_text_sent_unchanged() -> None:
+    """A typing error is reported, with `-p` and during a run too; other text is ignored."""
+    said = (
+        "see @nosuch.png, @a.b and @lib/gone.py in @nodir/; ask @ann to keep @pytest.fixture"
+        " @a:b.md"
+    )
+
+    assert await sent(said) == (
+        [said],
+        [
+            "nosuch.png not found; sent as plain text",
+            "lib/gone.py not found; sent as plain text",
+            "nodir/ not found; sent as plain text",
+        ],
+    )
+    assert (await sent("the log: @gone.py", data="the log: @gone.py"))[1] == []
 
 
 async def test_files_in_the_parent_and_home_folders_are_attached(tmp_path: Path) -> None:

@@ -34,23 +34,3 @@ async def test_event_loop_is_not_blocked_while_a_large_image_is_shrunk(
 
     assert sent.text == f"see {mark}"
     assert [block["type"] for block in sent.content] == ["image", "text"]
-
-
-async def test_missing_file_in_a_prompt_is_reported_and_the_text_sent_unchanged() -> None:
-    """A typing error is reported; text that only looks like a file name is ignored."""
-    said = (
-        "see @nosuch.png, @a.b and @lib/gone.py in @nodir/; ask @ann to keep @pytest.fixture"
-        " @a:b.md"
-    )
-    told = io.StringIO()
-
-    sent = await build_message(
-        said, Attachments(Path.cwd()), Servers(), Writer(io.StringIO(), told, color=False)
-    )
-
-    assert sent.text == said
-    assert told.getvalue().splitlines() == [
-        "nosuch.png not found; sent as plain text",
-        "lib/gone.py not found; sent as plain text",
-        "nodir/ not found; sent as plain text",
-    ]
