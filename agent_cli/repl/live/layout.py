@@ -25,8 +25,9 @@ from prompt_toolkit.search import SearchDirection, SearchState
 from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.contracts.wording import counted
-from agent_cli.repl.live.choices import CHOSEN, FAINT, AnswerRow, Picker
+from agent_cli.repl.live.choices import AnswerRow
 from agent_cli.repl.live.paint import Paint, row_width, rows_taken, shortened
+from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import clean, reveal
 

@@ -19,11 +19,12 @@ from prompt_toolkit.input import Input, create_input
 
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import SILENCE_S, Asking
-from agent_cli.repl.live.choices import AnswerRow, Picker
+from agent_cli.repl.live.choices import AnswerRow
 from agent_cli.repl.live.input import Draft, Menu
 from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.repl.live.painter import Painter
+from agent_cli.repl.live.picker import Picker
 from agent_cli.repl.live.queue_edit import Listener, QueueEdit
 from agent_cli.repl.live.shared_terminal import FrameOutput, LiveApplication, copy_to_file
 from agent_cli.terminal.writer import Style

@@ -1,0 +1,101 @@
+"""The picker in an emulated terminal."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent_cli.repl.live.picker import Picker
+from tests.repl.live.test_screen import Live, live
+
+CTRL_C, CTRL_O, ESCAPE, UP, DOWN, PAGE_DOWN = "\x03", "\x0f", "\x1b", "\x1b[A", "\x1b[B", "\x1b[6~"
+NAMES = [f"session {number}" for number in range(9)]
+HINT = "↑ ↓ · Enter · Esc leaves"
+
+
+def picking(it: Live, rows: list[str]) -> "asyncio.Future[int | None]":
+    picker: Picker = it.screen.picker
+    return asyncio.ensure_future(picker.pick(it.screen.app, "which?", rows))
+
+
+async def test_picker_moves_with_arrows_and_closes_when_enter_chooses(tmp_path: Path) -> None:
+    """It never has more rows than half of the screen; rows scrolled past come back."""
+    async with live(tmp_path) as it:
+        it.screen.buffer.text = "a draft"
+        taken = picking(it, NAMES)
+        await it.until(lambda: it.rows[0] == "which?")
+        count = f"  5 more ↓ · {HINT}"
+        assert it.rows == ["which?", *[f"  {name}" for name in NAMES[:4]], count]
+        it.type(DOWN * 5)
+        await it.until(lambda: it.rows[1:5] == [f"  {name}" for name in NAMES[2:6]])
+        it.type(f"{UP}\r")
+
+        assert await taken == 4
+        await it.until(lambda: it.rows == ["you> a draft"])
+
+
+async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Path) -> None:
+    """The index refers to the whole list; Enter without a match chooses nothing."""
+    async with live(tmp_path) as it:
+        taken = picking(it, ["Fix the basket", "Basket tests", "Deploy"])
+        it.type("nothing\r")
+        await it.until(lambda: it.rows == ["which? nothing", f"  0 of 3 · {HINT}"])
+        it.type("\x15tests BASK")
+        await it.until(
+            lambda: it.rows == ["which? tests BASK", "  Basket tests", f"  1 of 3 · {HINT}"]
+        )
+        it.type("\r")
+
+        assert await taken == 1
+
+
+@pytest.mark.parametrize(("typed", "left"), [("a sentence ", "a sentence"), ("session 3", "")])
+async def test_leaving_the_picker_returns_typed_text_that_no_row_fits(
+    typed: str, left: str, tmp_path: Path
+) -> None:
+    """A list may open while one types: such a sentence is no filter, and used to be lost."""
+    async with live(tmp_path) as it:
+        taken = picking(it, NAMES)
+        it.type(typed)
+        await it.until(lambda: it.rows[0] == f"which? {typed}".rstrip())
+        it.type(ESCAPE)
+
+        assert await taken is None
+        await it.until(lambda: it.rows == [f"you> {left}".rstrip()])
+
+
+@pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_O])
+async def test_leaving_the_picker_chooses_nothing_and_stops_nothing(
+    key: str, tmp_path: Path
+) -> None:
+    """Esc closes the list, not the command around it; so does Ctrl-O, which may have opened it."""
+    async with live(tmp_path) as it:
+        it.person.is_busy = True
+        taken = picking(it, NAMES)
+        await it.until(lambda: it.rows[0] == "which?")
+        it.type(key)
+
+        assert (await taken, it.person.interrupted, it.person.got) == (None, 0, [])
+        await it.until(lambda: it.rows == ["you>"])
+
+
+async def test_picker_selection_stops_at_both_ends_of_the_list(tmp_path: Path) -> None:
+    """Neither a page key nor an arrow leaves it."""
+    async with live(tmp_path) as it:
+        for keys, expected in ((PAGE_DOWN * 5 + DOWN, 8), (UP * 3, 0)):
+            taken = picking(it, NAMES)
+            it.type(f"{keys}\r")
+
+            assert await taken == expected
+
+
+async def test_picker_filters_by_pasted_text(tmp_path: Path) -> None:
+    """It used to land in the hidden draft; only one line of it can match a row."""
+    async with live(tmp_path) as it:
+        taken = picking(it, ["Fix the basket", "Deploy"])
+        await it.until(lambda: it.rows[0] == "which?")
+        it.type("\x1b[200~Deploy\nand more\x1b[201~")
+        await it.until(lambda: it.rows[:2] == ["which? Deploy", "  Deploy"])
+        it.type("\r")
+
+        assert (await taken, it.screen.draft.text) == (1, "")
