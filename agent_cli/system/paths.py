@@ -196,6 +196,14 @@ def real_path(path: Path | str) -> Path:
     return Path(os.path.realpath(path))
 
 
+def is_utf8(name: str) -> bool:
+    """Return whether the file name *name* is UTF-8: another cannot be typed, shown or sent."""
+    try:
+        return name.isascii() or bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def is_dir(path: Path) -> bool:
     """Return whether *path* is a directory; False if that cannot be found out, as in `is_file`."""
     return os.path.isdir(path)  # noqa: PTH112

@@ -16,7 +16,7 @@ from prompt_toolkit.completion import Completion
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.live.input import Certain
 from agent_cli.system.logger import logger
-from agent_cli.system.paths import expanded, is_dir
+from agent_cli.system.paths import expanded, is_dir, is_utf8
 from agent_cli.terminal.references import Reference, reference_before, reference_to
 from agent_cli.terminal.sanitize import reveal
 
@@ -168,6 +168,7 @@ def _entries(folder: Path) -> list[str]:
             return sorted(
                 f"{each.name}/" if is_dir(Path(each.path)) else each.name
                 for each in islice(found, _ENTRIES_MAX)
+                if is_utf8(each.name)
             )
     except (OSError, ValueError):  # no such folder, or a NUL
         return []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.system.git import git_output
+from agent_cli.system.paths import is_utf8
 from agent_cli.system.trees import walk
 
 _PATHS_MAX: Final = 200_000
@@ -110,7 +111,7 @@ class WorkspaceFiles:
     def _add(self, files: Iterable[str]) -> None:
         """Add *files* and their folders, to a new set: the old one may be in use."""
         paths = set(self._paths)
-        for path in islice(files, max(_PATHS_MAX - len(paths), 0)):
+        for path in islice(filter(is_utf8, files), max(_PATHS_MAX - len(paths), 0)):
             paths.add(path)
             folder = path.rpartition("/")[0]
             while folder and f"{folder}/" not in paths:

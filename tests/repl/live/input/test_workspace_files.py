@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.repl.live.input import workspace_files
+from agent_cli.repl.live.input.file_completion import outside_choices
 from agent_cli.repl.live.input.workspace_files import WorkspaceFiles
 
 
@@ -28,6 +30,17 @@ def test_ignored_files_are_not_listed_and_folders_are() -> None:
         "src/deep/",
         "src/deep/kept.py",
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of other systems are UTF-8")
+def test_name_that_is_not_utf8_is_not_offered() -> None:
+    """It became another name in the input, which no file has."""
+    Path(os.fsdecode(b"caf\xe9.txt")).touch()
+    Path("café.txt").touch()
+
+    assert WorkspaceFiles(Path.cwd()).all() == {"café.txt"}
+    before = f"@{Path.cwd()}/caf"
+    assert [each.text for each in outside_choices(Path.cwd(), before)] == [f"{before[1:]}é.txt"]
 
 
 def test_listing_files_runs_no_program_of_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
