@@ -15,6 +15,7 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Windo
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 
+from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.live.paint import row_width, shortened
 
 FAINT: Final = "class:faint"
@@ -35,15 +36,21 @@ class Picker:
         rows_max: Callable[[], int],
         columns: Callable[[], int],
         put_back: Callable[[str], None],
+        clock: Callable[[], float],
     ) -> None:
         """Show nothing yet.
 
         Args:
             rows_max: Returns the maximum number of rows of the list.
             columns: Returns the width of the terminal.
-            put_back: Gets a filter that no row fits when the list is left: it was meant as input.
+            put_back: Gets a filter that no row fits when the list is left, if it was begun before
+                the list could be seen: it was meant as input.
+            clock: A monotonic clock, in seconds.
         """
         self._put_back = put_back
+        self._clock = clock
+        self._opened_at_s = 0.0
+        self._is_blind = False
         self._rows_max = rows_max
         self._columns = columns
         self._question = ""
@@ -62,6 +69,7 @@ class Picker:
         self._question, self._rows = question, rows
         self._filter.reset()
         self._selected = 0
+        self._opened_at_s, self._is_blind = self._clock(), False
         self._picked = asyncio.get_running_loop().create_future()
         app.layout.focus(self._control)
         app.invalidate()
@@ -71,7 +79,7 @@ class Picker:
             self._picked = None
             app.layout.focus_last()
             app.invalidate()
-            if self.typed and not self._fitting():
+            if self._is_blind and self.typed and not self._fitting():
                 self._put_back(self.typed)
 
     @property
@@ -125,8 +133,9 @@ class Picker:
     def _cut(self, text: str) -> str:
         return shortened(text, self._columns() - 1)
 
-    def _filtered(self, _buffer: Buffer) -> None:
+    def _filtered(self, filter: Buffer) -> None:
         self._selected = 0
+        self._is_blind |= bool(filter.text) and self._clock() - self._opened_at_s < SILENCE_S
 
     def _move(self, rows: int) -> None:
         self._selected = max(0, min(self._selected + rows, len(self._fitting()) - 1))

@@ -92,7 +92,7 @@ class LiveScreen:
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
         self.queue = self._queue_edit()
-        self.picker = Picker(lambda: self.rows_max, lambda: self.columns, self.put_back)
+        self.picker = Picker(lambda: self.rows_max, lambda: self.columns, self.put_back, clock)
         self.agents = AgentRows(
             self.is_free, lambda: self.rows_max, lambda: self.columns, refresh=self.refresh
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.live.picker import Picker
 from tests.repl.live.test_screen import Live, live
 
@@ -62,6 +63,22 @@ async def test_leaving_the_picker_returns_typed_text_that_no_row_fits(
 
         assert await taken is None
         await it.until(lambda: it.rows == [f"you> {left}".rstrip()])
+
+
+async def test_filter_typed_into_a_list_that_was_seen_is_dropped_with_the_list(
+    tmp_path: Path,
+) -> None:
+    """Esc left it in the input, before the draft."""
+    async with live(tmp_path) as it:
+        taken = picking(it, NAMES)
+        await it.until(lambda: it.rows[0] == "which?")
+        it.now_s += SILENCE_S + 0.01
+        it.type("basket")
+        await it.until(lambda: it.rows[0] == "which? basket")
+        it.type(ESCAPE)
+
+        assert await taken is None
+        await it.until(lambda: it.rows == ["you>"])
 
 
 @pytest.mark.parametrize("key", [ESCAPE, CTRL_C, CTRL_O])
