@@ -62,6 +62,17 @@ def one_line(text: str, chars_max: int = ONE_LINE_CHARS_MAX) -> str:
     return line if len(line) <= chars_max else f"{line[: chars_max - 1]}…"
 
 
+def printable(text: str, *, keep: str = "") -> str:
+    """Return *text* without characters that control a terminal or are invisible.
+
+    These are the Unicode categories "other" (controls, escape codes, text direction, tags,
+    surrogates), except the characters in *keep*.
+    """
+    import unicodedata  # not on the way to the prompt
+
+    return "".join(c for c in text if c in keep or unicodedata.category(c)[0] != "C")
+
+
 def without_fence(text: str, tag: str) -> str:
     """Return *text* in which nothing opens or closes an element *tag*, in which it is put.
 

@@ -9,11 +9,11 @@ from mcp_types import AudioContent, ImageContent, TextContent
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.servers import SamplingRequest
 from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.content import content_blocks
 from agent_cli.mcp_client.forms import form_fault, with_defaults
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 from agent_cli.mcp_client.limits import NobodyWaits, SilenceLimits
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 
 _MESSAGE_MAX = 4000

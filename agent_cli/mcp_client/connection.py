@@ -26,7 +26,7 @@ from agent_cli.mcp_client.reasons import (
     why_not_connected,
 )
 from agent_cli.mcp_client.requests import Requests, list_tools
-from agent_cli.mcp_client.stderr_tail import StderrTail, last_words
+from agent_cli.mcp_client.stdio import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.watched_stream import watched
 from agent_cli.version import __version__

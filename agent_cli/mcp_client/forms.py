@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from agent_cli.contracts.servers import FieldKind, FormField
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.contracts.wording import printable
 
 _LABEL_MAX = 200
 

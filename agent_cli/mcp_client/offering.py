@@ -16,14 +16,13 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.servers import public_name, tool_tokens
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
-from agent_cli.contracts.wording import UNVOUCHED, one_line
+from agent_cli.contracts.wording import UNVOUCHED, one_line, printable
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.pins import READS_ONLY, difference
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 from agent_cli.mcp_client.requests import Catalogue, keep_listening, list_catalogue
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.watched_stream import OUTPUT_SCHEMA
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass, field

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
+from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group
 

@@ -13,10 +13,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource, public_name
 from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.calls import Server, in_session
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
 

@@ -18,7 +18,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
-from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.contracts.wording import printable
 from agent_cli.system.shapes import is_object
 
 _DESCRIPTION_BYTES_MAX = 2048

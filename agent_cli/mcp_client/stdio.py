@@ -8,10 +8,12 @@ import asyncio
 import codecs
 import contextlib
 import json
+import os
 import re
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import anyio
@@ -19,6 +21,7 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from agent_cli.contracts.wording import printable
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.records import dataclass, field
@@ -232,3 +235,57 @@ async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> 
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(_POLL_S)
     return process.returncode is not None
+
+
+_TAIL_BYTES = 4096
+_CHARS_QUOTED = 300
+_LINES_QUOTED = 3
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+class StderrTail:
+    """A pipe that keeps the last 4 KB; `writer` is the end for the child process.
+
+    Real servers write banners to standard error, so text here is not a sign of failure.
+    """
+
+    def __init__(self) -> None:
+        self._kept = b""
+
+    def __enter__(self) -> "StderrTail":
+        self._reading, writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        # A TextIO, because the SDK requires one; only its descriptor is used.
+        self.writer: TextIO = os.fdopen(writing, "w")
+        asyncio.get_running_loop().add_reader(self._reading, self._read)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.get_running_loop().remove_reader(self._reading)
+        self.writer.close()
+        os.close(self._reading)
+
+    def last_lines(self) -> tuple[str, ...]:
+        """Return the last non-empty lines, printable, at most 4 KB."""
+        while self._read():
+            pass
+        kept = _COLOUR.sub("", self._kept.decode(errors="replace"))
+        lines = (printable(line).strip() for line in kept.splitlines())
+        return tuple(line for line in lines if line)
+
+    def _read(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self._reading, _BYTES_A_READ)
+            self._kept = (self._kept + data)[-_TAIL_BYTES:]
+            return bool(data)
+        return False
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Return the end of *lines* as one short line, "" if there are none."""
+    return " / ".join(lines[-_LINES_QUOTED:])[-_CHARS_QUOTED:]

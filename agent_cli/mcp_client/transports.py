@@ -16,11 +16,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from agent_cli.contracts.errors import SettingsError
+from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.oauth import authorization
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.mcp_client.stdio import StdioProcess
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
 from agent_cli.system.asked_program import (

@@ -12,7 +12,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import TypeAdapter, ValidationError
 
 from agent_cli.contracts.input_faults import first_fault
-from agent_cli.mcp_client.stderr_tail import printable
+from agent_cli.contracts.wording import printable
 from agent_cli.system.shapes import is_array, is_object
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.client.auth import OAuthFlowError
 
-from agent_cli.contracts.wording import requested_duration
+from agent_cli.contracts.wording import printable, requested_duration
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.reasons import (
     HTTP_FAILED,
@@ -28,7 +28,6 @@ from agent_cli.mcp_client.reasons import (
     TOO_LONG,
     SignInUnavailable,
 )
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.addresses import Resolve, are_inside, resolve
 from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates
 from agent_cli.system.shapes import is_object

@@ -17,12 +17,11 @@ from agent_cli.contracts.late_models import input_schema
 from agent_cli.contracts.servers import ServerPhase, ServerState, public_name
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import one_line, printable
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.forms import form_fields
 from agent_cli.mcp_client.host import Elicit, Elicitation, ElicitationAnswer
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.stderr_tail import printable
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
 
