@@ -29,10 +29,12 @@ from agent_cli.policies.shell.syntax import (
     readable,
     source,
     syntax_tree,
+    without_input_text,
 )
 from agent_cli.policies.shell.words import (
     NotLiteral,
     Word,
+    bracket_words,
     heredoc_text,
     literal_word,
     literal_words,
@@ -63,12 +65,14 @@ class SimpleCommand:
         after: "" at the beginning, else one of && || ; | |& or a newline.
         reads: Files redirected to its input.
         tells_errors: Its standard error goes to its standard output.
+        is_fed: A text in the script is its input.
     """
 
     words: tuple[Word, ...]
     after: str = ""
     reads: tuple[Word, ...] = ()
     tells_errors: bool = False
+    is_fed: bool = False
 
     @property
     def text(self) -> str:
@@ -124,6 +128,8 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
         return Unknown(f"is longer than {SCRIPT_CHARS_MAX:,} characters")
     if odd := odd_character(script):
         return Unknown(f"contains {odd}")
+    if fed := _with_fed_command(script, variables):
+        return fed
     root = syntax_tree(script)
     text = script.encode()
     try:
@@ -138,6 +144,20 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
     if any(map(_is_heredoc_text, nodes)):
         parts = (*parts, _CAT)  # not before a `cd`, which counts at the beginning alone
     return parts or Unknown("contains no command")
+
+
+def _with_fed_command(script: str, variables: Mapping[str, str]) -> tuple[Part, ...] | None:
+    """Return the commands of *script* if a text in it is the input of one, else None."""
+    if (texts := without_input_text(script)) is None:
+        return None
+    before, parts = (parse(each, variables) for each in texts)
+    if isinstance(before, Unknown) or isinstance(parts, Unknown):
+        return None
+    last = len(before) - 1
+    fed = before[last]
+    if not isinstance(fed, SimpleCommand) or parts[: last + 1] != before:
+        return None
+    return (*before[:last], replace(fed, is_fed=True), *parts[last + 1 :])
 
 
 def _is_read_whole(node: "Node") -> bool:
@@ -308,39 +328,6 @@ _NUMBER_BINARY = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _FILE_BINARY = frozenset({"-nt", "-ot", "-ef"})
 _BINARY = _TEXT_BINARY | _NUMBER_BINARY | _FILE_BINARY
 _NUMBER = late_pattern(r"-?\d{1,9}")
-_TOKEN = late_pattern(r"(?:[^\s'\"\\]|'[^']*'|\"(?:[^\"\\]|\\.)*\")+")
-_JOINING = frozenset({"&&", "||", "(", ")", "!", "!="})
-
-
-def bracket_words(source: str, variables: Mapping[str, str]) -> tuple[Word, ...]:
-    """Return the words of a `[` or `[[` command, brackets included.
-
-    Raises:
-        NotLiteral: One of them is not literal, or joined to its neighbour.
-    """
-    texts = list(_tokens(source))
-    opening = texts[0] if texts else ""
-    if {"[": "]", "[[": "]]"}.get(opening) != texts[-1] or len(texts) < 2:
-        raise NotLiteral("a condition that cannot be parsed")
-    inner = [
-        Word(text)
-        if text in _JOINING and (opening == "[[" or text in ("!", "!="))
-        else literal_word(text, variables)
-        for text in texts[1:-1]
-    ]
-    return (Word(opening), *inner, Word(texts[-1]))
-
-
-def _tokens(source: str) -> Iterator[str]:
-    at = 0
-    while at < len(source):
-        found = _TOKEN.match(source, at)
-        if found is None:
-            raise NotLiteral("a condition that cannot be parsed")
-        yield found[0]
-        at = found.end()
-        while at < len(source) and source[at] in " \t":
-            at += 1
 
 
 def only_compares(name: str, words: Sequence[Word]) -> bool:

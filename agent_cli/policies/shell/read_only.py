@@ -141,12 +141,19 @@ def _objection(
 
 def _pipeline(command: SimpleCommand, before: Sequence[Part]) -> tuple[SimpleCommand, ...] | None:
     """Return the commands whose output *command* reads; None if they are not simple."""
+    if command.is_fed:
+        return None
     found: list[SimpleCommand] = []
     joined = command.after
     for part in reversed(before):
         if joined not in ("|", "|&"):
             break
-        if joined == "|&" or not isinstance(part, SimpleCommand) or part.tells_errors:
+        if (
+            joined == "|&"
+            or not isinstance(part, SimpleCommand)
+            or part.tells_errors
+            or part.is_fed
+        ):
             return None
         found.insert(0, part)
         joined = part.after

@@ -102,8 +102,9 @@ _ANONYMOUS = (
     | _FILE_OPERATORS
     | {'"', ">&", "$", "${", "..", "for", "in", "do", "done"}
 )
-BLANKS = late_pattern(r"[ \t]+")
-SPACE = late_pattern(r"[ \t\n]*")
+# Behind a blank, bash removes a backslash at the end of a line without joining two words.
+BLANKS = late_pattern(r"[ \t]+(?:\\\n[ \t]*)*")
+SPACE = late_pattern(r"(?:[ \t\n]+(?:\\\n[ \t\n]*)*)?")
 
 
 # Before a command, they change how it reports and no program that it runs. A value with a / could
@@ -114,6 +115,26 @@ _HARMLESS_SETTING = late_pattern(
     r"|GOOS|GOARCH|CGO_ENABLED)=[\w.,@-]*|(?:GIT_)?PAGER=cat",
     re.ASCII,
 )
+
+
+# A text for the input of a command: `COMMAND <<'EOF'`, lines in which nothing expands, and EOF.
+_TEXT_FOR_INPUT = late_pattern(
+    r"(?P<before>[^#<]*[ \t])<<[ \t]?'(?P<mark>\w+)'(?P<behind>[^#<\n]*)\n"
+    r"(?:.*\n)*?(?P=mark)(?P<rest>\n(?s:.*)|\Z)",
+    re.ASCII,
+)
+
+
+def without_input_text(script: str) -> tuple[str, str] | None:
+    """Return *script* up to the first text for the input of a command, and all without that text.
+
+    None without such a text. It is one only if what stands before it is complete by itself.
+    """
+    found = _TEXT_FOR_INPUT.fullmatch(script)
+    if found is None:
+        return None
+    before = found["before"]
+    return before, f"{before}{found['behind']}{found['rest']}"
 
 
 class NotPlain(Exception):

@@ -253,6 +253,41 @@ def literal_word(
     return Word(text, glob, unknown)
 
 
+_CONDITION_TOKEN = late_pattern(r"(?:[^\s'\"\\]|'[^']*'|\"(?:[^\"\\]|\\.)*\")+")
+_JOINING = frozenset({"&&", "||", "(", ")", "!", "!="})
+
+
+def bracket_words(source: str, variables: Mapping[str, str]) -> tuple[Word, ...]:
+    """Return the words of a `[` or `[[` command, brackets included.
+
+    Raises:
+        NotLiteral: One of them is not literal, or joined to its neighbour.
+    """
+    texts = list(_condition_tokens(source))
+    opening = texts[0] if texts else ""
+    if {"[": "]", "[[": "]]"}.get(opening) != texts[-1] or len(texts) < 2:
+        raise NotLiteral("a condition that cannot be parsed")
+    inner = [
+        Word(text)
+        if text in _JOINING and (opening == "[[" or text in ("!", "!="))
+        else literal_word(text, variables)
+        for text in texts[1:-1]
+    ]
+    return (Word(opening), *inner, Word(texts[-1]))
+
+
+def _condition_tokens(source: str) -> Iterator[str]:
+    at = 0
+    while at < len(source):
+        found = _CONDITION_TOKEN.match(source, at)
+        if found is None:
+            raise NotLiteral("a condition that cannot be parsed")
+        yield found[0]
+        at = found.end()
+        while at < len(source) and source[at] in " \t":
+            at += 1
+
+
 def heredoc_text(source: str) -> str | None:
     """Return the text of `"$(cat <<'EOF' ... EOF)"`, None if *source* is anything else."""
     found = _HEREDOC_TEXT.fullmatch(source) if source.startswith('"$(') else None

@@ -17,6 +17,7 @@ _PIECES = (
     *("a", "b1", "cmd", "x=y", "-n", "-o1", "-oout", "-ab12", "-a-b1", "--x1", "_1", "--opt=v"),
     *("'q r'", '"d q"', "''", '""', "'a\nb'", '"a\nb"', '"!"', "';'", '";"', "a'b'c", 'a"b"c'),
     *("$", "$x", "${x}", "$(a)", "`a`", '"\\$a"', "\\$", "\\", "\\\n", "\\a", "\\'", "\\;", "\\#"),
+    *(" \\\n", " \\\n  ", "&& \\\n", "; \\\n", "\\\n "),
     *("\n", "\t", ";", "&&", "||", "|", "|&", "&", "# c", "#c\n", "|| #x\n", "; #x\n", "a#b"),
     *(">", "<", ">>", "2>", "2>&1", ">&2", "1>&2", "&>", "/dev/null", ">/dev/null", "</dev/null"),
     *("1>/dev/null", "12>/dev/null", "a2>/dev/null", "<<", "<<E", "\nE\n", "<<<", "3<", "&-"),
@@ -78,6 +79,8 @@ def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
         script = random.choice(("", "cmd ")) + "".join(pieces)
         if not random.randint(0, 3):
             script = f"cmd {_heredoc(random)} {random.choice(_PIECES)}"
+        elif not random.randint(0, 5):
+            script = _fed(random)
         parts = parse(script)
         if isinstance(parts, Unknown):
             continue
@@ -92,6 +95,14 @@ def plain_scripts(seed: int) -> Iterator[tuple[str, tuple[SimpleCommand, ...]]]:
 def _heredoc(random: Random) -> str:
     lines = random.choices(_LINES, k=random.randint(0, 3))
     return "\n".join((f"\"$(cat {random.choice(('<<', '<< '))}'E'", *lines, 'E\n)"'))
+
+
+def _fed(random: Random) -> str:
+    before = "".join(random.choices(_PIECES, k=random.randint(0, 2)))
+    behind = random.choice(("", "", "", " | b1", " && b1", "; b1", " 2>&1", "b1", f" {before}"))
+    lines = random.choices(_LINES, k=random.randint(0, 3))
+    end = random.choice(("", "\n", "\nb1", "\nb1 && c1", " ", "\n\n b1"))
+    return "\n".join((f"cmd {before} {random.choice(('<<', '<< '))}'E'{behind}", *lines, f"E{end}"))
 
 
 def run(script: str, folder: Path) -> tuple[list[list[str]], list[str]]:

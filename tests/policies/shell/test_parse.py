@@ -30,6 +30,8 @@ def construct(script: str) -> str:
         ("ls 2>/dev/null >/dev/null 2>&1", [["ls"]]),
         ("a &&\n b", [["a"], ["b"]]),
         ("a # b \\\nc", [["a"], ["c"]]),
+        ("a \\\n  b \\\n\\\n && \\\nc", [["a", "b"], ["c"]]),
+        ("a b <<'E' | c\n$(d)\nE\ne", [["a", "b"], ["c"], ["e"]]),
     ],
 )
 def test_parser_reads_quotes_as_bash_does(script: str, expected: list[list[str]]) -> None:
@@ -104,7 +106,7 @@ def test_each_command_records_the_operator_before_it() -> None:
         ("{ls; }", "contains a brace"),
         ("! ! ls", "contains a program whose name is not certain"),
         (r"ls a\ b", "contains a backslash"),
-        ("ls \\\n a", "contains text that the parser skips"),
+        ("ls\\\n a", "contains text that the parser skips"),
         ("\\\nls", "contains text that the parser skips"),
         ("ls a;#b", "contains a # that may not begin a comment"),
         ("ls 'a'*", "contains a pattern with quotes in it"),

@@ -396,6 +396,34 @@ def test_allow_rule_covers_a_commit_in_another_folder(
     assert judgement.verdict == "allow"
 
 
+@pytest.mark.parametrize(
+    ("script", "verdict"),
+    [
+        ("git add x && \\\n  git commit \\\n    -m x", "allow"),
+        ("git add x \\\n  && git commit -m x", "allow"),
+        ("git add x && \\\n  rm x", "undecided"),
+        ("git ad\\\nd x", "undecided"),
+        ("git commit -F - <<'E'\nfix: $(it)\n\nBecause # `that`.\nE", "allow"),
+        ("git add x && git commit -F - <<'E'\nfix\nE\ngit add y", "allow"),
+        ("git commit -F - <<'E' | git add x\nfix\nE", "allow"),
+        ("git commit -F - <<'E'\nfix\nE\nrm x", "undecided"),
+        ("git commit -F - <<'E' && rm x\nfix\nE", "undecided"),
+        ("git commit -F - <<'E' > x\nfix\nE", "undecided"),
+        ("git commit -F - <<E\n$(rm x)\nE", "undecided"),
+        ("git commit -F - <<'E'\nfix\n E\nrm x", "undecided"),
+        ("git commit -F - # <<'E'\nrm x\nE", "undecided"),
+        ("git commit -F '- <<'E'\nfix\nE", "undecided"),
+        ("(git commit -F - <<'E')\nfix\nE", "undecided"),
+        ("xargs git add <<'E'\nx\nE", "undecided"),
+        ("cat <<'E' | xargs cat\n/etc/passwd\nE", "undecided"),
+        ("cat <<'E'\nrm x\nE", "allow"),
+    ],
+)
+def test_allow_rule_covers_continued_lines_and_a_text_as_input(script: str, verdict: str) -> None:
+    """As bash reads them: a text in a heredoc with a quoted mark is the input of one command."""
+    assert judged(script, allow="git add *,git commit *").verdict == verdict
+
+
 def test_command_rule_without_a_star_matches_exactly_its_words() -> None:
     assert judged("make test", allow="make test").verdict == "allow"
     assert judged("make test x", allow="make test").verdict == "undecided"
