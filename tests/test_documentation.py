@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from agent_cli.repl.commands.registry import COMMANDS
 from tests.e2e.program import AGENT_CLI, agent_cli
 from tests.messages_api import reply, serve_in_thread
 from tests.repl.terminal import Terminal
+from tests.test_architecture import sources
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -34,6 +36,16 @@ LOOKING = (
     "hooks list",
 )
 DECISIONS = "decisions/README.md"
+# `module.Class` in a docstring or comment, and a file of ours on a page about the code; files of
+# users are named with a folder of theirs, or on other pages.
+CLASS = re.compile(r"`((?:[a-z_]\w*\.)+)([A-Z]\w*)`")
+FILE = re.compile(r"`([\w/-]{2,}\.py)`")
+ABOUT_THE_CODE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/adding-a-provider.md",
+)
 DURATIONS = re.compile(r"\d+\.\d+ ?s\b|\d+ s\b")
 # A path that may be long, and the sandbox if it was found in time.
 GREETING = re.compile(r"(?<=the tests run\.\n\n).*?(?=you> )", re.DOTALL)
@@ -195,3 +207,36 @@ def test_each_section_of_the_reference_is_the_public_object() -> None:
     for path in re.findall(r"^::: ([\w.]+)$", page("api"), re.MULTILINE):
         module, name = path.rsplit(".", 1)
         assert getattr(import_module(module), name) is getattr(public, name), path
+
+
+def test_classes_named_in_comments_are_where_they_are_named() -> None:
+    """Modules that were merged or renamed left ten such names behind."""
+    texts = {path: path.read_text() for path in sources().values()}
+
+    assert [
+        f"{path.relative_to(ROOT)}: {module}{name}"
+        for path, text in texts.items()
+        for module, name in CLASS.findall(text)
+        if (homes := _modules_called(module.rstrip("."), texts))
+        and not any(re.search(rf"\b{name}\b", texts[home]) for home in homes)
+    ] == []
+
+
+def _modules_called(name: str, paths: Iterable[Path]) -> list[Path]:
+    """Return the modules of ours whose dotted path ends with *name*."""
+    ends = tuple(f"/{name.replace('.', '/')}{end}" for end in (".py", "/__init__.py"))
+    return [path for path in paths if path.as_posix().endswith(ends)]
+
+
+def test_files_named_on_pages_about_the_code_exist() -> None:
+    pages = [ROOT / name for name in ABOUT_THE_CODE]
+    pages += (ROOT / "docs/decisions").glob("*.md")
+    folders = [ROOT / name for name in ("agent_cli", "tools", "tests", "benchmarks", "docs")]
+    files = [path.as_posix() for folder in folders for path in folder.rglob("*.py")]
+
+    assert [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in pages
+        for name in FILE.findall(path.read_text())
+        if not any(file.endswith(f"/{name}") for file in files)
+    ] == []

@@ -98,7 +98,7 @@ def command_of(work: TaskRun) -> list[str]:
 
 
 class LocalEngine:
-    """Each run is the child of a keeper (see `launcher`) that ends it, and all it started."""
+    """Each run is the child of a keeper (`system.launcher`), which ends it and all it started."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         """Start nothing yet; without an *environment*, runs have ours."""
@@ -121,7 +121,7 @@ class LocalEngine:
         """Do nothing: runs end with the batch."""
 
     async def run(self, work: TaskRun) -> None:
-        """Run *work* and wait for its end; see `ports.Engine`."""
+        """Run *work* and wait for its end; see `Engine`."""
         order = Order(arguments=command_of(work), cwd=str(work.cwd), environment=self._environment)
         try:
             link, output = self._launcher.launch(order)

@@ -86,7 +86,7 @@ class _Waiting:
 
 
 class ApiEngine:
-    """Each run is a request of a Message Batch; see `ports.Engine`."""
+    """Each run is a request of a Message Batch; see `batch.Engine`."""
 
     def __init__(
         self,

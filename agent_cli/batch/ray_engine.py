@@ -148,7 +148,7 @@ class RayEngine:
         """Do nothing: runs end with the batch."""
 
     async def run(self, work: TaskRun) -> None:
-        """Run *work* and wait for its end; see `ports.Engine`."""
+        """Run *work* and wait for its end; see `batch.Engine`."""
         if self._fault:
             raise NotStarted(self._fault)
         number = next(self._numbers)

@@ -1,8 +1,8 @@
 """The Messages API through the SDK, for credentials that only it can find, and its batches.
 
 The SDK handles profiles and workload identity, and its client classes those of other clouds
-(`clouds/`). Importing it takes over a second, so only `anthropic_messages` does, in a thread, when
-`connection.known_credential` finds nothing.
+(`clouds/`). Importing it takes over a second: `loop_clients` and `model_list` do so in a thread,
+and only if `connection.known_credential` finds nothing.
 """
 
 import json
@@ -92,14 +92,14 @@ class SdkClient:
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
-        """Send a request; see `transport.Client`."""
+        """Send a request; see `loop_clients.Client`."""
         sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
         _check_credentials(sdk)
         async with open_reply(sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
 
     async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
-        """Count the tokens of a prompt; see `transport.Client`."""
+        """Count the tokens of a prompt; see `loop_clients.Client`."""
         sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
         _check_credentials(sdk)
         sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}
@@ -124,7 +124,7 @@ class SdkClient:
 async def open_reply(
     sdk: Sdk, parameters: dict[str, Any], connection: Connection, base_url: str
 ) -> AsyncGenerator[OpenReply]:
-    """Send a request with *sdk*; see `transport.Client`."""
+    """Send a request with *sdk*; see `loop_clients.Client`."""
     create = sdk.beta.messages.with_streaming_response.create
     request_id: str | None = None
     sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}

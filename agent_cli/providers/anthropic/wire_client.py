@@ -66,7 +66,7 @@ class WireClient:
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
-        """Send a request; see `client.Client`."""
+        """Send a request; see `loop_clients.Client`."""
         credential = checked_key(api_key or self._credential)
         address = Address(
             url=f"{self._address}/v1/messages",
@@ -86,7 +86,7 @@ class WireClient:
             yield opened
 
     async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
-        """Count the tokens of a prompt; see `client.Client`."""
+        """Count the tokens of a prompt; see `loop_clients.Client`."""
         credential = checked_key(api_key or self._credential)
         body = {name: parameters[name] for name in BODY_FIELDS if name in parameters}
         try:

@@ -109,7 +109,7 @@ def states_effort(messages: Sequence[LlmMessage]) -> bool:
 def with_effort_marks(
     messages: Sequence[LlmMessage], *, model: Model, level: ThinkingLevel | None
 ) -> tuple[LlmMessage, ...]:
-    """Return *messages* with a mark where the effort changes; see `system_messages`.
+    """Return *messages* with a mark where the effort changes; see `with_system_messages`.
 
     A new message at the end is answered at *level*, also if it says otherwise.
     """

@@ -31,7 +31,7 @@ class CloudClient:
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
-        """Send a request; see `transport.Client`."""
+        """Send a request; see `loop_clients.Client`."""
         if api_key:
             credentials = CloudCredentials(key=api_key)
         else:
