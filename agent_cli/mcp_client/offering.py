@@ -127,6 +127,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     title = tool.title or hints.title or tool.name
     output_schema = (tool.meta or {}).get(OUTPUT_SCHEMA)
     as_task = tool.execution is not None and tool.execution.task_support == "required"
+    accepted = api_schema(tool.input_schema)
 
     async def execute(
         _tool_call_id: str, params: dict[str, Json], cancel: CancelToken, on_update: ToolContext
@@ -136,7 +137,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
             return await call_tool(
                 server,
                 tool.name,
-                params,
+                accepted.theirs(params),
                 on_update,
                 output_schema=output_schema,
                 as_task=as_task,
@@ -146,7 +147,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         name=public_name(server.config.name, tool.name),
         label=printable(f"{server.config.name}: {title}")[:_LABEL_MAX],
         description=description(tool.description or title),
-        parameters=api_schema(tool.input_schema),
+        parameters=accepted.schema,
         execute=execute,
         # A tool without hints may change anything; a destructive one is never "read only".
         changes=not hints.read_only_hint or bool(hints.destructive_hint),

@@ -7,6 +7,7 @@ when tools are listed, not when they are sent.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
 from typing import Final
 
 from jsonschema import Draft202012Validator, FormatChecker
@@ -19,6 +20,7 @@ from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import printable
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 
 _DESCRIPTION_BYTES_MAX = 2048
@@ -29,6 +31,12 @@ _COMBINATORS = ("allOf", "anyOf", "oneOf")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Source: Messages API, which answers 400 to any other name of an argument."""
+_REFUSED = re.compile(r"[^a-zA-Z0-9_.-]")
+_NAME_CHARS = 60
+_NAMING_ARGUMENTS = (
+    *("if", "then", "else", "not", "propertyNames"),
+    *("dependentSchemas", "dependentRequired", "dependencies"),
+)
 _BRANCHES_MAX = 1000
 _LEVELS_MAX = 64
 _NO_FORMATS = FormatChecker(())
@@ -39,12 +47,29 @@ class UnusableSchema(ValueError):
     """A tool's input schema cannot be sent to the API."""
 
 
-def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
+@dataclass(frozen=True, slots=True)
+class ApiSchema:
+    """An input schema for the API.
+
+    Attributes:
+        names: The names of arguments that the API refuses, by those that the model sees.
+    """
+
+    schema: dict[str, Json]
+    names: Mapping[str, str]
+
+    def theirs(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
+        """Return *arguments* of the model with the server's names."""
+        return {self.names.get(name, name): value for name, value in arguments.items()}
+
+
+def api_schema(schema: Mapping[str, Json]) -> ApiSchema:
     """Return *schema* with type "object", no combinator at its root, and descriptions cut short.
 
     A schema that is only valid in an older draft is rewritten for draft 2020-12. The properties of
     alternatives are merged; what the alternatives require becomes optional. The result accepts more
-    than the server's schema; the server checks its input itself.
+    than the server's schema; the server checks its input itself. An argument whose name the API
+    refuses, such as `$filter`, gets another one.
 
     Raises:
         UnusableSchema: It is not a valid JSON schema, has a reference that leads outside or
@@ -59,7 +84,7 @@ def api_schema(schema: Mapping[str, Json]) -> dict[str, Json]:
         raise UnusableSchema("its input schema is nested too deeply") from None
 
 
-def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
+def _api_schema(schema: dict[str, Json]) -> ApiSchema:
     schema = {key: _without_long_texts(key, part) for key, part in schema.items()}
     # First, because the time and recursion depth of the other checks grow with the schema.
     _check_depth(schema)
@@ -78,12 +103,43 @@ def _api_schema(schema: dict[str, Json]) -> dict[str, Json]:
     if root["type"] != "object":
         raise UnusableSchema(f"its input schema describes {root['type']}, not an object")
     _check_size(root)
+    return _renamed(root)
+
+
+def _renamed(root: dict[str, Json]) -> ApiSchema:
+    """Return *root* with another name for each argument whose name the API refuses."""
     properties = root.get("properties")
-    for name in properties if isinstance(properties, dict) else ():
+    if not isinstance(properties, dict) or all(map(_PROPERTY_NAME.fullmatch, properties)):
+        return ApiSchema(root, {})
+    ours: dict[str, str] = {}
+    for name in properties:
         if not _PROPERTY_NAME.fullmatch(name):
-            shown = printable(name)[:_FAULT_CHARS_MAX]
-            raise UnusableSchema(f"the model's API refuses the name of its argument {shown!r}")
-    return root
+            wished = _REFUSED.sub("_", name)[:_NAME_CHARS] or "_"
+            numbered = (f"{wished}_{number}" for number in count(2))
+            taken = {*properties, *ours.values()}
+            ours[name] = next(each for each in chain((wished,), numbered) if each not in taken)
+    # What else names arguments would name the old ones; the server checks its input itself.
+    kept = {key: value for key, value in root.items() if key not in _NAMING_ARGUMENTS}
+    kept["properties"] = {
+        ours.get(name, name): _told(part, name) if name in ours else part
+        for name, part in properties.items()
+    }
+    if isinstance(required := root.get("required"), list):
+        kept["required"] = [
+            ours.get(name, name) if isinstance(name, str) else name for name in required
+        ]
+    if any(each.startswith("#/properties/") for each in _references(kept)):
+        shown = ", ".join(map(repr, map(printable, ours)))[:_FAULT_CHARS_MAX]
+        raise UnusableSchema(f"the model's API refuses the name of its argument {shown}")
+    return ApiSchema(kept, {new: old for old, new in ours.items()})
+
+
+def _told(part: Json, name: str) -> Json:
+    """Return the schema *part* of an argument, whose description says that its *name* differs."""
+    if not isinstance(part, dict):
+        return part
+    known = part.get("description")
+    return {**part, "description": description(f"{name}: {known}" if known else name)}
 
 
 def _check_valid(schema: Mapping[str, Json], draft: type[Validator]) -> None:

@@ -124,7 +124,8 @@ class StdioProcess:
         with to_us:
             async for line in self._lines(process.stdout):
                 try:
-                    await to_us.send(_parsed(line))
+                    for item in _parsed(line):
+                        await to_us.send(item)
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     break
         # Drain its output: a server blocked in a write would not see the end of its input.
@@ -160,12 +161,34 @@ class StdioProcess:
         await _ended_within(process, _TERMINATE_S)
 
 
-def _parsed(line: bytes) -> Item:
+def _parsed(line: bytes) -> Sequence[Item]:
+    """Return the message of *line*, or those of a batch, which revision 2025-03-26 had."""
     text = mend_surrogates(line.removeprefix(codecs.BOM_UTF8).decode(errors="replace").encode())
     try:
-        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return [
+            SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+        ]
     except ValueError as error:
-        return _parsed_slowly(text) or error
+        return _batch(text) or [_parsed_slowly(text) or error]
+
+
+def _batch(text: bytes) -> Sequence[Item]:
+    """Return the messages of a batch, each by itself; () for anything else."""
+    if not text.lstrip().startswith(b"["):
+        return ()
+    try:
+        messages = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    return [_message(each) for each in messages]
+
+
+def _message(written: object) -> Item:
+    try:
+        message = mcp_types.jsonrpc_message_adapter.validate_python(written, by_name=False)
+    except (ValueError, RecursionError) as error:
+        return error
+    return SessionMessage(message)
 
 
 def _parsed_slowly(text: bytes) -> SessionMessage | None:

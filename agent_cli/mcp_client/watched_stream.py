@@ -156,7 +156,10 @@ def _is_valid(tool: object, on_note: Callable[[str], None]) -> bool:
     if not is_object(tool):
         on_note("a tool is left out: it is not an object")
         return False
-    name = tool.get("name", "without a name")
+    name = tool.get("name") or "without a name"
+    if tool.get("name") == "":
+        on_note("a tool is left out: its name is empty")
+        return False
     try:
         # The rules of the strictest revision; the negotiated one is not known here.
         validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})

@@ -81,6 +81,17 @@ def banner(id: Any) -> None:
 
 
 @action("answered")
+def a_batch(id: Any) -> None:
+    note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}
+    send([note, {"jsonrpc": "2.0", "id": id, "result": TEXT}])
+
+
+@action("answered")
+def a_batch_that_is_half_junk(id: Any) -> None:
+    send([7, {"jsonrpc": "2.0", "id": id, "result": TEXT}])
+
+
+@action("answered")
 def bytes_that_are_not_utf8(id: Any) -> None:
     write(text_with(b"\xff\xfe")(id) + b"\n")
 

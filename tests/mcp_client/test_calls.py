@@ -328,6 +328,31 @@ TASK_TOOL: Json = {
 }
 
 
+async def test_argument_of_a_name_that_the_api_refuses_reaches_the_server(
+    raw_server: "RawServer", call: "Call", tmp_path: Path
+) -> None:
+    """The model writes the name that it was shown; the server gets its own."""
+    record = tmp_path / "record"
+    schema: Json = {
+        "type": "object",
+        "properties": {"$filter": {"type": "string"}},
+        "required": ["$filter"],
+    }
+    options: dict[str, Json] = {
+        "tools": [{"name": "rows", "inputSchema": schema}],
+        "record": str(record),
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server(options)])
+        await servers.wait_started(LIMIT_S)
+        notes = servers.states()[0].notes
+
+        await call(servers, "mcp__raw__rows", {"_filter": "a eq 1"})
+
+    called = next(line for line in record.read_text().splitlines() if "tools/call" in line)
+    assert (json.loads(called)["params"]["arguments"], notes) == ({"$filter": "a eq 1"}, ())
+
+
 async def test_tool_that_only_runs_as_a_task_is_waited_for(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:

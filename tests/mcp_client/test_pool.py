@@ -369,6 +369,7 @@ async def test_malformed_tools_are_left_out_with_a_note(raw_server: "RawServer")
         {"name": "good", "description": "first", "inputSchema": schema},
         {"name": "good", "description": "second", "inputSchema": schema},
         {"name": "bare"},
+        {"name": "", "inputSchema": schema},
         {"name": "l" * 100_000},
         "text",
         {"name": "list", "inputSchema": {"type": "array"}},
@@ -388,6 +389,7 @@ async def test_malformed_tools_are_left_out_with_a_note(raw_server: "RawServer")
             2,
             (
                 "tool bare is left out: inputSchema is missing",
+                "a tool is left out: its name is empty",
                 "tool " + "l" * 295,
                 "a tool is left out: it is not an object",
                 "tool list is left out: inputSchema.type must be 'object'",

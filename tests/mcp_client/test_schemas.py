@@ -15,7 +15,7 @@ def test_plain_schema_is_kept_unchanged() -> None:
         "$defs": {"B": TEXT},
     }
 
-    assert api_schema(schema) == schema
+    assert api_schema(schema).schema == schema
 
 
 def test_common_slips_in_a_schema_are_mended() -> None:
@@ -32,7 +32,7 @@ def test_common_slips_in_a_schema_are_mended() -> None:
         "$defs": {"A": TEXT},
     }
 
-    assert api_schema(schema) == {
+    assert api_schema(schema).schema == {
         "type": "object",
         "properties": {
             "a": {"type": "string", "enum": ["x", None]},
@@ -50,7 +50,7 @@ def test_reference_in_a_property_named_like_a_data_keyword_is_checked() -> None:
 
 
 def test_missing_type_at_the_schema_root_is_added() -> None:
-    assert api_schema({}) == {"type": "object"}
+    assert api_schema({}).schema == {"type": "object"}
 
 
 def test_alternatives_at_the_schema_root_are_merged() -> None:
@@ -67,7 +67,7 @@ def test_alternatives_at_the_schema_root_are_merged() -> None:
         "allOf": [{"properties": {"mode": TEXT}, "required": ["mode", "id"]}],
     }
 
-    assert api_schema(schema) == {
+    assert api_schema(schema).schema == {
         "type": "object",
         "properties": {"url": TEXT, "path": TEXT, "mode": TEXT, "id": TEXT},
         "required": ["id", "mode"],
@@ -80,7 +80,7 @@ def test_reference_at_the_schema_root_is_resolved() -> None:
         "$defs": {"a/b": {"type": "object", "properties": {"x": TEXT}, "required": ["x"]}},
     }
 
-    assert api_schema(schema) == {
+    assert api_schema(schema).schema == {
         "$defs": schema["$defs"],
         "type": "object",
         "properties": {"x": TEXT},
@@ -100,7 +100,7 @@ def test_schema_of_an_older_draft_is_rewritten_if_the_api_would_refuse_it() -> N
     }
 
     rewritten: Json = {"prefixItems": [TEXT, {"type": "number"}], "items": False}
-    assert api_schema(schema) == {
+    assert api_schema(schema).schema == {
         "type": "object",
         "properties": {
             "items": rewritten,
@@ -119,7 +119,7 @@ def test_schema_of_an_older_draft_stays_as_it_is_if_the_api_accepts_it() -> None
         "properties": {"a": {"items": TEXT, "default": [1]}},
     }
 
-    assert api_schema(schema) == schema
+    assert api_schema(schema).schema == schema
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,55 @@ def test_nested_descriptions_are_truncated_and_sanitized() -> None:
         told: Json = {"type": "string", "description": description, "default": "\u200b"}
         return {"type": "object", "properties": {"title": {"items": {"anyOf": [told]}}}}
 
-    assert api_schema(nested(hostile)) == nested("a[2J" + "x" * 2040 + " …")
+    assert api_schema(nested(hostile)).schema == nested("a[2J" + "x" * 2040 + " …")
 
 
 def test_oversized_schema_is_refused() -> None:
     """A megabyte of choices would be paid for with every request."""
     with pytest.raises(UnusableSchema, match="its input schema is longer than 64 KB"):
         api_schema({"properties": {"a": {"enum": ["x" * 1_000_000]}}})
+
+
+def test_argument_whose_name_the_api_refuses_has_another_name() -> None:
+    """OData has `$filter`; the whole tool was left out. A name that is taken gets a number."""
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {
+            "$filter": {"type": "string", "description": "which rows"},
+            "_filter": TEXT,
+            "größe in cm": {"type": "integer"},
+            "x" * 70: TEXT,
+            "": TEXT,
+        },
+        "required": ["$filter", "_filter"],
+        "dependentRequired": {"$filter": ["_filter"]},
+        "additionalProperties": False,
+    }
+
+    accepted = api_schema(schema)
+
+    assert accepted.schema == {
+        "type": "object",
+        "properties": {
+            "_filter_2": {"type": "string", "description": "$filter: which rows"},
+            "_filter": TEXT,
+            "gr__e_in_cm": {"type": "integer", "description": "größe in cm"},
+            "x" * 60: {"type": "string", "description": "x" * 70},
+            "_": {"type": "string", "description": ""},
+        },
+        "required": ["_filter_2", "_filter"],
+        "additionalProperties": False,
+    }
+    assert accepted.theirs({"_filter_2": "a", "_filter": "b", "_": "c", "other": 1}) == {
+        "$filter": "a",
+        "_filter": "b",
+        "": "c",
+        "other": 1,
+    }
+
+
+def test_schema_that_refers_to_an_argument_of_a_refused_name_is_unusable() -> None:
+    schema: dict[str, Json] = {"properties": {"$a": TEXT, "b": {"$ref": "#/properties/$a"}}}
+
+    with pytest.raises(UnusableSchema, match=r"refuses the name of its argument '\$a'"):
+        api_schema(schema)
