@@ -19,8 +19,9 @@ def main() -> None:
         stop_signals.raise_stopped()
         if _opens_a_screen(sys.argv[1:]):
             FIRST_PROMPT.show()
-        from agent_cli.system.loading import without_collections
+        from agent_cli.system.loading import claim_process, without_collections
 
+        claim_process()
         with without_collections():
             from agent_cli.cli.main import run
 

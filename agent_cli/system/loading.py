@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 _ONE_AT_A_TIME: Final = threading.RLock()
+_IS_OUR_PROCESS: Final = threading.Event()
 
 
 def load(module: str) -> None:
@@ -75,18 +76,28 @@ class _Refusing:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
+def claim_process() -> None:
+    """Note that this process runs this program alone, not another that imports it as a library."""
+    _IS_OUR_PROCESS.set()
+
+
 @contextmanager
 def without_collections() -> Generator[None]:
-    """Pause garbage collection in the body, then exempt all objects made so far for good.
+    """Pause garbage collection in the body; if it imported, exempt all objects made so far.
 
     Modules are tens of thousands of permanent objects. Scanning them takes a quarter of the import
     time and blocks the event loop's thread.
+
+    What is exempt is never collected. A server whose every session exempted those alive, or a
+    library that did so in the process of its user, would leak them and the files they hold open.
     """
+    known = len(sys.modules)
     with collections_paused():
         try:
             yield
         finally:
-            gc.freeze()
+            if _IS_OUR_PROCESS.is_set() and len(sys.modules) != known:
+                gc.freeze()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ provider.preload()
 provider.preload()
 print("httpx2" in sys.modules and threading.active_count() == 1)
 asyncio.run({then})
-print("httpx2" in sys.modules, gc.isenabled(), gc.get_freeze_count() > 1000)
+print("httpx2" in sys.modules, gc.isenabled(), gc.get_freeze_count())
 """
 
 
@@ -31,8 +31,11 @@ def run(then: str) -> str:
 
 
 def test_preload_does_not_block_and_leaves_the_garbage_collector_on() -> None:
-    """`preload` returns while the thread imports; a second call does nothing more."""
-    assert run("provider._clients.get()") == "False\nTrue True True\n"
+    """`preload` returns while the thread imports; a second call does nothing more.
+
+    No object of the program that uses the library is exempt from collections afterwards.
+    """
+    assert run("provider._clients.get()") == "False\nTrue True 0\n"
 
 
 def test_program_can_exit_while_the_client_loads() -> None:

@@ -15,7 +15,15 @@ from typing import Any
 import pytest
 
 from agent_cli.policies import shell
-from agent_cli.system.loading import is_installed, late_pattern, load, without, without_collections
+from agent_cli.system import loading
+from agent_cli.system.loading import (
+    claim_process,
+    is_installed,
+    late_pattern,
+    load,
+    without,
+    without_collections,
+)
 
 ROOT = Path(__file__).parents[2]
 _PROGRAM = """
@@ -36,23 +44,45 @@ assert not compiled, compiled
 """
 
 
+@pytest.fixture
+def freezes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of the times that objects were exempt; this process is nobody's yet."""
+    times = list[str]()
+    monkeypatch.setattr(gc, "freeze", lambda: times.append("freeze"))
+    monkeypatch.setattr(loading, "_IS_OUR_PROCESS", Event())
+    return times
+
+
 def test_garbage_collection_is_paused_only_while_a_module_loads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, freezes: list[str]
 ) -> None:
     """The module's objects are never scanned again; a second import has nothing to do."""
     (tmp_path / "large_sdk.py").write_text("import gc\ncollected = gc.isenabled()\nmade = [[]]\n")
     monkeypatch.syspath_prepend(tmp_path)
-    gc.unfreeze()
+    claim_process()
 
     load("large_sdk")
-    frozen = gc.get_freeze_count()
-    gc.unfreeze()
     load("large_sdk")
 
     assert sys.modules.pop("large_sdk").collected is False
     assert gc.isenabled()
-    assert frozen > 0
-    assert gc.get_freeze_count() == 0
+    assert freezes == ["freeze"]
+
+
+def test_objects_are_exempt_only_after_an_import_in_a_process_of_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, freezes: list[str]
+) -> None:
+    """Each session of a server or a library exempted the sessions alive, which then leaked."""
+    (tmp_path / "new_module.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    load("new_module")
+    claim_process()
+    with without_collections():
+        import_module("new_module")
+
+    del sys.modules["new_module"]
+    assert freezes == []
 
 
 def test_garbage_collection_that_was_off_stays_off() -> None:
@@ -89,7 +119,6 @@ def test_threads_load_modules_one_at_a_time(
         first.result(10)
 
     assert sys.modules["large_package.first"].was_beside is False
-    gc.unfreeze()
 
 
 def test_module_is_installed_only_if_its_parents_are() -> None:
