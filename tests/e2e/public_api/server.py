@@ -12,6 +12,8 @@ from tests.messages_api import Answer, Reply, broken, error, reply, tool_use
 from tests.messages_api.received import ReceivedRequest
 
 _FAULTS: Final = ("drop", "reset", "eof", "error", "bad_json")
+_CUT_OFF_SHARE: Final = 0.3
+"""Of the texts: each is a notice, which is rare else, and each kind of event needs a listener."""
 _KEPT_REQUESTS: Final = 200
 _NAMES: Final = ("look", "look", "state", "state", *(ASKING,) * 3, "fail", "slow", "gone")
 
@@ -52,7 +54,9 @@ class Server:
     def _reply(self) -> Reply:
         if self._dice.random() < 0.2:
             return self._calls()
-        return reply("an answer", chunk_chars=self._dice.choice([1, 4, 100]))
+        stop_reason = "max_tokens" if self._dice.random() < _CUT_OFF_SHARE else None
+        pace = self._dice.choice([1, 4, 100])
+        return reply("an answer", stop_reason=stop_reason, chunk_chars=pace)
 
     def _calls(self) -> Reply:
         names = [self._dice.choice(_NAMES) for _ in range(self._dice.randint(1, 4))]
