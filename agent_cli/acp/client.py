@@ -78,8 +78,7 @@ class EditorClient:
             case {"outcome": {"outcome": "selected", "optionId": str(id)}}:
                 return id
             case _:
-                pass
-        return None
+                return None
 
     async def fill_form(self, message: str, schema: Mapping[str, Json]) -> FormAnswer:
         """Let the user fill in a form."""
@@ -98,8 +97,7 @@ class EditorClient:
             case {"content": str(content)}:
                 return content
             case _:
-                pass
-        return None
+                return None
 
     async def write_file(self, path: str, content: str) -> None:
         """Have the editor write a file."""
@@ -118,8 +116,7 @@ def _form_answer(answer: Json) -> FormAnswer:
         case {"action": "decline"}:
             return FormAnswer("decline", {})
         case _:
-            pass
-    return FormAnswer("cancel", {})
+            return FormAnswer("cancel", {})
 
 
 _LIMIT_S: Final = 10.0

@@ -328,8 +328,7 @@ def _merged(before: dict[str, Json], message: dict[str, Json]) -> bool:
         ) if one == other:
             return _is_joined(last, next)
         case _:
-            pass
-    return False
+            return False
 
 
 def _is_joined(last: dict[str, Json], next: dict[str, Json]) -> bool:

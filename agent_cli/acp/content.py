@@ -74,8 +74,7 @@ def image(block: Block) -> dict[str, Json] | None:
         case {"type": "image", "source": {"type": "base64", "data": data, "media_type": kind}}:
             return {"type": "image", "data": data, "mimeType": kind}
         case _:
-            pass
-    return None
+            return None
 
 
 def _block(block: Block) -> dict[str, Json] | None:

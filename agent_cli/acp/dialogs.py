@@ -86,8 +86,7 @@ class EditorModelDialogs:
             case "ask":
                 return PlanApproved(plan, "ask")
             case _:
-                pass
-        return PlanRefused()
+                return PlanRefused()
 
     async def _by_form(self, questions: Sequence[UserQuestion], who: str) -> Sequence[str] | None:
         properties: dict[str, Json] = {}

@@ -244,8 +244,7 @@ class CallView:
             case {"command": str(command)}:
                 return [_note(fenced(reveal(command), "sh"))]
             case _:
-                pass
-        return self.fragments(call)
+                return self.fragments(call)
 
     def fragments(self, call: ToolCall) -> list[Json]:
         """Return the texts that an edit or write inserts, regardless of the file's content now."""
@@ -255,8 +254,7 @@ class CallView:
             case {"path": str(path), "content": str(content)}:
                 return [_diff(self._absolute(path), None, content)]
             case _:
-                pass
-        return []
+                return []
 
     def ended(self, call_id: str, result: ToolResult) -> dict[str, Json]:
         """Return the outcome of a call; a diff that was announced stays."""
@@ -287,8 +285,7 @@ class CallView:
             case {"path": str(path)} if path:
                 return [{"path": str(self._absolute(path))}]
             case _:
-                pass
-        return []
+                return []
 
     def _absolute(self, path: str) -> Path:
         return self._workspace / expanded(path.removeprefix("@"))
@@ -304,8 +301,7 @@ def _edit(path: Path, edit: Json) -> Json:
         case {"old": str(old), "new": str(new)}:
             return _diff(path, old, new)
         case _:
-            pass
-    return None
+            return None
 
 
 def _diff(path: Path, old: str | None, new: str) -> dict[str, Json]:

@@ -324,8 +324,7 @@ def _after_refusal(name: str, error: MCPError) -> str:
         case int(status) if status >= 500:
             return "The fault is the server's; the call may have taken effect."
         case _:
-            pass
-    return "It did not accept the call."
+            return "It did not accept the call."
 
 
 _POLL_S: Final = 1.0

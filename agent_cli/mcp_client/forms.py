@@ -66,8 +66,7 @@ def _kind(field: Mapping[str, Json]) -> FieldKind:
         case "boolean":
             return "boolean"
         case _:
-            pass
-    return "choice" if "enum" in field or "oneOf" in field else "text"
+            return "choice" if "enum" in field or "oneOf" in field else "text"
 
 
 def _options(field: Mapping[str, Json]) -> Iterator[tuple[str, str]]:

@@ -129,8 +129,7 @@ def why_not_connected(
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is not a web address; begin it with http:// or https://"
         case _:
-            pass
-    return error_line(cause)
+            return error_line(cause)
 
 
 def _other_way(status: int) -> str:

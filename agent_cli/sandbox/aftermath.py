@@ -162,8 +162,7 @@ def _offending(path: Path) -> list[Path]:
         case "commondir" | "config.worktree":
             return [path]
         case _:
-            pass
-    return []
+            return []
 
 
 def _config(path: Path) -> str | None:

@@ -113,8 +113,7 @@ class SignInServer:
             case "/access":
                 return self._token({key: v[0] for key, v in parse_qs(body).items()})
             case _:
-                pass
-        return 404, {}, {}
+                return 404, {}, {}
 
     def _metadata(self) -> dict[str, Any]:
         return {

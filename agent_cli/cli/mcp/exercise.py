@@ -342,5 +342,4 @@ def _simplest_value(schema: Json) -> Json:
         case "null":
             return None
         case _:
-            pass
-    return "text"
+            return "text"

@@ -235,5 +235,4 @@ def _only_chooses(command: SimpleCommand) -> bool:
             has_pattern = "-e" not in line.options
             return line.options <= _GREP_FILTER and len(line.operands) == int(has_pattern)
         case _:
-            pass
-    return False
+            return False

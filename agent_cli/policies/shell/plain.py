@@ -369,5 +369,4 @@ def _comparison(words: list[Word], *, arithmetic: bool) -> bool:
         case [left, operator, right] if operator.text in _BINARY and not operator.unknown:
             return not left.glob and (arithmetic or not right.glob)
         case _:
-            pass
-    return False
+            return False

@@ -196,8 +196,7 @@ def _wrapped(words: Sequence[Word]) -> Sequence[Word]:
         case ["nice", "-n", increment, _, *_] if _INCREMENT.fullmatch(increment):
             return words[3:]
         case _:
-            pass
-    return ()
+            return ()
 
 
 def started_by(wrapper: SimpleCommand, reach: Reach) -> SimpleCommand | None:

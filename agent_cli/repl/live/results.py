@@ -70,8 +70,7 @@ class Results:
                 rows = self._dim(result.text.partition("\n")[2])
                 return self.folded(rows, result.text, last=was_stopped(result.text))
             case _:
-                pass
-        return []
+                return []
 
     def diff(self, text: str) -> list[str]:
         """Return a unified diff with line numbers, in colour."""

@@ -133,8 +133,7 @@ def _quoted(random: Random, word: str) -> str:
             at = random.randrange(len(word))
             return f"{word[:at]}\\{word[at:]}"
         case _:
-            pass
-    return word
+            return word
 
 
 _VALUES = (
@@ -392,8 +391,7 @@ def compose_form(seed: int) -> str:
         case 5:
             return f"(cd src && {script}) | {_form(random)}"
         case _:
-            pass
-    return script
+            return script
 
 
 def _form(random: Random) -> str:
@@ -440,8 +438,7 @@ def _form(random: Random) -> str:
                 ("set -e", "set -euo pipefail", "exit 1", "set -x", "set", "exit $?", "true")
             )
         case _:
-            pass
-    return _simple(random)
+            return _simple(random)
 
 
 def _names(random: Random) -> str:
