@@ -28,6 +28,7 @@ from agent_cli.contracts.errors import ConversationError, UsageError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.contracts.wording import without_fence
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.system.event_loop import in_background
 from agent_cli.terminal.sanitize import clean
@@ -175,8 +176,7 @@ def _embedded(block: ResourceBlock, attachments: Attachments, typed: list[str]) 
         more = len(resource.text) - len(words)
         note = f"\n[… {more:,} more characters]" if more else ""
         uri = escape(resource.uri)
-        # The resource must not be able to end its own fence and continue as another source.
-        inside = words.replace("</resource", "<\\/resource")
+        inside = without_fence(words, "resource")
         yield text_block(f'<resource uri="{uri}">\n{inside}{note}\n</resource>\n')
     elif resource.blob is not None and (resource.mime_type or "").startswith("image/"):
         data = _bytes(resource.blob)

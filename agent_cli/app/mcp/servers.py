@@ -24,7 +24,7 @@ from agent_cli.contracts.found_tools import (
 from agent_cli.contracts.servers import ServerPhase, is_of_server
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import one_line, without_fence
 from agent_cli.core.projection import has_reply
 from agent_cli.core.turn import Turn
 from agent_cli.mcp_client import McpServers
@@ -387,12 +387,8 @@ def marked_instructions(instructions: Mapping[str, str]) -> str:
     import html  # with the first server
 
     parts = [
-        # A server must not be able to close its own tag and continue as another server.
-        f'<mcp_server name="{html.escape(name)}">\n{_inside(text)}\n</mcp_server>'
+        f'<mcp_server name="{html.escape(name)}">\n'
+        f"{without_fence(text.strip(), 'mcp_server')}\n</mcp_server>"
         for name, text in instructions.items()
     ]
     return "\n\n".join([_INTRODUCTION, *parts])
-
-
-def _inside(text: str) -> str:
-    return text.strip().replace("</mcp_server", "<\\/mcp_server")
