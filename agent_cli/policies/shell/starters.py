@@ -128,7 +128,7 @@ _ABBREVIATED: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "sort": ("--compress-program",),
     }
 )
-_OPTION_CHARS_MIN: Final = 5
+_OPTION_CHARS_MIN: Final = 3  # `git clone --u=x`
 _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"gmake": "make", "gtar": "tar"})
 # A command in a word of a program that leaves to a shell: `vim -c '!x'`, `sqlite3 a '.shell x'`.
 _TO_SHELL: Final = late_pattern(

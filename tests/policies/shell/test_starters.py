@@ -46,6 +46,7 @@ RUN_IT = (
     ),
     *("tar cf a --checkpoint-a=exec={text} b", "tar cf a --use-comp {text} b"),
     *("sort --compress-prog={text} f", "git ls-remote --upload-pa={text} x"),
+    *("sort --co={text} f", "git clone --u={text} x", "split --f={text} f"),
     *("git clone --config=core.sshCommand={text} x", "MANPAGER={text} man ls"),
     *("psql -c '\\! {inside}'", "gdb -ex 'shell {inside}'", "watchexec -e py {words}"),
     *("apt-get -o Dpkg::Pre-Invoke::={text} install x", "dpkg -i x --pre-invoke={text}"),
