@@ -271,6 +271,8 @@ async def test_glob_follows_no_link_out_of_the_searched_folder(
         (r"one\r$", ["crlf.txt:1:one"]),
         (r"one\x0d?$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
         ("e\r", ["crlf.txt:1:one"]),
+        (r"^o[^\r\n]+$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
+        *((rf"one\{code}", ["crlf.txt:1:one"]) for code in ("x{d}", "x{0D}", "u000d")),
         (r"C:\\r|one$", ["crlf.txt:1:one", "src/deep/d.py:1:one"]),
     ],
 )

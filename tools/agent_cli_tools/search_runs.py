@@ -167,8 +167,11 @@ _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
 
 # A line end to be found, which ripgrep refuses without --multiline; not one in `[^\n]`.
 _LINE_END = re.compile(r"(?>\\[^n]|\[\^(?:\\.|[^\]\\])*\]|[^\\\n])*+(?:\\n|\n)")
-# One to be found, which ripgrep refuses with --crlf.
-_CARRIAGE_RETURN = re.compile(r"(?>\\[^rx]|\\x(?!0[dD])|[^\\\r])*+(?:\\r|\\x0[dD]|\r)")
+# A carriage return to be found, which ripgrep refuses with --crlf; not one in `[^\r]`.
+_CODE = r"[xu](?:00)?(?:0[dD]|\{0*[dD]\})"
+_CARRIAGE_RETURN = re.compile(
+    rf"(?>\[\^(?:\\.|[^\]\\])*\]|\\(?!r|{_CODE}).|[^\\\r])*+(?:\\r|\\{_CODE}|\r)", re.DOTALL
+)
 
 # ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.
 _BINARY = re.compile(
