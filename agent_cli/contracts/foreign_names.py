@@ -145,7 +145,9 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--color": Foreign(_CODEX, instead="set NO_COLOR=1; a pipe gets no colours"),
     "--thinking": Foreign(_PI, "--effort"),
     "--mode": Foreign(
-        _PI, instead="--output-format stream-json writes events; agent-cli acp is for programs"
+        _PI,
+        instead="--permission-mode says what is asked about; --output-format stream-json writes"
+        " events; agent-cli acp is for programs",
     ),
     "--provider": Foreign(_PI, instead="set [provider] in the settings: docs/clouds.md"),
     "--api-key": Foreign(_PI, instead="set ANTHROPIC_API_KEY; other users see a command line"),
