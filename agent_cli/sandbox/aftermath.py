@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_cli.sandbox.acting import Acting, located, new_paths
+from agent_cli.sandbox.git_config import destinations
 from agent_cli.sandbox.git_folders import harmless_part, pointed_at, shared_folders
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.logger import logger
@@ -64,7 +65,7 @@ class Appeared:
         path, now = self.path, identity(self.path, follow_symlinks=False)
         if now is None or now != self.identity:
             return [f"{path} is no longer what was found, so it was not moved"]
-        text = _config(path) if path.name == "config" and not path.is_symlink() else None
+        text = _content(path) if path.name == "config" and not path.is_symlink() else None
         kept = harmless_part(path, text) if text else None
         try:
             to = move_aside(path, aside)
@@ -153,20 +154,24 @@ def _offending(path: Path) -> list[Path]:
         case "hooks" if path.is_dir():
             hooks = [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
             return hooks if len(hooks) <= _HOOKS_MAX else [path]
-        case "config":
-            text = _config(path)
-            return [] if text is not None and harmless_part(path, text) == text else [path]
+        case "config" | "config.worktree":
+            text = _content(path)
+            if text is None or harmless_part(path, text) != text:
+                return [path]
+            # It is read behind the other one, whose remotes it could change.
+            is_extra = path.name == "config.worktree"
+            return [path] if is_extra and any(destinations(text).values()) else []
         case "commondir" if path.parent.parent.name == "worktrees":
             leads_to, *_ = shared_folders(path.parent)
             return [path] if leads_to != real_path(path.parents[2]) else []
-        case "commondir" | "config.worktree":
+        case "commondir":
             return [path]
         case _:
             return []
 
 
-def _config(path: Path) -> str | None:
-    """Return a configuration; None if it cannot be read, or is too long to be judged as a whole."""
+def _content(path: Path) -> str | None:
+    """Return the text of *path*; None if it cannot be read, or is too long to judge it whole."""
     try:
         found = start_of(path, _CONFIG_BYTES_MAX + 1)
     except OSError:

@@ -77,6 +77,11 @@ def harmful(text: str, is_own_tree: Callable[[str], bool]) -> Sequence[tuple[str
     return [(header, line) for line, is_kept, header in judged if not is_kept]
 
 
+def working_trees(text: str) -> frozenset[str]:
+    """Return the working trees that a configuration names, as it names them."""
+    return frozenset(_working_tree(header, line) for line, _, header in _judged(text)) - {""}
+
+
 def destinations(text: str) -> Mapping[tuple[str, str | None], Sequence[tuple[str, str]]]:
     """Return where commits go: the keys and values of each remote and branch that say so."""
     found: dict[tuple[str, str | None], list[tuple[str, str]]] = {}

@@ -19,6 +19,7 @@ from agent_cli.sandbox.git_config import (
     hooks_path,
     included,
     pieces_of_commands,
+    working_trees,
 )
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_dir, is_file, real_path, xdg_config_dir
@@ -284,7 +285,11 @@ def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
         return False
     before, after = (each.decode(errors="surrogateescape") for each in (old, new))
     goes, known = destinations(after), destinations(before)
-    is_own_tree = partial(_leads_back, path.parent)
+    trees = working_trees(before)  # one that is gone, as after `git mv`, leads nowhere
+
+    def is_own_tree(name: str) -> bool:
+        return name in trees or _leads_back(path.parent, name)
+
     return harmful(before, is_own_tree) == harmful(after, is_own_tree) and all(
         goes.get(each, known[each]) == known[each] for each in known
     )

@@ -416,6 +416,21 @@ def test_a_clone_into_the_workspace_keeps_its_remote(tmp_path: Path) -> None:
         git(place.root / "copy", "fetch")
 
 
+@pytest.mark.parametrize(
+    ("more", "stays"),
+    [("[pull]\n\tff = only\n", True), (EVIL, False), ('[remote "o"]\n\turl = x\n', False)],
+)
+def test_configuration_of_a_sparse_clone_stays_if_it_is_harmless(more: str, *, stays: bool) -> None:
+    """`git clone --sparse` writes one for the working tree alone, read after the other one."""
+    with world("bwrap") as place:
+        add = f"printf %s {shlex.quote(more)} >>x/.git/config.worktree"
+        place.run(f"git clone -q --sparse file://$PWD x; {add}")
+
+        file = place.root / "x" / ".git" / "config.worktree"
+        assert file.exists() is stays, place.put_back
+        assert len(place.put_back) == (not stays)
+
+
 def test_a_worktree_made_by_a_command_stays() -> None:
     with world("bwrap") as place:
         output = place.output("git worktree add -q tree && git -C tree status")
@@ -460,6 +475,27 @@ def test_submodule_made_by_a_command_stays() -> None:
         assert "nothing to commit" in output, output
         assert "worktree = ../../../lib" in (place.root / ".git/modules/lib/config").read_text()
         assert place.put_back == []
+
+
+def test_submodule_moved_by_a_command_stays() -> None:
+    """Its configuration names another working tree then, whose `.git` leads back as before."""
+    with world("landlock") as place:
+        git(
+            place.root,
+            "-c",
+            "protocol.file.allow=always",
+            "submodule",
+            "add",
+            "-q",
+            str(place.root),
+            "lib",
+        )
+
+        output = place.output("git mv lib moved && git -C moved status")
+
+        assert "nothing to commit" in output, output
+        assert place.put_back == []
+        git(place.root / "moved", "status")
 
 
 @pytest.mark.parametrize(
