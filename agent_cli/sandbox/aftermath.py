@@ -60,16 +60,18 @@ class Appeared:
     def undone(self, aside: Path) -> Sequence[str]:
         """Move the file to *aside* if it is unchanged since it was found; return a sentence.
 
-        A repository keeps the part of its configuration that cannot start a program.
+        A repository keeps the part of its configuration, or of the steps of a rebase, that cannot
+        start a program.
         """
         path, now = self.path, identity(self.path, follow_symlinks=False)
         if now is None or now != self.identity:
             return [f"{path} is no longer what was found, so it was not moved"]
-        text = _content(path) if path.name == "config" and not path.is_symlink() else None
+        is_in_part = path.name in ("config", "git-rebase-todo") and not path.is_symlink()
+        text = _content(path) if is_in_part else None
         kept = harmless_part(path, text) if text else None
         try:
             to = move_aside(path, aside)
-            if kept:
+            if kept is not None:
                 _write(path, kept)
         except OSError as error:
             return [f"{path} {_ACTS}, and could not be moved away: {error.strerror}"]
@@ -154,7 +156,7 @@ def _offending(path: Path) -> list[Path]:
         case "hooks" if path.is_dir():
             hooks = [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
             return hooks if len(hooks) <= _HOOKS_MAX else [path]
-        case "config" | "config.worktree":
+        case "config" | "config.worktree" | "git-rebase-todo":
             text = _content(path)
             if text is None or harmless_part(path, text) != text:
                 return [path]

@@ -1,6 +1,7 @@
-"""Filter git's configuration to the part that cannot start a program; git itself is not run.
+"""Filter git's configuration, and the steps of a rebase, to the part that cannot start a program.
 
-Source: git-config(1). Only entries known to be harmless are kept.
+Git itself is not run. Source: git-config(1), git-rebase(1). Of the configuration only entries known
+to be harmless are kept.
 """
 
 import re
@@ -15,6 +16,9 @@ _HEADER = late_pattern(
 _SECTION = late_pattern(rf"{_HEADER.pattern}\s*(?:[#;].*)?")
 _ENTRY = late_pattern(r"\s*(?P<key>[A-Za-z][A-Za-z0-9-]*)\s*(?:=(?P<value>.*))?")
 _COMMENT = late_pattern(r"(?<!\s)\s+[#;]")  # not from each of many spaces on
+# For git only a line feed ends a line; Python's splitlines() knows more line ends.
+_LINE = late_pattern(r"[^\n]*\n|[^\n]+")
+_STARTS_PROGRAM = late_pattern(r"[ \t]*(?:exec|x)(?:[ \t\r\n]|$)")
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$=,:!%]+")
 _QUOTED = late_pattern(r"'([^']+)'")
 _ENTERED = late_pattern(r"\b(?:cd|pushd|-C)\s+['\"]?([^\s'\";&|]+)")
@@ -77,6 +81,16 @@ def harmful(text: str, is_own_tree: Callable[[str], bool]) -> Sequence[tuple[str
     return [(header, line) for line, is_kept, header in judged if not is_kept]
 
 
+def harmless_steps(todo: str) -> str:
+    """Return the steps of a rebase, a `git-rebase-todo`, without those that start a program."""
+    return "".join(step for step in _LINE.findall(todo) if not _STARTS_PROGRAM.match(step))
+
+
+def starting_steps(todo: str) -> frozenset[str]:
+    """Return the steps of a rebase that start a program."""
+    return frozenset(step.strip() for step in _LINE.findall(todo) if _STARTS_PROGRAM.match(step))
+
+
 def working_trees(text: str) -> frozenset[str]:
     """Return the working trees that a configuration names, as it names them."""
     return frozenset(_working_tree(header, line) for line, _, header in _judged(text)) - {""}
@@ -136,8 +150,7 @@ def _judgements(text: str) -> Iterator[tuple[str, bool, str]]:
     header = ""
     known = _NOTHING
     continues = False
-    # For git only a line feed ends a line; Python's splitlines() knows more line ends.
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+    for line in _LINE.findall(text):
         bare = line.removesuffix("\n").removesuffix("\r")
         was_continued, continues = continues, bare.endswith("\\")
         section, entry = _SECTION.fullmatch(bare), _ENTRY.fullmatch(bare)

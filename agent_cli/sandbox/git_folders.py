@@ -16,9 +16,11 @@ from agent_cli.sandbox.git_config import (
     destinations,
     harmful,
     harmless,
+    harmless_steps,
     hooks_path,
     included,
     pieces_of_commands,
+    starting_steps,
     working_trees,
 )
 from agent_cli.system.fixed_paths import start_of
@@ -35,6 +37,7 @@ _INCLUDED_MAX, _NAMED_MAX = 20, 50
 _LOGS_MAX = 2_000
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
 _OF_THE_SYSTEM = Path("/etc/gitconfig")
+_STEPS = "git-rebase-todo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class GitSearch:
         beyond = [each / name for each in far for name in ("hooks", "config")]
         beyond += _more_configuration((*far, *trees[_MOUNTED_MAX:]))
         beyond += _links_out(folder, (*modules, *trees))
+        steps = (each / "rebase-merge" / _STEPS for each in (folder, *modules, *trees))
+        beyond += filter(exists, steps)
         named = self._named(folder, folder.parent) if folder.name == ".git" else ()
         return GitFolders((folder,), tuple(protected), missing, tuple(beyond), named=named)
 
@@ -271,19 +276,27 @@ def pointed_at(entry: Path) -> tuple[Path, ...]:
     return tuple(named_folder(entry.parent, each) for each in names)
 
 
-def harmless_part(config: Path, text: str) -> str:
-    """Return *text* of *config* without the lines that start programs, or use other folders."""
-    return harmless(text, partial(_leads_back, config.parent))
+def harmless_part(path: Path, text: str) -> str:
+    """Return *text* of *path* without the lines that start programs, or use other folders.
+
+    *path* is a configuration, or the steps of a rebase, which `git rebase --continue` takes.
+    """
+    if path.name == _STEPS:
+        return harmless_steps(text)
+    return harmless(text, partial(_leads_back, path.parent))
 
 
 def same_but_harmless(path: Path, old: bytes, new: bytes) -> bool:
-    """Return whether only harmless lines of the configuration *path* have changed.
+    """Return whether only harmless lines of *path*, as of `harmless_part`, have changed.
 
-    A remote or branch that is there must also send commits to the same place.
+    A remote or branch that is there must also send commits to the same place. A rebase takes its
+    steps away one by one.
     """
+    before, after = (each.decode(errors="surrogateescape") for each in (old, new))
+    if path.name == _STEPS:
+        return starting_steps(after) <= starting_steps(before)
     if path.name != "config":
         return False
-    before, after = (each.decode(errors="surrogateescape") for each in (old, new))
     goes, known = destinations(after), destinations(before)
     trees = working_trees(before)  # one that is gone, as after `git mv`, leads nowhere
 

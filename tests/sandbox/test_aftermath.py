@@ -465,6 +465,42 @@ def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
         assert len(place.put_back) == 1
 
 
+PAUSED = "export GIT_SEQUENCE_EDITOR='sed -i 1ibreak'; git rebase -q -i --root"
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@pytest.mark.parametrize("step", ["exec touch made", "  x\ttouch made"])
+def test_program_among_the_steps_of_a_rebase_is_taken_out(state: State, step: str) -> None:
+    """Threat 11: the user's next `git rebase --continue` would run it."""
+    steps = ".git/rebase-merge/git-rebase-todo"
+    with world(state) as place:
+        git(place.root, "config", "user.name", "T")
+        git(place.root, "config", "user.email", "t@example.com")
+        place.run(f"{PAUSED}; echo '{step}' >>{steps}")
+        assert "touch" not in (place.root / steps).read_text()
+        assert len(place.put_back) == 1
+        place.run(f"echo '{step}' >>{steps}")  # now it is there before
+        assert len(place.put_back) == 1
+
+        git(place.root, "rebase", "--continue")
+
+        assert not (place.root / "made").exists()
+
+
+def test_rebase_of_the_user_goes_on_in_a_command() -> None:
+    """Its programs are the user's own, and git takes each step away."""
+    with world("bwrap") as place:
+        git(place.root, "config", "user.name", "T")
+        git(place.root, "config", "user.email", "t@example.com")
+        user = f"{PAUSED} -x 'touch made' -x 'touch more'"
+        subprocess.run(["bash", "-c", user], cwd=place.root, check=True)
+
+        place.run("git rebase --edit-todo; git rebase --continue")
+
+        assert place.put_back == []
+        assert (place.root / "made").exists()
+
+
 def test_submodule_made_by_a_command_stays() -> None:
     """Its configuration names its working tree, whose `.git` names it."""
     with world("bwrap") as place:
