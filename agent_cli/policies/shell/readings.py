@@ -192,10 +192,12 @@ def is_misread(node: "Node") -> bool:
     """Return whether bash would split *node* into other words than the parser does.
 
     They differ about a backslash behind a quote or at the end of a line, a line that begins with a
-    backslash, and a comment behind a redirect.
+    backslash, a comment behind a redirect, and a heredoc with a mark such as $E, which expands.
     """
     if node.type == "word":
         return bool(_NO_WORD.match(source(node)))
+    if node.type == "heredoc_start":
+        return source(node).startswith("$")
     if node.type != "command":
         return False
     text, begin = node.text or b"", node.start_byte

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 """The operators of redirects that write the file they open."""
+_HEREDOCS_NESTED_MAX: Final = 8  # the innermost backquote has 255 backslashes
+_QUOTES_MARK: Final = late_pattern(rb"['\"\\]")
+_BACKQUOTED: Final = late_pattern(rb"\\.|`(?P<script>(?:[^`\\]|\\.)*)`", re.DOTALL)
+_ESCAPED: Final = late_pattern(rb"\\([$`\\])")
 
 
 # Cached: a decision parses the same script three times, and some scripts take a second.
@@ -21,7 +25,31 @@ WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 def syntax_tree(script: str) -> "Node":
     """Return the root of the tree of *script*; unparsable text is an ERROR node."""
     # A lone surrogate cannot be encoded; it becomes "?", which no allowlist accepts.
-    return _parser().parse(script.encode(errors="replace")).root_node
+    text = script.encode(errors="replace")
+    root = _parser().parse(text).root_node
+    # The parser takes backquotes in a heredoc for text; another heredoc may stand in them.
+    for _ in range(_HEREDOCS_NESTED_MAX):
+        if b"`" not in text or (known := _without_backquotes(root, text)) == text:
+            break
+        text = known
+        root = _parser().parse(text).root_node
+    return root
+
+
+def _without_backquotes(root: "Node", text: bytes) -> bytes:
+    """Return *text* with `$(...)` for backquotes in the heredocs below *root* that are expanded."""
+    for body in reversed([*outermost(root, {"heredoc_body"})]):
+        around = body.parent.children if body.parent else ()
+        mark = b"".join(each.text or b"" for each in around if each.type == "heredoc_start")
+        if not _QUOTES_MARK.search(mark):
+            begin, end = body.start_byte, body.end_byte
+            text = text[:begin] + _BACKQUOTED.sub(_with_dollar, text[begin:end]) + text[end:]
+    return text
+
+
+def _with_dollar(found: re.Match[bytes]) -> bytes:
+    inside = found["script"]
+    return found[0] if inside is None else b"$(%b)" % _ESCAPED.sub(rb"\1", inside)
 
 
 def source(node: "Node") -> str:

@@ -101,6 +101,30 @@ def test_deny_rule_finds_its_command_anywhere_in_a_script(script: str) -> None:
     assert judged(script, deny="npm run *").verdict == "deny"
 
 
+@pytest.mark.parametrize(
+    ("mark", "line", "verdict"),
+    [
+        ("E", "`npm run x`", "deny"),
+        ("E", "a `b` \\`c\\` `'npm' run x` d", "deny"),
+        ("E", "`cat <<F\n\\`npm run x\\`\nF\n`", "deny"),
+        ("$E", "`npm run x`", "deny"),
+        ("E", "a \\`npm run x\\`", "undecided"),
+        ("'E'", "`npm run x`", "undecided"),
+        ("\\E", "`npm run x`", "undecided"),
+    ],
+)
+def test_deny_rule_finds_its_command_in_backquotes_in_a_heredoc(
+    mark: str, line: str, verdict: str
+) -> None:
+    """The parser takes them for text."""
+    end = mark.strip("'\\")
+    assert judged(f"cat <<{mark}\n{line}\n{end}\n", deny="npm run *").verdict == verdict
+
+
+def test_loss_in_backquotes_in_a_heredoc_is_asked_about() -> None:
+    assert judged("cat <<E\n`git reset --hard`\nE\n", allow="*").verdict == "ask"
+
+
 def test_deny_rule_sees_an_option_that_looks_like_part_of_a_redirect() -> None:
     """Bash reads `sort -oa1>b` as an option and a redirect."""
     assert judged("cat x | sort -oa1>/dev/null", deny="sort -oa1").verdict == "deny"
