@@ -162,6 +162,7 @@ class Compaction:
         self.can_recall = can_recall
         self._conversation: Conversation | None = None
         self._failures = 0
+        self._is_too_low = False
         self._cached: tuple[list[str], list[Tool]] | None = None
 
     def prepared(self, conversation: Conversation) -> tuple[list[str], list[Tool]] | None:
@@ -220,8 +221,9 @@ class Compaction:
         if not turn.overflow and (self._strategy is None or tokens <= threshold):
             return None
         history = history_of(turn.conversation)
-        if _fixed(turn) + estimate_tokens(history.first) > threshold:
+        if (fixed := _fixed(turn) + estimate_tokens(history.first)) > threshold:
             _refuse_overflow(turn)
+            self._say_too_low(turn, fixed)
             return None
         plan = _Plan(history, history.tail(self._tail_messages), tokens)
         if turn.overflow and len(plan.middle) < LEAST_MESSAGES:
@@ -229,6 +231,16 @@ class Compaction:
             plan = _Plan(history, history.tail(1), tokens)
         enough = turn.overflow or estimate_tokens(plan.middle) >= LEAST_SHARE * threshold
         return plan if enough and len(plan.middle) >= LEAST_MESSAGES else None
+
+    def _say_too_low(self, turn: Turn, fixed: int) -> None:
+        """Say once that no summary gets below the threshold that is set."""
+        if self._threshold_tokens and not self._is_too_low:
+            self._is_too_low = True
+            text = (
+                f"nothing is summarized: compaction.threshold_tokens is {self._threshold_tokens:,},"
+                f" and the system prompt, the tools and the first message take {fixed:,}"
+            )
+            turn.emit(Notice("warning", text))
 
     def _threshold(self, turn: Turn) -> int:
         if self._threshold_tokens and not turn.overflow:

@@ -72,6 +72,20 @@ async def test_compaction_starts_only_above_the_threshold() -> None:
     assert len(strategy.asked) == 1
 
 
+async def test_threshold_below_what_cannot_be_summarized_is_told_once() -> None:
+    """Nothing was ever summarized, and nobody knew why."""
+    conversation = conversation_with(CHAT)
+    listener, strategy = Listener(), FixedStrategy()
+    policy = compaction(strategy, threshold=5)
+
+    for _ in range(2):
+        await policy(turn_of(conversation, listener, system="rules " * 100))
+
+    assert strategy.asked == []
+    [warning] = listener.warnings
+    assert warning.startswith("nothing is summarized: compaction.threshold_tokens is 5, and the")
+
+
 @pytest.mark.parametrize("make", [Compaction, partial(Compaction, threshold_tokens=0)])
 async def test_default_threshold_is_80_percent_of_the_models_window(
     make: Callable[[FixedStrategy], Compaction],
