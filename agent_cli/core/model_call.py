@@ -31,6 +31,8 @@ from agent_cli.contracts.messages import (
     CustomMessage,
     LlmMessage,
     Message,
+    ToolResultMessage,
+    UserMessage,
     is_cut_off,
 )
 from agent_cli.contracts.provider import (
@@ -44,6 +46,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
+from agent_cli.core.arguments import all_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import is_refused
 from agent_cli.core.returned_values import settled
@@ -51,6 +54,7 @@ from agent_cli.core.run import Phase
 from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
 
+_MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
 _DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
 _EXPLANATION_CHARS_MAX = 500
 
@@ -161,7 +165,8 @@ async def request_of(turn: Turn) -> ModelRequest:
     messages: Sequence[Message] = turn.conversation.context()
     if config.transform_context:
         # A deep copy: code that changes a message in place must not change the record.
-        messages = await settled(config.transform_context(deepcopy(messages), turn.cancel))
+        made = await settled(config.transform_context(deepcopy(messages), turn.cancel))
+        messages = all_of(made, *_MESSAGES, what="the messages of transform_context")
     key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
     return ModelRequest(
         model=turn.model,
@@ -187,7 +192,8 @@ def _specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
 async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:
     converted: Sequence[Message] = messages
     if turn.config.convert_to_llm:
-        converted = await settled(turn.config.convert_to_llm(messages))
+        made = await settled(turn.config.convert_to_llm(messages))
+        converted = all_of(made, *_MESSAGES, what="the messages of convert_to_llm")
     llm = tuple(message for message in converted if not isinstance(message, CustomMessage))
     kinds = {message.role for message in converted if isinstance(message, CustomMessage)} - {LIMIT}
     if kinds:

@@ -802,6 +802,21 @@ async def test_messages_are_transformed_then_converted_then_sent() -> None:
     assert users(agent.state.messages) == ["go"]
 
 
+@pytest.mark.parametrize("name", ["transform_context", "convert_to_llm"])
+@pytest.mark.parametrize("made", ["text", None, ["text"]])
+async def test_hook_that_returns_no_messages_ends_the_run_with_a_sentence(
+    name: str, made: object
+) -> None:
+    """A text was sent letter by letter, and failed in the provider."""
+    hook: dict[str, typing.Any] = {name: lambda *_: made}
+    agent, model, _ = scripted_agent(says("ok"), options=replace(LoopConfig(), **hook))
+
+    result = await agent.prompt("go")
+
+    assert (result.stop_reason, model.requests) == ("error", [])
+    assert f"the messages of {name} must be" in str(result.error)
+
+
 async def test_custom_messages_left_by_the_converter_are_an_error() -> None:
     """S3-03: the error names the kind, and nothing is sent."""
     note = CustomMessage("notification", {"text": "mail"})

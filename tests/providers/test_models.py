@@ -1,10 +1,11 @@
 """Facts about models and their prices, with costs computed by hand."""
 
 import re
+from typing import cast
 
 import pytest
 
-from agent_cli.contracts.errors import ProviderNotFound
+from agent_cli.contracts.errors import AgentCliError, ProviderNotFound
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Usage
 from agent_cli.providers.anthropic.models import (
@@ -108,6 +109,13 @@ def test_unknown_model_id_gives_a_warning_with_the_nearest_known_id() -> None:
 def test_get_model_works_with_and_without_the_provider_name(id: str) -> None:
     """S3-01: the document's quick start has both; an unknown id works, too."""
     assert get_model("anthropic", id) == get_model(id) == model_by_id(id)
+
+
+@pytest.mark.parametrize("id", [3, b"claude"])
+def test_get_model_names_the_type_of_an_id_that_is_no_text(id: object) -> None:
+    """It raised what a regular expression says about it."""
+    with pytest.raises(AgentCliError, match=r"^the id of a model must be str, not \w+$"):
+        get_model(cast("str", id))
 
 
 def test_error_about_an_unknown_provider_lists_the_known_ones() -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, overload
 
-from agent_cli.contracts.errors import ModelError, ProviderNotFound
+from agent_cli.contracts.errors import AgentCliError, ModelError, ProviderNotFound
 from agent_cli.contracts.provider import Model, ModelRequest, Price, ThinkingLevel
 from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.providers.anthropic.platforms import plain_model_id
@@ -140,12 +140,19 @@ def get_model(provider: str, id: str | None = None, /) -> Model:
 
     Raises:
         ProviderNotFound: There is no such provider.
+        AgentCliError: The id is no text.
     """
     if id is None:
         provider, id = _PROVIDER, provider
+    _require_text(id)
     if provider != _PROVIDER:
         raise ProviderNotFound(f"no provider {provider!r}; there is: {_PROVIDER}")
     return model_by_id(id)
+
+
+def _require_text(id: object) -> None:
+    if not isinstance(id, str):
+        raise AgentCliError(f"the id of a model must be str, not {type(id).__name__}")
 
 
 def with_known_facts(model: Model) -> Model:
