@@ -35,6 +35,7 @@ _QUESTION_ROWS: Final = 30
 _ASKED_ROWS: Final = 6
 _INDENT: Final = "  "
 _LEAVE_WITHIN_S: Final = 1.5
+_LEAVE_HINT: Final = "press Ctrl-C again to leave"
 _TWICE_WITHIN_S: Final = 0.8
 # prompt_toolkit waits 1.5 s for keys that may follow Esc.
 _ESCAPE_S: Final = 0.03
@@ -179,7 +180,11 @@ class LiveScreen:
     @property
     def status_row(self) -> str:
         """The line below the input."""
-        return self.status()
+        return _LEAVE_HINT if self._leaves_next else self.status()
+
+    @property
+    def _leaves_next(self) -> bool:
+        return self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S
 
     @property
     def question(self) -> str:
@@ -248,11 +253,12 @@ class LiveScreen:
             aside.cancel()
         elif not self.draft.is_empty:
             self.draft.clear()  # the text is in the history, one key away
-        elif self._clock() - self._hinted_at_s < _LEAVE_WITHIN_S:
+        elif self._leaves_next:
             self.leave()
         else:
             self._hinted_at_s = self._clock()
-            self.notice("press Ctrl-C again to leave", "dim")
+            self.refresh()
+            asyncio.get_running_loop().call_later(_LEAVE_WITHIN_S, self.refresh)
 
     def escape(self) -> None:
         """Offer a rewind when Esc is pressed twice with nothing to stop or to clear."""

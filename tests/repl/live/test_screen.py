@@ -374,6 +374,20 @@ async def test_esc_and_ctrl_c_stop_the_run_and_keep_the_draft(key: str, tmp_path
         assert it.screen.buffer.text == "a draft"
 
 
+async def test_hint_that_the_next_ctrl_c_leaves_is_gone_when_it_no_longer_does(
+    tmp_path: Path,
+) -> None:
+    """It stayed above the prompt for the rest of the session."""
+    async with live(tmp_path) as it:
+        await it.until(lambda: it.rows == ["you>"])
+        it.type(CTRL_C)
+        await it.until(lambda: it.rows == ["you>", "press Ctrl-C again to leave"])
+        it.now_s += 2
+        it.screen.refresh()
+
+        await it.until(lambda: it.rows == ["you>"])
+
+
 async def test_arrow_up_restores_a_draft_that_ctrl_c_cleared(tmp_path: Path) -> None:
     """Typed text is never lost."""
     async with live(tmp_path) as it:
