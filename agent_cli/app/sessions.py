@@ -70,6 +70,11 @@ class Sessions:
         """The file of the current session."""
         return self._session.path if self._session else None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a part of the current session could not be saved so far."""
+        return bool(self._session and self._session.is_behind)
+
     async def begin(self) -> None:
         """Open the session that the command line asks for: a new or an earlier one.
 

@@ -97,7 +97,9 @@ def farewell(app: "Application") -> str:
     if path and not path.exists():
         rows.append("this session could not be saved, so it cannot be resumed")
     else:
-        rows += ["to resume this session:", f"  agent-cli --resume {id}"]
+        is_behind = app.sessions.is_behind
+        which = "what was saved of this session; its end was not" if is_behind else "this session"
+        rows += [f"to resume {which}:", f"  agent-cli --resume {id}"]
     return "\n".join(rows)
 
 

@@ -32,6 +32,11 @@ class SessionsPort(Protocol):
         """The file of that session."""
         ...
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a part of that session could not be saved so far."""
+        ...
+
     def list(self) -> Sequence[SessionInfo]:
         """Return all sessions, newest first."""
         ...

@@ -56,6 +56,11 @@ class Session:
         """The session's id, which is the conversation's."""
         return self.header.id
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a part of it could not be saved so far."""
+        return self._refused
+
     def record(self, event: Event) -> None:
         """Save the change of *event*, if it is one of this conversation. Never raises."""
         found = record_of(event)

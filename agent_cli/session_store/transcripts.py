@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 _INDENT = "    "
 
 _LIMIT_S: Final = 20.0
-_AROUND_CHARS: Final = 60
+# Few: a list at the prompt shows the first 50 characters of an excerpt.
+_BEFORE_CHARS: Final = 20
 _EXCERPT_CHARS_MAX: Final = 160
 _FOUND_NONE: Final = 1
 # Records are ASCII: other characters, quotes and backslashes are escaped in them.
@@ -246,7 +247,7 @@ def _excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
     """Return a line of *text* around the first of *patterns*."""
     first = patterns[0].search(text)
     assert first is not None
-    begin = max(0, first.start() - _AROUND_CHARS)
+    begin = max(0, first.start() - _BEFORE_CHARS)
     cut = "…" if begin else ""
     return one_line(cut + text[begin : begin + 2 * _EXCERPT_CHARS_MAX], _EXCERPT_CHARS_MAX)
 

@@ -143,6 +143,7 @@ class Sessions:
     def __init__(self, agent: Agent) -> None:
         self.id = "s-1"
         self.path = None
+        self.is_behind = False
         self._agent = agent
 
     def agents(self) -> Sequence[SessionInfo]:

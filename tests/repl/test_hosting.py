@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 
-from agent_cli.repl.hosting import Interrupts
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.repl.hosting import Interrupts, farewell
+from tests.repl.scripted_app import Application
 
 
 async def test_ctrl_c_ends_an_open_question_before_the_run() -> None:
@@ -20,3 +22,16 @@ async def test_ctrl_c_ends_an_open_question_before_the_run() -> None:
         second = await heard.get()
 
     assert (first, second) == ("question: KeyboardInterrupt", "run")
+
+
+def test_farewell_says_that_the_end_of_a_session_was_not_saved() -> None:
+    """On a full disk: resumed, the session ends earlier than it did."""
+    app = Application()
+    app.agent.conversation.begin(UserMessage.of("go"))
+    app.sessions.is_behind = True
+
+    assert farewell(app).splitlines()[-2:] == [
+        "to resume what was saved of this session; its end was not:",
+        "  agent-cli --resume s-1",
+    ]
+    app.launcher.close()

@@ -213,6 +213,15 @@ def test_search_finds_long_output_stored_in_a_separate_file(store: SessionStore)
     assert sorted(len(match.excerpt) for match in matches) == [len("the needle is there"), 160]
 
 
+def test_excerpt_shows_the_match_near_its_beginning(store: SessionStore) -> None:
+    """A list at the prompt cuts it at 50 characters, and did not show the word."""
+    keep(store, "go", "so it goes on and on " * 20 + "until a needle is in it")
+
+    (match,) = found(store, "needle")
+
+    assert match.excerpt == "…s on and on until a needle is in it"
+
+
 def test_search_does_not_find_secrets_hidden_or_rewound_prompts(store: SessionStore) -> None:
     """No output holds a key, as in an export, and a search cannot be used to guess one."""
     shown = keep(store, "go", "done", f"TOKEN={KEY} here")

@@ -205,6 +205,10 @@ def price_list(of_user: Mapping[str, str]) -> Price:
     return cost if tiers else cost_microdollars
 
 
+# Below this, other words pass for a model: "bogus" for opus.
+_LIKENESS_MIN: Final = 0.7
+
+
 def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
     """Return a sentence about a model that is not in models.toml; "" for a known model."""
     from difflib import get_close_matches  # with an unknown id
@@ -215,7 +219,7 @@ def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
     for name in model_table().models:  # the newest of a family first
         known[name] = name
         known.setdefault(name.split("-")[1], name)
-    near = get_close_matches(model_id, known, n=1)
+    near = get_close_matches(model_id, known, n=1, cutoff=_LIKENESS_MIN)
     meant = f" (did you mean {known[near[0]]}?)" if near else ""
     is_priced = price(model_id, NO_USAGE) is not None
     unpriced = "" if is_priced else " no cost is shown (prices in the settings may give one),"

@@ -53,6 +53,8 @@ async def _run_agents_command(context: Context, argument: str) -> None:
             agent = context.app.agents.stop(_agent_number(number))
             how = "is being stopped" if agent.is_running else agent.state
             context.writer.aside(f"{reveal(agent.title)}: {how}")
+        case ["stop"]:
+            raise UsageError("/agents stop needs the number of an agent; /agents lists them")
         case [number]:
             _show_agent(context, _agent_number(number))
         case _:
@@ -172,6 +174,8 @@ async def _jobs(context: Context, argument: str) -> None:
         context.app.jobs.move_to_background()
     elif word == _STOP_WORD and len(rest) == 1:
         await _stop_job(context, rest[0])
+    elif word == _STOP_WORD and not rest:
+        raise UsageError("/jobs stop needs the number of a job, or all; /jobs lists them")
     elif not rest:
         _show_output(context, _job_number(word))
     else:

@@ -236,8 +236,8 @@ def _state_of(context: Context, name: str) -> ServerState:
     found = next((state for state in states if state.name == name), None)
     if found is None:
         known = ", ".join(reveal(state.name) for state in states)
-        there = f"there are: {known}" if known else "there is none"
-        raise UsageError(f"there is no MCP server {one_line(name)}; {there}")
+        there = f"; there are: {known}" if known else ": none is set up"
+        raise UsageError(f"there is no MCP server {one_line(name)}{there}")
     return found
 
 

@@ -121,6 +121,7 @@ def test_invalid_mcp_argument_is_answered_in_one_line() -> None:
         "a sign-in needs an interactive terminal",
         "nothing of MCP server docs changed since you approved it",
     ]
+    assert said("/mcp doctor nix", app=app_with()) == ["there is no MCP server nix: none is set up"]
 
 
 def test_mcp_login_accepts_the_pasted_redirect_address(monkeypatch: pytest.MonkeyPatch) -> None:
