@@ -82,6 +82,25 @@ def test_unusable_prompt_or_schema_file_is_refused_with_a_result(
     assert sentence in run.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "file", "sentence"),
+    [
+        ("--replay", "no/file", "--replay: no/file cannot be read: No such file or directory"),
+        ("--record", "no/file", "--record: there is no directory no"),
+        ("--record", ".", "--record: . is a directory; name a file"),
+    ],
+)
+def test_unusable_file_of_a_recording_is_a_usage_error(
+    option: str, file: str, sentence: str
+) -> None:
+    """As for the files of other options; it was the failure of a run, with exit code 1."""
+    with serve_in_thread() as api:
+        run = agent_cli("-p", "go", option, file, api=api)
+
+    assert (run.code, api.requests) == (2, [])
+    assert sentence in run.stderr
+
+
 def test_the_time_limit_stops_a_run_in_mid_stream(tmp_path: Path) -> None:
     """The stream is closed, the result names the limit, and the session can be continued."""
     out = tmp_path / "out"
