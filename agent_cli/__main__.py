@@ -27,14 +27,14 @@ def main() -> None:
 
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:  # during the imports
-        exit_code = 130
+        exit_code = stop_signals.unstarted(sys.argv[1:], 130)
     except stop_signals.Stopped as stopped:
-        exit_code = stopped.code
+        exit_code = stop_signals.unstarted(sys.argv[1:], stopped.code)
     except BaseException:
         # A signal in an import comes out as anything: an ImportError, a panic of an extension.
         if (stopped_with := stop_signals.raised()) is None:
             raise
-        exit_code = stopped_with
+        exit_code = stop_signals.unstarted(sys.argv[1:], stopped_with)
     finally:
         FIRST_PROMPT.take_away()
     stop_signals.end_with(exit_code)

@@ -6,7 +6,6 @@ messages do not follow our style.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,12 +143,6 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         elif found.get("command") not in ("version", "help") or option.field != "command":
             found[option.field] = option.convert(value) if isinstance(value, str) else value
     return _checked(Arguments(**found, overrides=tuple(overrides)), operands)
-
-
-def asks_for_json(argv: Sequence[str]) -> bool:
-    """Return whether *argv*, valid or not, asks for JSON on stdout."""
-    words = {*argv, *("=".join(pair) for pair in pairwise(argv))}
-    return not words.isdisjoint({"--output-format=json", "--output-format=stream-json"})
 
 
 def help_text() -> str:

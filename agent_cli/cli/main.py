@@ -11,13 +11,18 @@ from typing import Final
 
 from agent_cli.app.arguments import (
     Arguments,
-    asks_for_json,
     help_text,
     parse_arguments,
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.contracts.errors import AgentCliError, SettingsError, sentence_of
-from agent_cli.system.stop_signals import Stopped, exit_code_of, raised
+from agent_cli.system.stop_signals import (
+    Stopped,
+    asks_for_json,
+    exit_code_of,
+    raised,
+    unstarted,
+)
 from agent_cli.terminal.first_prompt import FIRST_PROMPT
 from agent_cli.version import __version__
 
@@ -39,7 +44,7 @@ def run(argv: Sequence[str]) -> int:
         return _ended(argv, _complain(error), error=error)
     except (KeyboardInterrupt, Stopped) as stop:
         exit_code = stop.code if isinstance(stop, Stopped) else exit_code_of(signal.SIGINT)
-        return _ended(argv, exit_code, "aborted")
+        return unstarted(argv, exit_code)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
@@ -57,7 +62,7 @@ def run(argv: Sequence[str]) -> int:
         return _ended(argv, _complain(SettingsError(locked)))
     except Exception as error:  # users have no use for a traceback
         if (stopped_with := raised()) is not None:
-            return _ended(argv, stopped_with, "aborted")
+            return unstarted(argv, stopped_with)
         return _bug(argv, error)
     return exit_code
 
@@ -81,19 +86,13 @@ def _bug(argv: Sequence[str], error: Exception) -> int:
     return exit_code
 
 
-def _ended(
-    argv: Sequence[str],
-    exit_code: int,
-    stop_reason: str = "error",
-    *,
-    error: AgentCliError | None = None,
-) -> int:
+def _ended(argv: Sequence[str], exit_code: int, *, error: AgentCliError | None = None) -> int:
     """Return *exit_code*; the JSON formats print a result first, because readers wait for it."""
     if asks_for_json(argv):
         from agent_cli.headless.report import RunReport, to_line  # rare
 
         report = RunReport.of_failure(error) if error else RunReport()
-        report.stop_reason, report.exit_code = stop_reason, exit_code
+        report.exit_code = exit_code
         print(to_line(report.to_json()), flush=True)
     return exit_code
 

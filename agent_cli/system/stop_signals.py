@@ -15,8 +15,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from types import FrameType
 from typing import Final, NoReturn, TypeAlias
 
@@ -122,6 +123,32 @@ def _report_unless_stopped(dropped: "sys.UnraisableHookArgs") -> None:
 def exit_code_of(number: int) -> int:
     """Return the exit code of a program stopped by the signal *number*."""
     return 128 + number
+
+
+# The result of a run that a signal ended before it began. It is written down, and not made from a
+# report: the signal may have broken off any import, for good.
+
+UNSTARTED: Final = (
+    '{"type":"app.result","text":"","stop_reason":"aborted","rounds":0,'
+    '"usage":{"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_5m_tokens":0,'
+    '"cache_write_1h_tokens":0,"web_searches":0},'
+    '"cost_usd":0.0,"session_id":null,"exit_code":%d}'
+)
+
+
+def asks_for_json(argv: Sequence[str]) -> bool:
+    """Return whether *argv*, valid or not, asks for JSON on stdout."""
+    words = {*argv, *("=".join(pair) for pair in pairwise(argv))}
+    return not words.isdisjoint({"--output-format=json", "--output-format=stream-json"})
+
+
+def unstarted(argv: Sequence[str], exit_code: int) -> int:
+    """Return *exit_code*; the JSON formats print a result first, because readers wait for it."""
+    if asks_for_json(argv):
+        with suppress(OSError, AttributeError):  # the reader is gone, or stdout was closed
+            sys.stdout.write(f"{UNSTARTED % exit_code}\n")
+            sys.stdout.flush()
+    return exit_code
 
 
 def _install(numbers: tuple[signal.Signals, ...], handler: _Handler) -> None:

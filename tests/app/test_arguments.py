@@ -9,7 +9,6 @@ import pytest
 from agent_cli.app import option_table
 from agent_cli.app.arguments import (
     Arguments,
-    asks_for_json,
     help_text,
     parse_arguments,
 )
@@ -278,17 +277,3 @@ def test_parsing_arguments_does_not_import_argparse() -> None:
     )
 
     assert run.stdout == "set()\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "asks"),
-    [
-        ("--output-format json --nope", True),
-        ("-p hi --output-format=stream-json --model", True),
-        ("--output-format text -p json", False),
-        ("-p --output-format", False),
-    ],
-)
-def test_json_output_is_recognised_in_invalid_arguments(words: str, asks: bool) -> None:
-    """S1-30: a reader of JSON gets a result, even after a mistake in the options."""
-    assert asks_for_json(words.split()) == asks

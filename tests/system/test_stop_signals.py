@@ -1,5 +1,6 @@
 """The signals that end a run, sent to real processes at each stage of their lives."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.headless.report import RunReport, to_line
+from agent_cli.system.stop_signals import UNSTARTED, asks_for_json, unstarted
 from tests.waiting import ended_by_signals
 
 LIMIT_S = 60
@@ -152,3 +155,30 @@ def test_ignored_sighup_does_not_stop_the_run() -> None:
         out, _ = process.communicate(timeout=LIMIT_S)
 
     assert out == f"[{int(signal.SIGTERM)}]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "asks"),
+    [
+        ("--output-format json --nope", True),
+        ("-p hi --output-format=stream-json --model", True),
+        ("--output-format text -p json", False),
+        ("-p --output-format", False),
+    ],
+)
+def test_json_output_is_recognised_in_invalid_arguments(words: str, asks: bool) -> None:
+    """S1-30: a reader of JSON gets a result, even after a mistake in the options."""
+    assert asks_for_json(words.split()) == asks
+
+
+def test_result_of_a_run_that_did_not_begin_is_that_of_any_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is written down, and not made: the signal may have broken an import that makes it."""
+    report = RunReport(stop_reason="aborted", exit_code=143)
+
+    assert to_line(report.to_json()) == UNSTARTED % 143
+    assert unstarted(["-p", "hi", "--output-format=json"], 143) == 143
+    assert unstarted(["-p", "hi"], 130) == 130
+    [line] = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["exit_code"] == 143

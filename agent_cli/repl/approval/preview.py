@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
-from agent_cli.repl.approval.line_changes import LineChanges
+from agent_cli.repl.approval.proposed_file import LineChanges
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
