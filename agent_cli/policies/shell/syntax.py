@@ -147,7 +147,7 @@ _HARMLESS_SETTING = late_pattern(
 
 # A text for the input of a command: `COMMAND <<'EOF'`, lines in which nothing expands, and EOF.
 _TEXT_FOR_INPUT = late_pattern(
-    r"(?P<before>[^#<]*[ \t])<<[ \t]?'(?P<mark>\w+)'(?P<behind>[^#<\n]*)\n"
+    r"(?P<before>[^#<]*[ \t])<<[ \t]?'(?P<mark>\w+)'(?P<behind>[^#<\n\\'\"]*)\n"
     r"(?:.*\n)*?(?P=mark)(?P<rest>\n(?s:.*)|\Z)",
     re.ASCII,
 )
