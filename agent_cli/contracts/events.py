@@ -88,13 +88,6 @@ class MessageUpdate:
         """The reply as it was when this event happened."""
         return self.snapshot()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _copied, (self.message, self.event)
-
-
-def _copied(message: AssistantMessage, event: StreamEvent) -> MessageUpdate:
-    return MessageUpdate(lambda: message, event)
-
 
 @dataclass(frozen=True, slots=True)
 class MessageEnd:

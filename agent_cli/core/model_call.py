@@ -31,8 +31,6 @@ from agent_cli.contracts.messages import (
     CustomMessage,
     LlmMessage,
     Message,
-    ToolResultMessage,
-    UserMessage,
     is_cut_off,
 )
 from agent_cli.contracts.provider import (
@@ -46,15 +44,13 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
 from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
-from agent_cli.core.arguments import all_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import is_refused
-from agent_cli.core.returned_values import settled
+from agent_cli.core.returned_values import settled, settled_messages
 from agent_cli.core.run import Phase
 from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
 
-_MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
 _DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
 _EXPLANATION_CHARS_MAX = 500
 
@@ -165,8 +161,8 @@ async def request_of(turn: Turn) -> ModelRequest:
     messages: Sequence[Message] = turn.conversation.context()
     if config.transform_context:
         # A deep copy: code that changes a message in place must not change the record.
-        made = await settled(config.transform_context(deepcopy(messages), turn.cancel))
-        messages = all_of(made, *_MESSAGES, what="the messages of transform_context")
+        made = config.transform_context(deepcopy(messages), turn.cancel)
+        messages = await settled_messages(made, what="transform_context")
     key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
     return ModelRequest(
         model=turn.model,
@@ -190,12 +186,10 @@ def _specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
 
 
 async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:
-    converted: Sequence[Message] = messages
-    if turn.config.convert_to_llm:
-        made = await settled(turn.config.convert_to_llm(messages))
-        converted = all_of(made, *_MESSAGES, what="the messages of convert_to_llm")
-    llm = tuple(message for message in converted if not isinstance(message, CustomMessage))
-    kinds = {message.role for message in converted if isinstance(message, CustomMessage)} - {LIMIT}
+    if convert := turn.config.convert_to_llm:
+        messages = await settled_messages(convert(messages), what="convert_to_llm")
+    llm = tuple(message for message in messages if not isinstance(message, CustomMessage))
+    kinds = {message.role for message in messages if isinstance(message, CustomMessage)} - {LIMIT}
     if kinds:
         raise ConversationError(
             f"messages of kind {', '.join(sorted(kinds))} need a convert_to_llm that handles them"

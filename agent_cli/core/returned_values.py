@@ -12,13 +12,20 @@ from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar, cast
 
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.arguments import all_of
 from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.shapes import is_sequence
 
+_MESSAGES: Final = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
 _NO_JSON: Final = (TypeError, ValueError, RecursionError)
 T = TypeVar("T")
 Maybe: TypeAlias = T | Awaitable[T]
@@ -107,6 +114,15 @@ async def settled(value: "Maybe[T]") -> T:
         if task and task.cancelling():
             raise
         raise AgentCliError("it was cancelled from within") from None
+
+
+async def settled_messages(value: "Maybe[Sequence[Message]]", *, what: str) -> Sequence[Message]:
+    """Return the messages that the hook *what* returned, or the one that is awaited returns.
+
+    Raises:
+        AgentCliError: They are no messages, or it was cancelled.
+    """
+    return all_of(await settled(value), *_MESSAGES, what=f"the messages of {what}")
 
 
 TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]

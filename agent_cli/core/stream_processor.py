@@ -4,6 +4,7 @@ Work and memory are linear in the text: pieces are kept, and joined only when th
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Literal, TypeAlias, assert_never
 
 from agent_cli.contracts.errors import ModelError
@@ -87,7 +88,7 @@ class StreamProcessor:
     def snapshot(self) -> Callable[[], AssistantMessage]:
         """Return a function that builds the reply in its present state, even when called later."""
         pieces, count = self._pieces, len(self._pieces)
-        return lambda: self._partial(pieces[:count])
+        return _Snapshot(lambda: self._partial(pieces[:count]))
 
     @property
     def text(self) -> str:
@@ -135,3 +136,20 @@ def digest(reply: Reply) -> StreamResult:
     calls = () if is_cut_off(reply.stop_reason) else message.tool_calls
     reason = "tool_calls" if calls else _FINISH_REASONS.get(reply.stop_reason, "stop")
     return StreamResult(message.thinking, message.text, calls, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """Builds a reply as it was; pickled, it is that reply, since the run stays behind."""
+
+    build: Callable[[], AssistantMessage]
+
+    def __call__(self) -> AssistantMessage:
+        return self.build()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial, (_built, self.build())
+
+
+def _built(message: AssistantMessage) -> AssistantMessage:
+    return message

@@ -1,12 +1,11 @@
 """An event's `type` lets a type checker narrow it to its class; mypy checks this file as well."""
 
-import pickle
 from typing import assert_never, get_args
 
 import pytest
 
 from agent_cli.contracts import events
-from agent_cli.contracts.messages import AssistantMessage, UserMessage
+from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.provider import StreamEvent, TextDelta, ToolCallStart
 from agent_cli.contracts.tooling import ToolResult
 
@@ -68,13 +67,3 @@ def test_event_types_are_unique_and_app_events_begin_with_app() -> None:
     assert len({*core, *app}) == len(core) + len(app)
     assert all(name.startswith("app.") for name in app)
     assert not any("." in name for name in core)
-
-
-def test_update_of_a_reply_can_be_pickled() -> None:
-    """A queue between processes takes events; the snapshot is a function of the run."""
-    message = AssistantMessage(({"type": "text", "text": "a"},))
-    update = events.MessageUpdate(lambda: message, TextDelta(0, "a"))
-
-    again = pickle.loads(pickle.dumps(update))
-
-    assert (again.message, again.event) == (message, update.event)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import pickle
 import typing
 from collections.abc import Sequence
 from dataclasses import replace
@@ -311,6 +312,20 @@ async def test_message_updates_grow_to_the_full_text() -> None:
     assert "".join(deltas) == seen[-1] == text
     last = [event for event in events if isinstance(event, MessageUpdate)][-1].message
     assert last.thinking == "Hm, well."
+
+
+async def test_message_updates_can_be_pickled() -> None:
+    """A queue between processes takes events; what builds the message stays with the run."""
+    agent, _, events = scripted_agent(says("ok"))
+    await agent.prompt("go")
+    updates = [event for event in events if isinstance(event, MessageUpdate)]
+
+    again = pickle.loads(pickle.dumps(updates))
+
+    assert updates
+    assert [(each.message, each.event) for each in again] == [
+        (each.message, each.event) for each in updates
+    ]
 
 
 async def test_message_updates_include_tool_calls_that_are_still_streaming() -> None:
