@@ -228,6 +228,11 @@ class RunSlot:
         self._run = (asyncio.get_running_loop(), run)
         return await run
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the slot is held by a run that was told to stop."""
+        return (token := self._token) is not None and token.cancelled
+
     def is_held_by(self, token: CancelToken) -> bool:
         """Return whether the run that got *token* holds the slot."""
         return self._token is token
@@ -264,7 +269,9 @@ class RunSlot:
 
     def _refuse_if_held(self) -> None:
         if self._token:
-            raise AgentBusy("a run is going on: use steer() or follow_up(), or abort() it first")
+            raise AgentBusy(
+                "a run is going on: use steer() or follow_up(), or abort() it and wait for its end"
+            )
 
     def cancel(self) -> None:
         """Set the holder's token, if there is a holder."""

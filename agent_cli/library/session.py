@@ -271,7 +271,7 @@ class AgentSession:
                     await task
 
     async def _ready(self) -> "App":
-        """Return the application once the runs of all streams that were left have ended.
+        """Return the application once all runs that were aborted, or left, have ended.
 
         Raises:
             UsageError: The session is closed, or was opened in another event loop.
@@ -282,10 +282,15 @@ class AgentSession:
         if self._left:
             await asyncio.wait(self._left)
             self._left[:] = [task for task in self._left if not task.done()]
+        if self._slot.is_ending:
+            await self._slot.wait()
         return self._opened()
 
     def abort(self) -> None:
-        """Stop the prompt that runs, if any: its result has the stop reason "aborted"."""
+        """Stop the prompt that runs, if any: its result has the stop reason "aborted".
+
+        The next prompt waits for its end.
+        """
         if self._app:
             self._slot.cancel()
             self._app.agent.abort()

@@ -1,6 +1,7 @@
 """The sandbox of a session: probe the backends, then confine each command in the best one."""
 
 import asyncio
+import errno
 import hashlib
 import os
 import secrets
@@ -79,6 +80,7 @@ class Sandbox:
         self._places: Places | None = None
         self._lock = threading.Lock()
         self._cleaning = threading.Lock()
+        self._is_closed = False
         self._probing: asyncio.Future[Report] | None = None
         self._report = Report("off") if mode == "off" else None
         self._has_warned = False
@@ -211,9 +213,14 @@ class Sandbox:
         """Remove its files from the disk; no command may run any more."""
         if "_undecided" in vars(self):  # else no command has run
             self._undecided.close()
-        if self._places is not None:
-            self._places.remove()
-            self._places = None
+        with self._lock:
+            self._is_closed = True
+            places, self._places = self._places, None
+        if places is not None:
+            places.remove()
+        self._close_policy()
+
+    def _close_policy(self) -> None:
         if "_policy" in vars(self):
             self._policy.close()
 
@@ -223,6 +230,13 @@ class Sandbox:
         A sandbox that could not be tested for lack of resources is used if no other passes.
         Otherwise any user of the machine could switch the sandbox off by exhausting resources.
         """
+        try:
+            return self._probe()
+        finally:
+            if self._is_closed:  # while the thread was at work
+                self._close_policy()
+
+    def _probe(self) -> Report:
         # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends
         from agent_cli.sandbox.bundled import PROGRAMS
@@ -318,6 +332,8 @@ class Sandbox:
 
         # Parallel commands are prepared in threads.
         with self._lock:
+            if self._is_closed:
+                raise OSError(errno.ECANCELED, "the sandbox is closed")
             if self._places is None or not self._places.exist():
                 self._places = Places.create()
             return self._places

@@ -460,7 +460,9 @@ async def test_second_prompt_during_a_run_is_refused() -> None:
         agent.approve("t1"),
         agent.reject("t1"),
     ):
-        with pytest.raises(AgentBusy, match=r"^a run is .* steer\(\) or follow_up\(\), .* first$"):
+        with pytest.raises(
+            AgentBusy, match=r"^a run is .* steer\(\) or follow_up\(\), .* for its end$"
+        ):
             await refused
     with pytest.raises(AgentBusy):
         agent.append_message(UserMessage.of("too"))

@@ -86,6 +86,35 @@ def server(**options: Json) -> dict[str, Json]:
     return {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, json.dumps(options)]}
 
 
+async def test_next_prompt_waits_for_the_end_of_one_that_was_aborted() -> None:
+    """It was refused with the advice to abort, although nothing else says when that is done."""
+    pause = Gate()
+    with serve_in_thread(reply("slow", gate=pause), reply("next")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            first = asyncio.create_task(session.prompt("one"))
+            await asyncio.to_thread(pause.reached.wait)
+            session.abort()
+
+            second = await session.prompt("two")
+
+            assert ((await first).stop_reason, second.text) == ("aborted", "next")
+
+
+async def test_prompt_beside_one_that_runs_is_refused_with_what_to_do() -> None:
+    """Nothing stops a run but `abort`."""
+    pause = Gate()
+    with serve_in_thread(reply("slow", gate=pause)) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            first = asyncio.create_task(session.prompt("one"))
+            await asyncio.to_thread(pause.reached.wait)
+
+            with pytest.raises(AgentBusy, match="wait for its end"):
+                await session.prompt("two")
+
+            pause.open()
+            assert (await first).text == "slow"
+
+
 async def test_question_that_nobody_can_answer_is_a_denial_that_the_result_names() -> None:
     """Safe by default: without options a program changes nothing."""
     result, api = await asked(reply(WRITES), reply("It was not written."))

@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,22 @@ def test_sandbox_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
     assert "every command that may change something asks" in report.sentence
     left = [path.name for path in (tmp_path / "state" / "agent-cli").iterdir()]
     assert left == ["sandbox-probe"], "no file for each start, even if it is killed meanwhile"
+
+
+def test_sandbox_that_is_closed_while_it_is_probed_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that ends early closes it first; the folder stayed until a collection."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    tried = sandbox(tmp_path, Backend("bwrap", free))
+
+    tried.close()
+    report = tried.probe()
+
+    assert not report.holds
+    assert list(temporary.iterdir()) == []
 
 
 def test_working_sandbox_is_remembered_until_the_next_boot() -> None:
@@ -438,11 +455,12 @@ def test_shortage_of_processes_does_not_switch_the_sandbox_off(tmp_path: Path) -
     """Threat 21: any user can cause a shortage; the sandbox is then used untested."""
     tried = sandbox(tmp_path, Backend("bwrap", out_of_processes), Backend("landlock", broken))
     report = tried.probe()
+    again = tried.probe()
     tried.close()
 
     assert report.state == "bwrap"
     assert "not tried: [Errno 11] Resource temporarily unavailable" in report.sentence
-    assert tried.probe().state == "bwrap", "it is not remembered as one that holds"
+    assert again.state == "bwrap", "it is not remembered as one that holds"
 
 
 def test_private_folder_of_another_user_does_not_break_landlock(tmp_path: Path) -> None:

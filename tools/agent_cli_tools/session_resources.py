@@ -121,7 +121,7 @@ class SessionResources:
         extra_dirs: Further directories the tools may read and write.
         own_dirs: Directories of this program, never written even if inside a workspace.
         spill_dir: The folder for full outputs, private to the user; None makes a temporary
-            directory that is removed when the program ends.
+            directory that `close` removes.
         jobs: The background commands, with their limits.
 
     Attributes:
@@ -196,6 +196,9 @@ class SessionResources:
         self.launcher.close()
         while self._on_close:
             self._on_close.pop()()
+        if self._own_spill_dir:
+            self._own_spill_dir.remove()
+            self._own_spill_dir = self.spill_dir = None
 
 
 # Only UTF-8 text goes through an editor, because it might not keep another encoding. Line endings

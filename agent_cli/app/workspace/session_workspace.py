@@ -146,6 +146,7 @@ class SessionWorkspace:
             if self.hosts:
                 self.hosts.close()
             self.sandbox.close()
+            self.file_changes.close()
 
 
 def _snapshots(

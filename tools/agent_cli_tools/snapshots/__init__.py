@@ -190,6 +190,12 @@ class Snapshots:
         with self._lock, faults_logged("changes not saved for /undo", self._run_id, self._warned):
             self._current.save()
 
+    def close(self) -> None:
+        """Let other programs have the record of the session, which ends."""
+        self.save()
+        with self._lock:
+            self._current.close()
+
     def begin_own(self, command: str) -> "Watched | None":
         """Return how to keep what a *command* of the user names, a run of its own; blocks."""
         folder, order = "", self.of_user(command)

@@ -49,6 +49,15 @@ class CurrentJournal:
         if self._journal:
             self._journal.save()
 
+    def close(self) -> None:
+        """Let go of the journal; that of a session that is not stored is removed."""
+        if self._journal:
+            self._journal.release()
+            self._journal = None
+        if self._own_folder:
+            self._own_folder.remove()
+            self._own_folder = None
+
     def open(self) -> "Journal":
         """Return the journal; what it cannot read is logged."""
         from agent_cli_tools.snapshots.journal import Journal  # with a change

@@ -76,20 +76,25 @@ class Journal:
         self.paths: dict[Path, None] = {}
         self._logs: dict[str, CommandLog] = {}
         self._worktrees: dict[Path, None] = {}
-        self._is_held = False
+        self._release: finalize[[int], Journal] | None = None
 
     def hold(self) -> None:
-        """Tell other programs that the session is open, until this object is gone.
+        """Tell other programs that the session is open, until `release`.
 
         Raises:
             OSError: There is no file yet, or the file system has no locks.
         """
-        if self._is_held:
+        if self._release:
             return
         descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        finalize(self, os.close, descriptor)
-        self._is_held = True
+        self._release = finalize(self, os.close, descriptor)
         try_lock(descriptor)
+
+    def release(self) -> None:
+        """Tell other programs that the session is closed."""
+        if self._release:
+            self._release()
+            self._release = None
 
     def read(self) -> None:
         """Read the file, once.
