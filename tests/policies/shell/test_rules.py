@@ -438,7 +438,7 @@ def test_allow_rule_covers_a_commit_in_another_folder(
         ("git commit -F - # <<'E'\nrm x\nE", "undecided"),
         ("git commit -F - <<'E' \\\n--amend\nfix\nE", "undecided"),
         ("git commit -F - <<'E'; git add 'x\n'; rm x; '\nE\n'", "undecided"),
-        ("git commit -F - <<'E'; git add \"x\n\"; rm x; \"\nE\n\"", "undecided"),
+        ('git commit -F - <<\'E\'; git add "x\n"; rm x; "\nE\n"', "undecided"),
         ("git commit -F '- <<'E'\nfix\nE", "undecided"),
         ("(git commit -F - <<'E')\nfix\nE", "undecided"),
         ("xargs git add <<'E'\nx\nE", "undecided"),
