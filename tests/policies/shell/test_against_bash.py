@@ -9,7 +9,16 @@ from random import Random
 
 import pytest
 
-from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
+from agent_cli.policies.shell import (
+    CommandRules,
+    Reach,
+    SimpleCommand,
+    Unknown,
+    command_rule,
+    judge,
+    parse,
+    simple_commands,
+)
 from agent_cli.policies.shell.words import NotLiteral
 
 # Pieces that can change the meaning of the pieces beside them.
@@ -57,8 +66,13 @@ _PIECES = (
 _LINES = (
     *("", "a", "E", " E", "\tE", "E ", "Eb1", "E)", "E b1)", "E;b1)", "E`b1`)", "E $(b1)", "E#)"),
     *("E); b1 #", 'E)"; b1 "', ')"', ")", "(", "'", '"', "`b1`", "$(b1)", "${x}", "\\", "E\\", "#"),
-    *("<<'E'", "case a in", "a)", "esac", "((", "))"),
+    *("<<'E'", "case a in", "a)", "esac", "((", "))", "'; b1; '", '"; b1; "', "' b1 '"),
 )
+# Ends of a line that goes on in the next one.
+_OPEN = (" \\", "; b1 'x", '; b1 "x', " | b1 \\", " &&", " |", " x\\")
+# With and without backquotes and quoted marks: what bash runs of it, a rule that denies must see.
+_OPERATORS = ("<<", "<<-", "<< ")
+_MARKS = ("E", "'E'", '"E"', "\\E", "$E", "a$E")
 # Written to a separate file, because the parts of a pipeline run concurrently.
 _TELLS = (
     'command_not_found_handle() { printf "%s\\0" "$@" >"$LOG/$BASHPID"; return ${#1}; }\n'
@@ -99,9 +113,9 @@ def _heredoc(random: Random) -> str:
 
 def _fed(random: Random) -> str:
     before = "".join(random.choices(_PIECES, k=random.randint(0, 2)))
-    behind = random.choice(("", "", "", " | b1", " && b1", "; b1", " 2>&1", "b1", f" {before}"))
+    behind = random.choice(("", "", " | b1", "; b1", " 2>&1", "b1", f" {before}", *_OPEN))
     lines = random.choices(_LINES, k=random.randint(0, 3))
-    end = random.choice(("", "\n", "\nb1", "\nb1 && c1", " ", "\n\n b1"))
+    end = random.choice(("", "\n", "\nb1", "\nb1 && c1", " ", "\n\n b1", "\n'", '\n"'))
     return "\n".join((f"cmd {before} {random.choice(('<<', '<< '))}'E'{behind}", *lines, f"E{end}"))
 
 
@@ -140,6 +154,23 @@ def differences(seed: int, count: int, folder: Path) -> list[str]:
     return found
 
 
+def unseen(seed: int, count: int, folder: Path) -> list[str]:
+    """Return the scripts with heredocs in which a rule that denies does not see what bash runs."""
+    random, found = Random(seed), list[str]()
+    rules = CommandRules(deny=[command_rule("b1 *")])
+    for _ in range(count):
+        mark = random.choice(_MARKS)
+        head = f"{random.choice(('cat', 'b1', '(cat', 'x=$(cat', ':'))} {random.choice(_OPERATORS)}"
+        rest = random.choice(("", " | b1", "; b1", " # b1", " <<F", *_OPEN))
+        lines = random.choices(_LINES, k=random.randint(0, 4))
+        script = "\n".join((f"{head}{mark}{rest}", *lines, mark.strip("'\"\\"), *lines[:1]))
+        script += random.choice(("", "\n)", "\nF\nb1"))
+        is_run = any(words[:1] == ["b1"] for words in run(script, folder)[0])
+        if is_run and judge(script, rules, Reach(root=folder)).verdict not in ("deny", "ask"):
+            found.append(script)
+    return found
+
+
 def test_harness_records_the_commands_and_files_of_bash(tmp_path: Path) -> None:
     """Otherwise the tests below could not fail."""
     assert run("a 'b c' -o1>out | d", tmp_path)[1] == ["out"]
@@ -149,6 +180,17 @@ def test_harness_records_the_commands_and_files_of_bash(tmp_path: Path) -> None:
 def test_bash_and_the_parser_agree_on_a_sample_of_scripts(tmp_path: Path) -> None:
     """S4-26: a word that only bash sees would be an option nobody checked."""
     assert differences(1, 100, tmp_path) == []
+
+
+def test_a_rule_that_denies_sees_what_bash_runs_of_a_heredoc(tmp_path: Path) -> None:
+    """In its text, behind its mark, and behind its end."""
+    assert unseen(1, 100, tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_rule_that_denies_sees_what_bash_runs_of_2000_heredocs(tmp_path: Path) -> None:
+    """The same as above, for more scripts."""
+    assert unseen(2, 2_000, tmp_path) == []
 
 
 @pytest.mark.slow
