@@ -255,9 +255,6 @@ class BatchFolder:
                 f"{results} was not written by a batch of yours on this machine, so nothing in it"
                 " counts: move it away, or choose another --output-dir"
             )
-        return self._new_state()
-
-    def _new_state(self) -> Path:
         name = os.urandom(_NAME_CHARS // 2).hex()
         state = private_dir(paths.state_dir() / "batches" / name)
         write_private(self.path / _NAME, name.encode())

@@ -164,7 +164,12 @@ class RayEngine:
         try:
             if work.origin:
                 run["bundle"] = str(await self._bundles.of(work.origin))
-                order |= _order_of(work.origin)
+                # For a node that does not see this machine's files.
+                order |= {
+                    "commit": work.origin.commit,
+                    "inside": str(work.origin.inside),
+                    "prompt": work.origin.prompt,
+                }
             self._send({**run, "order": order})
             message = await ended
         finally:
@@ -303,11 +308,6 @@ class RayEngine:
             else:
                 return
         await process.wait()
-
-
-def _order_of(origin: Origin) -> _Message:
-    """Return the fields of an order for a node that does not see the files of *origin*."""
-    return {"commit": origin.commit, "inside": str(origin.inside), "prompt": origin.prompt}
 
 
 class Bundles(AbstractContextManager["Bundles"]):

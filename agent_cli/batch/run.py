@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -231,9 +232,8 @@ class Batch:
     async def _run(self, task: Task, reserved: int) -> None:
         number = sum(each.id == task.id for each in self._folder.attempts) + 1
         attempt = Attempt(task.id, number, task.fingerprint, reserved)
-        if task.checkout:
-            source = str(task.checkout.repository), task.checkout.commit
-            attempt = Attempt(task.id, number, task.fingerprint, reserved, *source)
+        if (source := task.checkout) is not None:
+            attempt = replace(attempt, repository=str(source.repository), commit=source.commit)
         prompt = self._folder.begin(attempt, task.prompt)
         error = await self._start(task, attempt, prompt)
         outcome = self._folder.outcome_of(attempt)
@@ -279,29 +279,21 @@ class Batch:
                 raise
         return ""
 
-    async def _place(self, task: Task, attempt: Attempt) -> Path:
-        if task.checkout is None:
-            return task.cwd
-        top = await asyncio.to_thread(make_worktree, self._folder, attempt)
-        return top / task.cwd.relative_to(task.checkout.repository.resolve())
-
     async def _work(self, task: Task, attempt: Attempt, prompt: Path) -> TaskRun:
         reserved = attempt.reserved
         limit = (f"--max-cost={in_usd(reserved):.6f}",) if reserved else ()
         options = (*self._options.options, *task.options, *limit)
-        if self._engine.copies and task.checkout:
-            inside = task.cwd.relative_to(task.checkout.repository.resolve())
-            origin = Origin(task.checkout.repository, attempt.commit, inside, task.prompt)
-            return TaskRun(options, task.cwd, prompt.parent, origin)
-        cwd = await self._place(task, attempt)
+        cwd = task.cwd
+        if (source := task.checkout) is not None:
+            inside = task.cwd.relative_to(source.repository.resolve())
+            if self._engine.copies:
+                origin = Origin(source.repository, attempt.commit, inside, task.prompt)
+                return TaskRun(options, task.cwd, prompt.parent, origin)
+            cwd = await asyncio.to_thread(make_worktree, self._folder, attempt) / inside
         return TaskRun((*options, f"--prompt-file={prompt}"), cwd, prompt.parent)
 
     async def _finish(
-        self,
-        task: Task,
-        attempt: Attempt,
-        outcome: dict[str, Json] | None,
-        error: str = "",
+        self, task: Task, attempt: Attempt, outcome: dict[str, Json] | None, error: str = ""
     ) -> None:
         result = await asyncio.to_thread(result_of, task, self._folder, attempt, outcome, error)
         self._folder.add_result(result)
