@@ -91,7 +91,9 @@ def parameters(
     if COMPACTION in betas:
         request, summary = without_instructions(request)
     thinking = thinking_parameters(request, compat=compat)
-    effort_in_messages = MESSAGE_EFFORT in betas and _leaves_effort(thinking, request.messages)
+    effort_in_messages = MESSAGE_EFFORT in betas and _leave_effort_to_messages(
+        thinking, request.messages
+    )
     messages, tools = _conversation(
         request, betas, compat=compat, effort_in_messages=effort_in_messages
     )
@@ -110,15 +112,15 @@ def parameters(
     if summary:
         sent["compaction"] = summary
     used = {
-        THINKING_BINDING: THINKING_BINDING in betas and _drops_stale_thinking(sent),
-        TASK_BUDGETS: TASK_BUDGETS in betas and _has_budget(sent, request.task_budget),
-        SERVER_FALLBACK: SERVER_FALLBACK in betas and _has_fallbacks(sent, request, platform),
-        CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _is_diagnosed(sent, request),
+        THINKING_BINDING: THINKING_BINDING in betas and _drop_stale_thinking(sent),
+        TASK_BUDGETS: TASK_BUDGETS in betas and _set_budget(sent, request.task_budget),
+        SERVER_FALLBACK: SERVER_FALLBACK in betas and _name_fallbacks(sent, request, platform),
+        CACHE_DIAGNOSTICS: CACHE_DIAGNOSTICS in betas and _ask_for_diagnosis(sent, request),
         INLINE_TOOLS: INLINE_TOOLS in betas and _may_gain_tools(messages, request.tools),
         TOOL_CHANGES: any(map(_changes_tools, messages)),
         MESSAGE_EFFORT: effort_in_messages,
         COMPACTION: COMPACTION in betas and (bool(summary) or has_signed_summary(request)),
-        OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _has_format(sent, request),
+        OUTPUT_FORMAT: OUTPUT_FORMAT in betas and _set_format(sent, request),
     }
     if headers := [beta.header for beta in BETAS if used.get(beta) and beta.header]:
         sent["betas"] = [*headers]
@@ -217,7 +219,7 @@ def _marked(message: Block) -> Block:
     return {**message, "content": [*content[:-1], marked]}
 
 
-def _leaves_effort(thinking: dict[str, Json], history: Sequence[LlmMessage]) -> bool:
+def _leave_effort_to_messages(thinking: dict[str, Json], history: Sequence[LlmMessage]) -> bool:
     """Take the effort out of *thinking* if *history* states it; return whether it does.
 
     The API takes no such statement while thinking is off.
@@ -230,7 +232,7 @@ def _leaves_effort(thinking: dict[str, Json], history: Sequence[LlmMessage]) -> 
     return True
 
 
-def _drops_stale_thinking(sent: dict[str, Json]) -> bool:
+def _drop_stale_thinking(sent: dict[str, Json]) -> bool:
     """Let the API drop thinking that does not fit its history any more; return whether it may.
 
     Compaction and trimming edit the history; a stale thinking block must not cause a 400.
@@ -245,17 +247,15 @@ def _drops_stale_thinking(sent: dict[str, Json]) -> bool:
     return True
 
 
-def _has_budget(sent: dict[str, Json], total: int | None) -> bool:
+def _set_budget(sent: dict[str, Json], total: int | None) -> bool:
     """Add a budget of *total* tokens; return False without one the API takes."""
     if total is None or total < TASK_BUDGET_MIN:
         return False
-    configured = sent.get("output_config")
-    effort = configured if isinstance(configured, dict) else {}
-    sent["output_config"] = {**effort, "task_budget": {"type": "tokens", "total": total}}
+    _configure_output(sent, "task_budget", {"type": "tokens", "total": total})
     return True
 
 
-def _has_format(sent: dict[str, Json], request: ModelRequest) -> bool:
+def _set_format(sent: dict[str, Json], request: ModelRequest) -> bool:
     """Hold the reply's text to a schema; return False without one that the API generates by."""
     if request.output_schema is None or "compaction" in sent or _may_cite(sent):
         return False
@@ -264,9 +264,13 @@ def _has_format(sent: dict[str, Json], request: ModelRequest) -> bool:
     form = output_format(request.output_schema)
     if form is None:
         return False
-    configured = sent.get("output_config")
-    sent["output_config"] = {**(configured if isinstance(configured, dict) else {}), "format": form}
+    _configure_output(sent, "format", form)
     return True
+
+
+def _configure_output(sent: dict[str, Json], name: str, value: Json) -> None:
+    configured = sent.get("output_config")
+    sent["output_config"] = {**(configured if isinstance(configured, dict) else {}), name: value}
 
 
 def _may_cite(sent: dict[str, Json]) -> bool:
@@ -275,18 +279,17 @@ def _may_cite(sent: dict[str, Json]) -> bool:
     return isinstance(tools, list) and any(isinstance(e, dict) and "type" in e for e in tools)
 
 
-def _has_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Platform) -> bool:
+def _name_fallbacks(sent: dict[str, Json], request: ModelRequest, platform: Platform) -> bool:
     """Name the models to ask if the request's declines; return False without any, now or before."""
     if request.fallbacks:
-        entries: list[Json] = [
+        asked = min(request.max_tokens, request.model.max_output_tokens)
+        sent["fallbacks"] = [
             {
                 "model": platform.model_id(model.id),
                 **({} if asked <= (most := model.max_output_tokens) else {"max_tokens": most}),
             }
             for model in request.fallbacks
-            for asked in (min(request.max_tokens, request.model.max_output_tokens),)
         ]
-        sent["fallbacks"] = entries
     return bool(request.fallbacks) or has_fallback(request.messages)
 
 
@@ -321,7 +324,7 @@ def _tools_in(message: Block) -> Iterator[Mapping[str, Json]]:
                 pass
 
 
-def _is_diagnosed(sent: dict[str, Json], request: ModelRequest) -> bool:
+def _ask_for_diagnosis(sent: dict[str, Json], request: ModelRequest) -> bool:
     """Ask for the reason of a cache miss; the first request asks too, to be compared with."""
     sent["diagnostics"] = {"previous_message_id": request.previous_message_id}
     return True
