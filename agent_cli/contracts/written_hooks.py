@@ -8,6 +8,9 @@ GUARDED: Final = frozenset(
 )
 """The events whose hooks block the action if they cannot run."""
 
+PROJECT_DIR: Final = "CLAUDE_PROJECT_DIR"
+"""The variable with the workspace, for hooks and in their command lines."""
+
 _FOLDED: Final = frozenset(event.lower() for event in GUARDED)
 
 
@@ -23,3 +26,8 @@ def folded_keys(hook: Mapping[str, object]) -> dict[str, object]:
     key that only the first understood would hide a command.
     """
     return {str(key).replace("_", "").lower(): value for key, value in hook.items()}
+
+
+def with_project_dir(text: str, workspace: str) -> str:
+    """Return *text* of a hook's command line with *workspace* for `$CLAUDE_PROJECT_DIR`."""
+    return text.replace(f"${{{PROJECT_DIR}}}", workspace).replace(f"${PROJECT_DIR}", workspace)

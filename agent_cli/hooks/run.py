@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.written_hooks import PROJECT_DIR, with_project_dir
 from agent_cli.hooks.answers import Exports, ExportsReader, HookOutcome
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import printed_by
@@ -40,7 +41,6 @@ from agent_cli.system.shapes import is_group
 
 _REASON_CHARS_MAX = 2_000
 _CONNECT_S = 10.0
-_PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 _EFFORT = "CLAUDE_EFFORT"
 _SAFE_PATH, _IMPORT_PATH = "PYTHONSAFEPATH", "PYTHONPATH"
 _SCRIPTS = (".py", ".sh")
@@ -158,7 +158,7 @@ async def _start(
     effort = payload.get("effort")
     about = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
     named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
-    about = {**about, **dict(hook.variables), _PROJECT_DIR: str(around.workspace)}
+    about = {**about, **dict(hook.variables), PROJECT_DIR: str(around.workspace)}
     if around.environment.get(_SAFE_PATH) and (folders := _script_folders(hook, around)):
         about[_IMPORT_PATH] = os.pathsep.join(folders)
     added = {**named, **around.variables(), **about}
@@ -221,19 +221,13 @@ def _command(hook: Hook, around: HookEnvironment) -> list[str]:
         path = around.environment.get("PATH", os.defpath)
         return [shutil.which("bash", path=path) or "/bin/sh", "-c", hook.command]
     filled = (_with_values(word, hook) for word in (hook.command, *hook.args))
-    program, *words = (_with_project(word, around) for word in filled)
+    program, *words = (with_project_dir(word, str(around.workspace)) for word in filled)
     return [os.path.expanduser(program), *words]  # noqa: PTH111 - a name may begin with ~
 
 
 def _with_values(word: str, hook: Hook) -> str:
     for name, value in hook.variables:
         word = word.replace(f"${{{name}}}", value)
-    return word
-
-
-def _with_project(word: str, around: HookEnvironment) -> str:
-    for mark in (f"${{{_PROJECT_DIR}}}", f"${_PROJECT_DIR}"):
-        word = word.replace(mark, str(around.workspace))
     return word
 
 
@@ -253,8 +247,8 @@ def _program(hook: Hook, around: HookEnvironment) -> str:
         words = shlex.split(hook.command) if hook.args is None else [hook.command]
     except ValueError:
         return ""
-    first = _with_project(next((word for word in words if "=" not in word), ""), around)
-    expanded = os.path.expanduser(first)  # noqa: PTH111 - as above
+    first = next((word for word in words if "=" not in word), "")
+    expanded = os.path.expanduser(with_project_dir(first, str(around.workspace)))  # noqa: PTH111 - as above
     return str(around.workspace / expanded) if "/" in expanded else expanded
 
 

@@ -39,15 +39,14 @@ class Environment(Mapping[str, str]):
         project: Mapping[str, str] | None = None,
         notices: tuple[str, ...] = (),
     ) -> None:
-        self._layers = (("process", process), ("project", project or {}), ("user", user or {}))
+        self._layers = {"process": process, "project": project or {}, "user": user or {}}
         self._merged = {**(user or {}), **(project or {}), **process}
         self.notices = notices
         self.project_names = frozenset(n for n in project or {} if n not in process)
 
     def without_project(self) -> "Environment":
         """Return the variables without the project's `.env`, for the user's own settings."""
-        layers = dict(self._layers)
-        return Environment(layers["process"], layers["user"])
+        return Environment(self._layers["process"], self._layers["user"])
 
     def __getitem__(self, name: str) -> str:
         return self._merged[name]
@@ -60,18 +59,20 @@ class Environment(Mapping[str, str]):
 
     def origin(self, name: str) -> str:
         """Return "environment", "user's .env" or "project's .env"; "not set" without the name."""
-        for layer, variables in self._layers:
+        for layer, variables in self._layers.items():
             if name in variables:
                 return "environment" if layer == "process" else f"{layer}'s .env"
         return "not set"
 
     def exported(self, name: str) -> str | None:
         """Return the value that the process itself has, without a `.env`."""
-        return dict(self._layers)["process"].get(name)
+        return self._layers["process"].get(name)
 
     def is_hidden(self, name: str) -> bool:
         """Return whether a `.env` has the variable, and the process an empty one, which wins."""
-        return not self.get(name) and any(variables.get(name) for _, variables in self._layers)
+        return not self.get(name) and any(
+            variables.get(name) for variables in self._layers.values()
+        )
 
     def missing(self, *names: str) -> tuple[str, ...]:
         """Return the *names* of variables that are unset or blank."""

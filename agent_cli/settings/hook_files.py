@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.written_hooks import folded_keys, guards_on
+from agent_cli.contracts.written_hooks import folded_keys, guards_on, with_project_dir
 from agent_cli.settings import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks
 from agent_cli.settings.files import ClaudeFile, file_entries
 from agent_cli.settings.loaded_files import loaded_by, run_by
@@ -19,8 +19,6 @@ from agent_cli.system import paths
 from agent_cli.system.authorship import SessionFolders, author_of
 from agent_cli.system.paths import is_dir, is_file
 from agent_cli.system.shapes import is_array, is_mapping, is_sequence
-
-PROJECT_DIR = "CLAUDE_PROJECT_DIR"
 
 _QUOTES = re.compile(r"\\\n|[\\'\"]")
 _WORD_ENDS = re.compile(r"[\s;&|<>()`]+")
@@ -145,9 +143,7 @@ def _pieces_of(hook: Mapping[str, object], workspace: Path) -> list[str]:
 
 
 def _named_here(text: str, workspace: Path) -> str:
-    for mark in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
-        text = text.replace(mark, str(workspace))
-    return _HOME.sub(str(Path.home()), text)
+    return _HOME.sub(str(Path.home()), with_project_dir(text, str(workspace)))
 
 
 def _files_named(pieces: Sequence[str], workspace: Path, session: SessionFolders) -> Iterator[Path]:
