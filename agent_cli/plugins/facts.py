@@ -17,11 +17,10 @@ from typing import Final
 from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import CustomMessage, UserMessage
-from agent_cli.contracts.timeline import CustomOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.pins import as_pinned, as_unpinned, pins, unpinned
-from agent_cli.core.projection import entries
+from agent_cli.core.projection import entries, noted
 from agent_cli.core.turn import Turn
 from agent_cli.system.git import GitError, git_output, status_rows
 from agent_cli.system.paths import real_path
@@ -166,13 +165,8 @@ def _day(today: date) -> str:
 
 def _recorded_facts(conversation: Conversation) -> list[str]:
     """Return the recorded facts of *conversation*, the first ones first."""
-    return [
-        str(output.data["text"])
-        for output in entries(conversation.prompts)
-        if isinstance(output, CustomOutput)
-        and output.name == ENTRY
-        and isinstance(output.data, dict)
-    ]
+    notes = noted(entries(conversation.prompts), ENTRY)
+    return [str(note["text"]) for note in notes if isinstance(note, dict)]
 
 
 def _record(conversation: Conversation, text: str) -> None:
