@@ -281,9 +281,9 @@ class AgentCalls:
         self._requests = requests
         self._turn = turn
 
-    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        """Return the user's decision about each of *calls*; the question names the agent *who*."""
-        named = [replace(call, reason=f"{who}: {call.reason}") for call in calls]
+    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
+        """Return the user's decision about each of *calls*; a question names *asker*."""
+        named = [replace(call, reason=f"{asker}: {call.reason}") for call in calls]
         async with self._turn:
             try:
                 return await self._requests.decide(named)

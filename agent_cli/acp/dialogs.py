@@ -60,13 +60,13 @@ class EditorModelDialogs:
         return True
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "the agent"
+        self, questions: Sequence[UserQuestion], *, asker: str = "the agent"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*, or to those before one that was closed."""
+        """Return an answer to each question of *asker*, or to those before one that was closed."""
         async with self._turn:
             try:
                 if self._client.shows_forms:
-                    return await self._by_form(questions, who)
+                    return await self._by_form(questions, asker)
                 return await self._by_choices(questions)
             except (RpcFault, ConnectionLost):
                 return None
@@ -88,7 +88,7 @@ class EditorModelDialogs:
             case _:
                 return PlanRefused()
 
-    async def _by_form(self, questions: Sequence[UserQuestion], who: str) -> Sequence[str] | None:
+    async def _by_form(self, questions: Sequence[UserQuestion], asker: str) -> Sequence[str] | None:
         properties: dict[str, Json] = {}
         for number, question in enumerate(questions, 1):
             if question.options:
@@ -103,7 +103,7 @@ class EditorModelDialogs:
             title = "Your own answer" if question.options else reveal(question.question)
             properties[f"{_OWN}{number}"] = {"type": "string", "title": title}
         answer = await self._client.fill_form(
-            f"{who[:1].upper()}{who[1:]} asks", {"type": "object", "properties": properties}
+            f"{asker[:1].upper()}{asker[1:]} asks", {"type": "object", "properties": properties}
         )
         if answer.action != "accept":
             return None

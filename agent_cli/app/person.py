@@ -52,7 +52,7 @@ class Elsewhere(Protocol):
     """Port to the answers that a person gives somewhere else; see `app.hooks.remote_answers`."""
 
     async def first(
-        self, dialog: Callable[[], Awaitable[T]], who: str, text: str, labels: Sequence[str]
+        self, dialog: Callable[[], Awaitable[T]], asker: str, text: str, labels: Sequence[str]
     ) -> T | Picked:
         """Return what *dialog* does, or what was picked of *labels* before that."""
         ...
@@ -97,7 +97,7 @@ class ModelsPerson:
         self,
         dialog: Callable[[], Awaitable[Sequence[str] | None]],
         questions: Sequence[Question],
-        who: str,
+        asker: str,
         lasting: Sequence[str] = (),
     ) -> Sequence[str] | None:
         """Return what *dialog* does, or the answer from elsewhere to a single question."""
@@ -105,7 +105,7 @@ class ModelsPerson:
         if self.elsewhere is None or more or question.multi_select:
             return await dialog()
         labels = [each.label for each in question.options if each.label not in lasting]
-        answers = await self.elsewhere.first(dialog, who, question.question, labels)
+        answers = await self.elsewhere.first(dialog, asker, question.question, labels)
         return [answers] if isinstance(answers, Picked) else answers
 
     @property
@@ -114,17 +114,17 @@ class ModelsPerson:
         return self.dialogs is not None and self.dialogs.can_ask
 
     async def choose(
-        self, question: Question, who: str, *, steers: bool = False, lasting: Sequence[str] = ()
+        self, question: Question, asker: str, *, steers: bool = False, lasting: Sequence[str] = ()
     ) -> str | None:
-        """Return the answer to a *question* of *who*; None without one.
+        """Return the answer to a *question* of *asker*; None without one.
 
         With *steers* words that are none of its options go to the model, too. Options that are
         *lasting* store a rule, and are for the terminal alone.
         """
         if self.dialogs is None or not self.dialogs.can_ask:
             return None
-        dialog = partial(self.dialogs.ask, [question], who=who)
-        answers = await self._asked(dialog, [question], who, lasting)
+        dialog = partial(self.dialogs.ask, [question], asker=asker)
+        answers = await self._asked(dialog, [question], asker, lasting)
         if answers is None:
             return None
         if steers and self.steer and answers[0] not in [each.label for each in question.options]:
@@ -157,7 +157,7 @@ class ModelsPerson:
         """Whether a user is present to decide about calls of subagents."""
         return self.calls is not None and self.calls.can_ask
 
-    async def decide(self, agent: Agent, who: str, stop: CancelToken) -> RunResult:
+    async def decide(self, agent: Agent, asker: str, stop: CancelToken) -> RunResult:
         """Have the user decide the waiting calls of *agent*, and continue its run.
 
         Once *stop* is set, the calls are declined and the run ends.
@@ -167,7 +167,7 @@ class ModelsPerson:
         if self.calls is not None and self.can_decide:
             try:
                 async with stop.scope():
-                    decisions = await self.calls.decide_calls(waiting, who)
+                    decisions = await self.calls.decide_calls(waiting, asker)
             except Aborted:
                 return await decline_and_stop(agent, [call.id for call in waiting])
         return await apply_decisions(agent, waiting, decisions)

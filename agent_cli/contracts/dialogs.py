@@ -130,9 +130,9 @@ class ModelDialogs(Protocol):
         ...
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+        self, questions: Sequence[UserQuestion], *, asker: str = "the model"
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*.
+        """Return an answer to each question of *asker*.
 
         Where the user closed a question, the answers to those before it; None without any.
         """
@@ -188,8 +188,8 @@ class CallDialogs(Protocol):
         """Whether a person is there to answer."""
         ...
 
-    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        """Return the user's decision about each of *calls*; *who* is the agent that asks."""
+    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
+        """Return the user's decision about each of *calls*; *asker* is the agent that asks."""
         ...
 
 

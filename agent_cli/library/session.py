@@ -381,7 +381,7 @@ class _CallsOfAgents:
     approve: Approve
     can_ask: bool = True
 
-    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:  # noqa: ARG002 - the port has it
+    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:  # noqa: ARG002 - the port has it
         """Return a decision about each of *calls*."""
         return [await _decided(self.approve, call) for call in calls]
 

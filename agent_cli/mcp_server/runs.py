@@ -314,7 +314,7 @@ class _ClientsDialogs:
         self._ctx = ctx
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+        self, questions: Sequence[UserQuestion], *, asker: str = "the model"
     ) -> Sequence[str] | None:
         answers: list[str] = []
         for question in questions:
@@ -323,7 +323,7 @@ class _ClientsDialogs:
             field = Field(title=reveal(question.header), json_schema_extra=extra)
             form = create_model("Answer", answer=(str, field))
             about = (f"{each.label}: {each.description}" for each in question.options)
-            shown = "\n".join([f"{who}: {question.question}", *about])
+            shown = "\n".join([f"{asker}: {question.question}", *about])
             try:
                 answer = await self._ctx.elicit(reveal(shown), form)
             except (MCPError, ValueError) as error:

@@ -82,9 +82,9 @@ class ModelQuestions:
         return self._questions.can_ask
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = THE_MODEL
+        self, questions: Sequence[UserQuestion], *, asker: str = THE_MODEL
     ) -> Sequence[str] | None:
-        """Return an answer to each question of *who*, or to those before one that was closed."""
+        """Return an answer to each question of *asker*, or to those before one that was closed."""
         answers: list[str] = []
         try:
             async with self._dialog():
@@ -92,7 +92,7 @@ class ModelQuestions:
                     if answers:
                         self._lines.aside("")
                     of = f"{number} of {len(questions)}" if len(questions) > 1 else ""
-                    answers.append(await self._answer(question, who, of))
+                    answers.append(await self._answer(question, asker, of))
         except (KeyboardInterrupt, EOFError):
             self._lines.aside("not answered", "dim")
         return answers or None
@@ -106,12 +106,12 @@ class ModelQuestions:
             self._lines.aside("not decided; plan mode stays on", "dim")
             return PlanRefused()
 
-    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        """Return the user's decision about *calls* of the agent *who*."""
+    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
+        """Return the user's decision about *calls* of the agent *asker*."""
         assert self._approvals
         try:
             # The approvals take the turn: an answer from elsewhere does not wait for it.
-            return await self._approvals(who, self._announced).decide(calls)
+            return await self._approvals(asker, self._announced).decide(calls)
         except (KeyboardInterrupt, EOFError):
             return [Rejected(STOPPED, stop=True)] * len(calls)
 
@@ -128,15 +128,17 @@ class ModelQuestions:
             self._begin()
             yield
 
-    async def _answer(self, question: UserQuestion, who: str, of: str) -> str:
+    async def _answer(self, question: UserQuestion, asker: str, of: str) -> str:
         header = one_line(reveal(question.header), _HEADER_CHARS_MAX)
         about = " · ".join(filter(None, (header, of)))
-        self._draw([Row(f"{who} asks you", "title", beside=about)])
+        self._draw([Row(f"{asker} asks you", "title", beside=about)])
         self._show(quoted_rows(question.question))
         offered = _offered(question.options)
         if question.multi_select:
             return await self._several(offered)
-        text = "answer in your own words" if who == THE_MODEL else "decline and tell the model why"
+        text = (
+            "answer in your own words" if asker == THE_MODEL else "decline and tell the model why"
+        )
         answer = await self._select("answer? ", list(offered), text)
         return answer.strip() if isinstance(answer, str) else offered[answer].label
 

@@ -162,8 +162,8 @@ class Runs:
             result = await agent.continue_()
         return await self._to_the_end(result)
 
-    def approvals(self, who: str = "", announced: Announced = nullcontext) -> Approvals:
-        """Return the dialog about calls of this agent, or of the subagent *who*."""
+    def approvals(self, asker: str = "", announced: Announced = nullcontext) -> Approvals:
+        """Return the dialog about calls of this agent, or of the subagent *asker*."""
         return Approvals(
             questions=self._questions,
             writer=self._lines,
@@ -172,7 +172,7 @@ class Runs:
             workspace=self._app.workspace,
             before_asking=self._before_asking,
             editor=self._editor,
-            who=who,
+            asker=asker,
             draw=self._draw,
             elsewhere=self._app.remote_answers,
             turn=self._turn,

@@ -72,7 +72,7 @@ class OnePerson(ModelsPerson):
         return True
 
     async def choose(
-        self, question: Question, who: str, *, steers: bool = False, lasting: Sequence[str] = ()
+        self, question: Question, asker: str, *, steers: bool = False, lasting: Sequence[str] = ()
     ) -> str | None:
         async with self._turn:
             self.questions += 1

@@ -22,9 +22,9 @@ class Dialogs:
     asked: list[str] = field(default_factory=list[str])
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+        self, questions: Sequence[UserQuestion], *, asker: str = "the model"
     ) -> Sequence[str] | None:
-        self.asked += [f"{who}: {each.question}" for each in questions]
+        self.asked += [f"{asker}: {each.question}" for each in questions]
         return None if self.answer is None else [self.answer]
 
     async def decide_plan(self, plan: str) -> PlanDecision:

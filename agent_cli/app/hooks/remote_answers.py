@@ -215,18 +215,18 @@ class RemoteQuestions:
         self._hooks = hooks
 
     async def first(
-        self, dialog: Callable[[], Awaitable[T]], who: str, text: str, labels: Sequence[str]
+        self, dialog: Callable[[], Awaitable[T]], asker: str, text: str, labels: Sequence[str]
     ) -> "T | Picked":
         """Return what *dialog* does, or what was picked of *labels* from elsewhere before that.
 
         Args:
             dialog: Asks at the terminal; it is cancelled by an answer from elsewhere.
-            who: Asks *text*.
+            asker: Asks *text*.
             labels: The answers that may be given; none that stores a rule.
         """
-        asked: Json = [who, text, [*labels]]
+        asked: Json = [asker, text, [*labels]]
         question_id = f"{QUESTION_ID}{os.urandom(12).hex()}"
-        if not self._tell(question_id, asked, who, text, labels):
+        if not self._tell(question_id, asked, asker, text, labels):
             return await dialog()
 
         def take() -> Picked | None:
@@ -242,13 +242,13 @@ class RemoteQuestions:
         return answer
 
     def _tell(
-        self, question_id: str, asked: Json, who: str, text: str, labels: Sequence[str]
+        self, question_id: str, asked: Json, asker: str, text: str, labels: Sequence[str]
     ) -> bool:
         if not self._signing.is_awaited or not self._hooks.gets_answers("Notification", _KIND):
             return False
         answers = self._signing.signed_options(question_id, asked, labels)
         fields: dict[str, Json] = {
-            "message": one_line(f"{who} asks: {text}", _MESSAGE_CHARS),
+            "message": one_line(f"{asker} asks: {text}", _MESSAGE_CHARS),
             "notification_type": _KIND,
         }
         about: Mapping[str, Json] = {"question": text, **answers} if answers else {}

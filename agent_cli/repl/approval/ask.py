@@ -71,7 +71,7 @@ class Approvals:
         workspace: Path,
         before_asking: Callable[[], None] = lambda: None,
         editor: Editor | None = None,
-        who: str = "",
+        asker: str = "",
         draw: Callable[[Sequence[Row]], None] | None = None,
         elsewhere: RemoteAnswersPort | None = None,
         turn: asyncio.Lock,
@@ -80,7 +80,7 @@ class Approvals:
     ) -> None:
         """Ask nothing yet; without an *editor*, inputs cannot be edited.
 
-        *before_asking* is called after rows were written that the user must see at once. *who*
+        *before_asking* is called after rows were written that the user must see at once. *asker*
         names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
         a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
         while a question is open. *turn* is held from the first row on, so that none of them stands
@@ -94,7 +94,7 @@ class Approvals:
         self._workspace = workspace
         self._before_asking = before_asking
         self._editor = editor
-        self._who = f"{reveal(who)}: " if who else ""
+        self._asker = f"{reveal(asker)}: " if asker else ""
         self._draw = draw or partial(write_rows, writer=writer)
         self._has_written = False
         self._elsewhere = elsewhere
@@ -346,9 +346,9 @@ class Approvals:
         self._has_written = True
         if len(calls) == 1:
             [call] = calls.values()
-            self._draw(rows_of_one(call, self._who))
+            self._draw(rows_of_one(call, self._asker))
         else:
-            self._draw(rows_of_several(calls, self._who))
+            self._draw(rows_of_several(calls, self._asker))
 
 
 def _is_command(answer: str) -> bool:

@@ -112,19 +112,19 @@ class ShownCall:
     is_danger: bool = False
 
 
-def rows_of_one(call: ShownCall, who: str = "", *, whole: bool = False) -> list[Row]:
-    """Return the rows of one call of the agent *who*; folded to fit, unless *whole*."""
+def rows_of_one(call: ShownCall, asker: str = "", *, whole: bool = False) -> list[Row]:
+    """Return the rows of one call of the agent *asker*; folded to fit, unless *whole*."""
     what = call.titled.rows if whole else fitting(call)
     style: Style = "warning" if call.is_danger else "plain"
     return [
-        Row(f"{who}{call.titled.title}", "title", beside=call.titled.beside),
+        Row(f"{asker}{call.titled.title}", "title", beside=call.titled.beside),
         *indented(what),
         *([Row(f"{_MARGIN}{call.reason}", style)] if call.reason else []),
         *_facts(call.facts),
     ]
 
 
-def rows_of_several(calls: Mapping[int, ShownCall], who: str = "") -> list[Row]:
+def rows_of_several(calls: Mapping[int, ShownCall], asker: str = "") -> list[Row]:
     """Return a heading with what all calls share, the reason too, and a row for each call."""
     shared = _shared(calls.values())
     plain = [fact for fact in shared if not _is_warning(fact)]
@@ -134,7 +134,7 @@ def rows_of_several(calls: Mapping[int, ShownCall], who: str = "") -> list[Row]:
         calls = {number: replace(call, reason="") for number, call in calls.items()}
     style: Style = "warning" if any(call.is_danger for call in calls.values()) else "plain"
     return [
-        Row(f"{who}{len(calls)} calls", "title", beside=" · ".join(plain)),
+        Row(f"{asker}{len(calls)} calls", "title", beside=" · ".join(plain)),
         *([Row(f"{_MARGIN}{reason}", style)] if reason else []),
         *_facts([fact for fact in shared if _is_warning(fact)]),
         *_listed(calls),

@@ -221,12 +221,12 @@ async def test_question_of_an_isolated_agent_names_its_worktree(repository: Path
     asked: list[Program] = []
 
     class Reader(Person):
-        async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
             permissions = asked[0].app.permissions
             facts = [permissions.asked_about(call) for call in calls]
             assert [each.rules for each in facts] == [()]
             assert "in the git worktree " in " ".join(facts[0].facts)
-            return await super().decide_calls(calls, who)
+            return await super().decide_calls(calls, asker)
 
     person = Reader(Approved())
     async with program(script, mode="ask", person=person) as run:

@@ -118,8 +118,8 @@ class Person:
         self.decisions = list(decisions)
         self.asked: list[tuple[str, str]] = []
 
-    async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
-        self.asked += [(who, call.name) for call in calls]
+    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
+        self.asked += [(asker, call.name) for call in calls]
         return [self.decisions.pop(0) for _ in calls]
 
 
@@ -255,9 +255,9 @@ async def test_agent_with_mcp_servers_starts_uses_and_stops_them(
     during: list[AgentServer] = []
 
     class Watching(Person):
-        async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
             during.extend(run.app.agents.servers())
-            return await super().decide_calls(calls, who)
+            return await super().decide_calls(calls, asker)
 
     person = Watching(Approved())
     async with program(script, person=person, mode="ask", mcp=True) as run:

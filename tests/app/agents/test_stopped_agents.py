@@ -59,7 +59,7 @@ async def test_agent_can_be_stopped_while_its_question_is_pending() -> None:
     asked = asyncio.Event()
 
     class Away(Person):
-        async def decide_calls(self, calls: Sequence[ToolCall], who: str) -> Sequence[Decision]:
+        async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:
             asked.set()
             return await asyncio.Future[Sequence[Decision]]()
 

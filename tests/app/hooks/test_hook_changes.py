@@ -47,7 +47,7 @@ class Person:
         self.label = label
         self.asked: list[str] = []
 
-    async def ask(self, questions: Sequence[Question], *, who: str = "") -> Sequence[str] | None:
+    async def ask(self, questions: Sequence[Question], *, asker: str = "") -> Sequence[str] | None:
         self.asked += [each.question for each in questions]
         return [self.label]
 

@@ -34,11 +34,11 @@ class Options(Dialogs):
     offered: list[list[str]] = field(default_factory=list[list[str]])
 
     async def ask(
-        self, questions: Sequence[UserQuestion], *, who: str = "the model"
+        self, questions: Sequence[UserQuestion], *, asker: str = "the model"
     ) -> Sequence[str] | None:
         self.offered += [[option.label for option in each.options] for each in questions]
         await asyncio.sleep(0)
-        return await Dialogs.ask(self, questions, who=who)
+        return await Dialogs.ask(self, questions, asker=asker)
 
 
 @dataclass
@@ -132,7 +132,7 @@ class Elsewhere:
     label: str
     offered: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
 
-    async def first(self, dialog: object, who: str, text: str, labels: Sequence[str]) -> Picked:
+    async def first(self, dialog: object, asker: str, text: str, labels: Sequence[str]) -> Picked:
         self.offered.append(labels)
         return Picked(self.label)
 
