@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import at_growing_limits
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -133,19 +135,23 @@ def test_a_run_with_too_many_skips_fails_and_lists_the_reasons(
     assert ("   2  Skipped: no such program: install it" in printed) is fails, printed
 
 
-def test_a_test_that_fails_and_then_does_not_end_is_ended(tmp_path: Path) -> None:
+async def test_a_test_that_fails_and_then_does_not_end_is_ended(tmp_path: Path) -> None:
     """Such as one whose work ignores its cancellation, which its event loop waits for."""
-    printed = run_pytest(
-        tmp_path,
-        "import pytest, threading\n"
-        "@pytest.fixture\n"
-        "def never_ending():\n"
-        "    yield\n"
-        "    threading.Event().wait()\n"
-        "def test_inner(never_ending):\n"
-        "    assert False\n",
-        *("-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"),
-    )
+
+    async def run(limit_s: int) -> str:
+        return run_pytest(
+            tmp_path,
+            "import pytest, threading\n"
+            "@pytest.fixture\n"
+            "def never_ending():\n"
+            "    yield\n"
+            "    threading.Event().wait()\n"
+            "def test_inner(never_ending):\n"
+            "    assert False\n",
+            *("-o", f"faulthandler_timeout={limit_s}", "-o", "faulthandler_exit_on_timeout=true"),
+        )
+
+    # A slow machine needs a second for what comes before.
+    printed = await at_growing_limits(run, lambda printed: "in never_ending" in printed)
 
     assert printed.endswith("exit code 1"), printed
-    assert "in never_ending" in printed, printed
