@@ -58,6 +58,7 @@ TOOL_MODULES: Final = (
     "agent_cli_tools.snapshots.journal",
     "agent_cli_tools.snapshots.kept_versions",
     "agent_cli_tools.snapshots.taking_back",
+    "glob",  # `Path.glob` imports it since Python 3.15
     "agent_cli.system.path_patterns",
     "agent_cli.app.agents.worker",
 )
