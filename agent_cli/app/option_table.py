@@ -5,6 +5,7 @@ arguments.py reads these tables; help.txt documents them.
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
@@ -47,6 +48,17 @@ class OptionEntry(NamedTuple):
     convert: Callable[[str], object] = str
     constant: object = True
     values: str = ""
+
+
+def _limit_usd(text: str) -> str:
+    """Refuse 0, which the setting takes as no limit: a script may pass what is left of a budget."""
+    with suppress(ValueError):
+        if float(text) == 0:
+            raise UsageError(
+                f"--max-cost {text} would set no limit: name an amount, or leave it out"
+                " (--config max_cost_usd=0 lifts the limit of the settings)"
+            )
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -189,7 +201,7 @@ OPTIONS = {
     "--allow": OptionEntry(Takes.SEVERAL, setting="permissions.allow"),
     "--deny": OptionEntry(Takes.SEVERAL, setting="permissions.deny"),
     "--max-rounds": OptionEntry(Takes.VALUE, setting="max_rounds"),
-    "--max-cost": OptionEntry(Takes.VALUE, setting="max_cost_usd"),
+    "--max-cost": OptionEntry(Takes.VALUE, setting="max_cost_usd", convert=_limit_usd),
     "--attach": OptionEntry(Takes.NOTHING, setting="attach", constant=True),
     "--no-attach": OptionEntry(Takes.NOTHING, setting="attach", constant=False),
     "--mcp-config": OptionEntry(Takes.SEVERAL, setting="mcp.config", values=FILES),

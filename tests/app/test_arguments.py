@@ -161,6 +161,11 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
     ("line", "sentence"),
     [
         ("--modle x", "unknown option --modle (did you mean --model?); see agent-cli --help"),
+        (
+            "-p x --max-cost 0.00",
+            "--max-cost 0.00 would set no limit: name an amount, or leave it out"
+            " (--config max_cost_usd=0 lifts the limit of the settings)",
+        ),
         ("-x", "unknown option -x; see agent-cli --help"),
         ("--model", "--model needs a value; see agent-cli --help"),
         ("--model -p x", "--model needs a value; see agent-cli --help"),
