@@ -131,7 +131,7 @@ def ago(elapsed_s: float) -> str:
 
 def _retry(event: events.Retry) -> str:
     retry = f"retry {event.attempt} of {event.max_attempts} in {requested_duration(event.wait_s)}"
-    restarted = "; the text above is discarded, the reply starts again" if event.restarted else ""
+    restarted = "; the reply so far is discarded, and starts again" if event.restarted else ""
     return f"{event.reason}; {retry}{restarted}"
 
 

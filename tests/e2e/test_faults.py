@@ -61,7 +61,7 @@ def test_every_stream_fault_is_repaired_by_a_retry() -> None:
         assert f"Whole after {fault}." in run.stdout
     assert "Half" not in str(api.requests[-1].body["messages"])
     assert run.stderr.count("retry 1 of 5") == len(faults)
-    assert run.stderr.count("the text above is discarded") == len(faults)
+    assert run.stderr.count("the reply so far is discarded") == len(faults)
 
 
 def held(fault: str) -> Gate | None:

@@ -166,7 +166,7 @@ def test_broken_stream_says_that_the_partial_text_is_discarded() -> None:
     ):
         terminal.until_prompt()
         terminal.send("go\r")
-        terminal.until("the text above is discarded")
+        terminal.until("the reply so far is discarded")
         terminal.until("A whole answer.")
         terminal.until_prompt()
     assert api.refusals == []

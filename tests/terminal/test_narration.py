@@ -56,7 +56,7 @@ def test_retry_message_says_if_the_answer_starts_again() -> None:
 
     assert narrate(retry) == Sentence(
         "warning",
-        "the connection broke; retry 1 of 5 in 1.5 s; the text above is discarded, the reply starts"
+        "the connection broke; retry 1 of 5 in 1.5 s; the reply so far is discarded, and starts"
         " again",
     )
 

@@ -69,7 +69,7 @@ def test_stdout_of_a_piped_session_holds_only_answers() -> None:
         "logs: agent.log",
         "* Note good",
         "  done in n s: Note good",
-        "the connection broke; retry 1 of 5 in 10 s; the text above is discarded, the reply starts"
+        "the connection broke; retry 1 of 5 in 10 s; the reply so far is discarded, and starts"
         " again",
         "bash  Run a command",
         "note  Write something down.",
