@@ -28,8 +28,9 @@ _RULES_MAX: Final = 100
 _IMPORTS_MAX: Final = 500
 # A package's text says nothing about the project, and nobody who wrote the project vouches for it.
 _PACKAGES: Final = frozenset({"node_modules", "site-packages", ".venv", "venv", "vendor", ".git"})
-# A path behind an @ at the start of a word: a name of a person or a decorator is no file there.
-_IMPORT: Final = late_pattern(r"(?:^|(?<=\s))@((?:\\ |[^\s`])+)")
+# A path behind an @ at the start of a word, which may be quoted or emphasized: a name of a person
+# or a decorator is no file there.
+_IMPORT: Final = late_pattern(r"(?:^|(?<=[\s\"'(*_]))@((?:\\ |[^\s`])+)")
 _ITEM: Final = late_pattern(r"(?:\{[^{}]*\}|\[[^\[\]]*\]|[^,])+")
 _BRACES: Final = late_pattern(r"\{([^{}]*)\}")
 _CODE: Final = late_pattern(r"^(```|~~~).*?^\1[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -170,8 +171,11 @@ class InstructionFiles:
             return
         session: SessionFolders | None = None
         for found in _IMPORT.finditer(_CODE.sub("", text)):
-            name = found[1].replace("\\ ", " ").rstrip(".,;:!?)")
+            name = found[1].replace("\\ ", " ").rstrip(".,;:!?)\"'*")
             path = file.path.parent / paths.expanded(name)
+            if "#" in name and not paths.is_file(path):  # a section of the file
+                name = name.partition("#")[0]
+                path = file.path.parent / paths.expanded(name)
             if not name or path in seen:
                 continue
             if len(seen) >= _IMPORTS_MAX:

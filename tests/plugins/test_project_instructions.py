@@ -390,6 +390,24 @@ async def test_imports_are_followed_within_the_repository_only(root: Path, user_
     assert "it leads out of" in warnings[0]
 
 
+async def test_import_may_be_quoted_emphasized_or_name_a_section(
+    root: Path, user_dir: Path
+) -> None:
+    """Such files were left out, and nothing said so."""
+    (root / "AGENTS.md").write_text(
+        'Read **@bold.md**, "@quoted.md" (@in.md), @part.md#style and @c#.md; mail a@mail.md.'
+    )
+    for name in ("bold", "quoted", "in", "part", "c#", "mail"):
+        (root / f"{name}.md").write_text(f"words of {name}!")
+
+    text, warnings = await shown(root, user_dir)
+
+    read = [name for name in ("bold", "quoted", "in", "part", "c#") if f"of {name}!" in text]
+    assert read == ["bold", "quoted", "in", "part", "c#"]
+    assert "of mail!" not in text
+    assert warnings == []
+
+
 async def test_import_of_the_user_into_the_repository_is_the_repositorys(
     root: Path, user_dir: Path
 ) -> None:
