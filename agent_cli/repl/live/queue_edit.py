@@ -126,12 +126,18 @@ class QueueEdit:
         refresh: Callable[[], None],
         *,
         is_asked: Callable[[], bool],
+        can_begin: Callable[[], bool],
     ) -> None:
-        """Edit nothing yet; *is_asked* returns whether the input belongs to a question."""
+        """Edit nothing yet.
+
+        *is_asked* returns whether the input belongs to a question, *can_begin* whether Arrow-up
+        begins to edit: at a question it moves the mark.
+        """
         self._draft = draft
         self._listener = listener
         self._refresh = refresh
         self._is_asked = is_asked
+        self._can_begin = can_begin
         self._edited: Queued | None = None
         self._put_aside = ""
 
@@ -213,7 +219,7 @@ class QueueEdit:
         if self._edited:
             hints = (f"  {hint}" for hint in _HINTS)
             rows.append((False, next((row for row in hints if row_width(row) < columns), "")))
-        elif rows:
+        elif rows and self._can_begin():
             rows[-1] = (False, f"{rows[-1][1]}{_EDITS}")
         return rows
 

@@ -141,7 +141,13 @@ class LiveScreen:
         def is_asked() -> bool:
             return self.asking.is_open and self.asking.choices is None
 
-        return QueueEdit(self.draft, lambda: self.listener, self.refresh, is_asked=is_asked)
+        return QueueEdit(
+            self.draft,
+            lambda: self.listener,
+            self.refresh,
+            is_asked=is_asked,
+            can_begin=lambda: self.asking.question is None,
+        )
 
     def _note_requested_mode(self) -> None:
         """Count a press before the session exists, which takes it over."""

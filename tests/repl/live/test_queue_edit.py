@@ -1,9 +1,12 @@
 """Queued messages, walked with the arrow keys and edited where they stand."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from agent_cli.repl.dialogue import Choice
+from agent_cli.repl.live.asking import SILENCE_S
 from agent_cli.repl.live.queue_edit import Queued
 from tests.repl.live.test_controller import session
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
@@ -42,6 +45,20 @@ async def test_arrows_walk_the_queued_messages_and_enter_keeps_an_edited_one(
         await it.press(DOWN)
         await it.until(lambda: it.rows[-1] == "you> draft")
         assert not it.person.got
+
+
+async def test_queue_names_no_key_while_a_question_takes_the_arrows(tmp_path: Path) -> None:
+    """Arrow-up moves the mark of the list."""
+    async with live(tmp_path) as it:
+        await with_messages(it, "one")
+        await it.until(lambda: it.rows[0] == "  when done: one · ↑ edits")
+        choices = [Choice("Yes", ("y",)), Choice("No", ("n",))]
+        asked = asyncio.ensure_future(it.screen.asking.select("allow? ", choices, text="decline"))
+        await it.until(lambda: it.rows[:2] == ["  when done: one", "allow?"])
+        it.now_s += SILENCE_S + 0.01
+        it.type("n\r")
+
+        assert await asked == choices[1]
 
 
 async def test_edited_message_keeps_the_indentation_of_its_first_line(tmp_path: Path) -> None:
