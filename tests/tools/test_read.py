@@ -248,8 +248,10 @@ async def test_a_large_image_is_shrunk_if_possible(tools: Tools) -> None:
     ("raw", "words"),
     [
         (b"PK\x03\x04\0", "unzip"),
-        (b"\xff\xfea\0", "iconv"),
-        ("漢字".encode("utf-16"), "iconv"),
+        (b"\xff\xfea\0\0\0", "iconv"),
+        (b"\xff\xfe\0\xdca\0", "iconv"),
+        (b"\xff\xfea\0b", "iconv"),
+        (b"\xff\xfea\0\0\xd8", "iconv"),
         (b"\x01\0\x02", "unknown type"),
     ],
 )
@@ -350,3 +352,24 @@ def _resident_kb() -> int:
         line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line
     )
     return int(line.split()[1])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+async def test_utf_16_file_with_a_mark_is_read_edited_and_written_as_such(
+    tools: Tools, encoding: str
+) -> None:
+    """Resource files of Windows are; both tools refused them."""
+    path = tools.file("a.rc", "\ufeffeins\r\nzwei 漢 😀\r\n".encode(encoding))
+
+    shown = await tools.text("read", path="a.rc")
+    await tools("edit", path="a.rc", edits=[{"old": "zwei", "new": "two"}])
+    edited = path.read_bytes().decode(encoding)
+    await tools("write", path="a.rc", content="über\n")
+
+    assert shown.splitlines() == [
+        "1\teins",
+        "2\tzwei 漢 😀",
+        "[UTF-16, which edit and write keep; CRLF line endings]",
+    ]
+    assert edited == "\ufeffeins\r\ntwo 漢 😀\r\n"
+    assert path.read_bytes() == "\ufeffüber\r\n".encode(encoding)

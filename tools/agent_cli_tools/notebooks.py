@@ -15,7 +15,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
-from agent_cli_tools.textio import NOTEBOOK_SUFFIX, decode
+from agent_cli_tools.textio import NOTEBOOK_SUFFIX, decode, text_bytes
 
 _HEAD: Final = late_pattern(r"^(\[cell \d+: \w+\])(?:\n|\Z)", re.MULTILINE)
 _BLANK: Final = late_pattern(r"[ \t\r\n]*")
@@ -122,7 +122,7 @@ def notebook_in(path: Path, raw: bytes) -> Notebook | None:
 def shown_content(path: Path, raw: bytes) -> bytes:
     """Return what `read` shows and numbers of *raw*, the content of *path*."""
     book = notebook_in(path, raw)
-    return book.text.encode() if book else raw
+    return book.text.encode() if book else text_bytes(raw)
 
 
 def text_in(value: Json) -> str | None:

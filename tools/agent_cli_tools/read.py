@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,13 @@ from agent_cli.contracts.wording import counted
 from agent_cli.system.fixed_paths import directory_at, names_in
 from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.seen import Lines
-from agent_cli_tools.textio import changed_bytes_max, failure, looks_binary, open_regular
+from agent_cli_tools.textio import (
+    changed_bytes_max,
+    failure,
+    looks_binary,
+    open_regular,
+    text_bytes,
+)
 
 if TYPE_CHECKING:
     from agent_cli_tools.excerpts import Excerpt
@@ -30,7 +37,11 @@ IMAGE_BYTES_MAX = 5 * 1024 * 1024
 # Below what is kept of a result, so that no page is cut.
 PDF_CHARS_MAX = 30_000
 _FOOTER_BYTES = 512
-_ENCODING_NAMES = {"utf-8-sig": "UTF-8 with BOM", "latin-1": "not UTF-8, shown as Latin-1"}
+_ENCODING_NAMES = {
+    "utf-8-sig": "UTF-8 with BOM",
+    "utf-16": "UTF-16, which edit and write keep",
+    "latin-1": "not UTF-8, shown as Latin-1",
+}
 
 _BINARY_HINTS = (
     (b"PK\x03\x04", "a zip archive (or an office document); try unzip -l in bash"),
@@ -97,14 +108,16 @@ def _read(
             return start + file.read(PDF_BYTES_MAX)
         if params.pages:
             raise ToolError("pages is for PDF files; use offset and limit for other files.")
-        if looks_binary(start):
+        is_large = size > changed_bytes_max(path)
+        if looks_binary(start) or (is_large and text_bytes(start) is not start):
             raise ToolError(_binary(workspace.shown(path), start, size))
         # Editable files are read once, so that the remembered content is the one shown.
         raw = None
-        if size <= changed_bytes_max(path):
+        if not is_large:
             raw = workspace.open_files.content(path, start + file.read())
         book = None if raw is None else notebook_in(path, raw)
-        shown = raw if book is None else book.text.encode()
+        in_utf_8 = None if raw is None else text_bytes(raw)
+        shown = in_utf_8 if book is None else book.text.encode()
         size = size if shown is None else len(shown)
         file.seek(0)
         part = excerpt(
@@ -113,6 +126,8 @@ def _read(
             offset=max(params.offset or 1, -size - 1),
             limit=min(params.limit, LINES_MAX),
         )
+    if in_utf_8 is not raw:
+        part = replace(part, encoding="utf-16")
     outputs = None if book is None else _Outputs(book)
     numbered = _numbered(part, outputs)
     if raw is not None:

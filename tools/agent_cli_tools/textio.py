@@ -8,16 +8,20 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import BinaryIO, Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.fixed_paths import open_file
 
-Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "latin-1"]
+Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "latin-1"]
 
 NOTEBOOK_SUFFIX = ".ipynb"
 _BOM = b"\xef\xbb\xbf"
-_UTF_16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF_16: Final[dict[bytes, Encoding]] = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_BOM_BYTES = 2
 _SNIFFED_BYTES = 8192
 _CHANGED_BYTES_MAX = 20_000_000
 # Most of a large notebook are the pictures in its outputs.
@@ -28,9 +32,22 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def looks_binary(start: bytes) -> bool:
-    """Return whether a file that starts with *start* is binary; UTF-16 counts as binary."""
-    # Most UTF-16 text holds NUL bytes; Chinese text may not, but begins with a byte order mark.
-    return b"\0" in start[:_SNIFFED_BYTES] or start.startswith(_UTF_16_BOMS)
+    """Return whether a file that starts with *start* is binary; UTF-16 needs a byte order mark."""
+    text = _utf_16(start, is_whole=len(start) < _SNIFFED_BYTES)
+    if text is not None:
+        return "\0" in text
+    return b"\0" in start[:_SNIFFED_BYTES] or start[:_BOM_BYTES] in _UTF_16
+
+
+def _utf_16(raw: bytes, *, is_whole: bool) -> str | None:
+    """Return the text of *raw* behind its byte order mark; None if it is not UTF-16 with one."""
+    encoding = _UTF_16.get(raw[:_BOM_BYTES])
+    if encoding is None or len(raw) % 2:
+        return None
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(raw[_BOM_BYTES:], is_whole)
+    except UnicodeDecodeError:
+        return None
 
 
 def decode(raw: bytes) -> tuple[str, Encoding]:
@@ -38,11 +55,19 @@ def decode(raw: bytes) -> tuple[str, Encoding]:
 
     Text that is not UTF-8 is decoded as Latin-1: possibly wrong letters, but no lost bytes.
     """
+    if (text := _utf_16(raw, is_whole=True)) is not None:
+        return text, _UTF_16[raw[:_BOM_BYTES]]
     encoding: Encoding = "utf-8-sig" if raw.startswith(_BOM) else "utf-8"
     try:
         return raw.decode(encoding), encoding
     except UnicodeDecodeError:
         return raw.decode("latin-1"), "latin-1"
+
+
+def text_bytes(raw: bytes) -> bytes:
+    """Return *raw*, of UTF-16 its text in UTF-8; of the start of a file its whole characters."""
+    text = _utf_16(raw, is_whole=False)
+    return raw if text is None else text.encode()
 
 
 def encode(text: str, encoding: Encoding) -> bytes:
@@ -51,8 +76,9 @@ def encode(text: str, encoding: Encoding) -> bytes:
     Raises:
         ToolError: It has no character for something in *text*.
     """
+    marks = (mark for mark, each in _UTF_16.items() if each == encoding)
     try:
-        return text.encode(encoding)
+        return next(marks, b"") + text.encode(encoding)
     except UnicodeEncodeError as error:
         character = f"U+{ord(text[error.start]):04X}"
         raise ToolError(
