@@ -131,12 +131,13 @@ def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
     if outcome.fault:
         return _failed(hook, outcome.fault, is_broken=outcome.is_broken)
     if outcome.code == 2:
-        printed = outcome.stderr.strip() or (outcome.stdout.strip() if hook.background else "")
-        reason = printed or f"{hook.shown} says no and gives no reason"
+        reason = outcome.stderr.strip()
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
-            # Too late to prevent it; tell the model, as Claude Code does.
+            # Too late to prevent it; tell the model, as Claude Code does. Linters print to stdout.
+            objects = f"the {hook.event} hook {hook.shown} objects and gives no reason"
+            reason = reason or outcome.stdout.strip() or objects
             return HookAnswer(reason=reason, contexts=(reason,))
-        return HookAnswer("deny", reason)
+        return HookAnswer("deny", reason or f"{hook.shown} says no and gives no reason")
     try:
         exports = () if outcome.exports is None else (outcome.exports,)
         return replace(_parsed(hook, outcome.stdout), exports=exports)

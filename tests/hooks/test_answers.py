@@ -35,6 +35,11 @@ def test_exit_code_2_denies_with_stderr_as_the_reason(event: str) -> None:
 
 def test_exit_code_2_after_a_tool_passes_stderr_to_the_model() -> None:
     answer = said("PostToolUse", code=2, stderr="lint: 3 errors")
+    printed = said("PostToolUse", "a.py:1: F401\n", code=2)
+    silent = said("PostToolUse", code=2)
+
+    assert printed.contexts == ("a.py:1: F401",)
+    assert [words.partition(" hook ")[0] for words in silent.contexts] == ["the PostToolUse"]
 
     assert (answer.decision, answer.contexts) == (None, ("lint: 3 errors",))
 
