@@ -183,11 +183,9 @@ class Sandbox:
             return None
         from agent_cli.sandbox import denials  # where a command failed
 
+        strict = not self._backend.guards_protected
         blocked = denials.denial(
-            output,
-            network=self._policy.network,
-            hidden=confinement.hidden,
-            strict=not self._backend.guards_protected,
+            output, network=self._policy.network, hidden=confinement.hidden, strict=strict
         )
         if blocked == denials.NETWORK and self._by_host and self._backend.state == "bwrap":
             blocked = denials.PAST_THE_PROXY
@@ -214,13 +212,9 @@ class Sandbox:
         if "_undecided" in vars(self):  # else no command has run
             self._undecided.close()
         with self._lock:
-            self._is_closed = True
-            places, self._places = self._places, None
+            self._is_closed, places = True, self._places
         if places is not None:
             places.remove()
-        self._close_policy()
-
-    def _close_policy(self) -> None:
         if "_policy" in vars(self):
             self._policy.close()
 
@@ -230,13 +224,6 @@ class Sandbox:
         A sandbox that could not be tested for lack of resources is used if no other passes.
         Otherwise any user of the machine could switch the sandbox off by exhausting resources.
         """
-        try:
-            return self._probe()
-        finally:
-            if self._is_closed:  # while the thread was at work
-                self._close_policy()
-
-    def _probe(self) -> Report:
         # Imported here, since this runs later, in a thread, and must not delay the first request.
         from agent_cli.sandbox.backends import backends
         from agent_cli.sandbox.bundled import PROGRAMS
@@ -295,11 +282,9 @@ class Sandbox:
             with _canaries(self._state_dir, self._policy) as canaries:
                 # Without what follows a command: the test writes nothing in the workspace, so all
                 # that changes there meanwhile is the work of others.
+                root, network = self._policy.roots[0], self._policy.network
                 return fault(
-                    lambda: self._confined(backend, self._policy.roots[0])[0],
-                    Path(bash),
-                    canaries,
-                    network=self._policy.network,
+                    lambda: self._confined(backend, root)[0], Path(bash), canaries, network=network
                 )
         except OSError as error:
             raise CannotTryError(f"{self._state_dir}: {error.strerror}") from error
@@ -333,6 +318,7 @@ class Sandbox:
         # Parallel commands are prepared in threads.
         with self._lock:
             if self._is_closed:
+                self._policy.close()  # of a probe that goes on
                 raise OSError(errno.ECANCELED, "the sandbox is closed")
             if self._places is None or not self._places.exist():
                 self._places = Places.create()
