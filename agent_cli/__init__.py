@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.errors import ToolError as ToolError
     from agent_cli.contracts.errors import UsageError as UsageError
     from agent_cli.contracts.events import AgentEnd as AgentEnd
+    from agent_cli.contracts.events import AgentEvent as AgentEvent
     from agent_cli.contracts.events import AgentStart as AgentStart
     from agent_cli.contracts.events import AppEvent as AppEvent
     from agent_cli.contracts.events import ApprovalRequested as ApprovalRequested
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.events import TurnEnd as TurnEnd
     from agent_cli.contracts.events import TurnStart as TurnStart
     from agent_cli.contracts.events import UsageChanged as UsageChanged
+    from agent_cli.contracts.events import UsageHeld as UsageHeld
     from agent_cli.contracts.listings import SessionInfo as SessionInfo
     from agent_cli.contracts.media_files import image_block as image_block
     from agent_cli.contracts.messages import AssistantMessage as AssistantMessage
@@ -87,10 +89,13 @@ if TYPE_CHECKING:
     from agent_cli.contracts.provider import ToolCallStart as ToolCallStart
     from agent_cli.contracts.servers import ServerPhase as ServerPhase
     from agent_cli.contracts.servers import ServerState as ServerState
+    from agent_cli.contracts.side_events import CacheLost as CacheLost
     from agent_cli.contracts.side_events import ToolAttemptStart as ToolAttemptStart
     from agent_cli.contracts.side_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.timeline import Block as Block
     from agent_cli.contracts.timeline import Json as Json
+    from agent_cli.contracts.timeline import Prompt as Prompt
+    from agent_cli.contracts.timeline import ToolOutput as ToolOutput
     from agent_cli.contracts.timeline import Usage as Usage
     from agent_cli.contracts.timeline import text_block as text_block
     from agent_cli.contracts.tooling import Allow as Allow
@@ -115,10 +120,13 @@ if TYPE_CHECKING:
     from agent_cli.core.run import Phase as Phase
     from agent_cli.core.run import RunResult as RunResult
     from agent_cli.core.stream_processor import StreamProcessor as StreamProcessor
+    from agent_cli.core.turn import Turn as Turn
     from agent_cli.hooks.definition import Hook as Hook
     from agent_cli.hooks.events import HookEvent as HookEvent
     from agent_cli.hooks.events import HookFunction as HookFunction
     from agent_cli.hooks.events import HookReply as HookReply
+    from agent_cli.library import list_sessions as list_sessions
+    from agent_cli.library import read_session as read_session
     from agent_cli.library.functions import tool as tool
     from agent_cli.library.options import Approve as Approve
     from agent_cli.library.options import SessionOptions as SessionOptions
@@ -126,7 +134,6 @@ if TYPE_CHECKING:
     from agent_cli.library.session import PromptResult as PromptResult
     from agent_cli.library.session import RunFailed as RunFailed
     from agent_cli.library.session import StreamItem as StreamItem
-    from agent_cli.library.session import list_sessions as list_sessions
     from agent_cli.library.session import query as query
     from agent_cli.plugins.api import Plugin as Plugin
     from agent_cli.plugins.api import PluginContext as PluginContext
@@ -142,7 +149,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "agent_cli.agents.definitions": "AgentDefinition",
-    "agent_cli.contracts.side_events": "ToolAttemptStart ToolAttemptUpdate",
+    "agent_cli.contracts.side_events": "CacheLost ToolAttemptStart ToolAttemptUpdate",
     "agent_cli.contracts.cancel": "CancelToken",
     "agent_cli.contracts.errors": (
         "Aborted AgentBusy AgentCliError ContextOverflow ConversationError GuardsChanged "
@@ -151,11 +158,12 @@ _PUBLIC = {
         "ToolError UsageError"
     ),
     "agent_cli.contracts.events": (
-        "AgentEnd AgentStart AppEvent ApprovalRequested Compacted CoreEvent ErrorShown Event "
-        "EventSink MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
+        "AgentEnd AgentEvent AgentStart AppEvent ApprovalRequested Compacted CoreEvent "
+        "ErrorShown Event EventSink "
+        "MessageEnd MessageStart MessageUpdate Notice PromptCompleted PromptOutput "
         "PromptStarted PromptStateChanged Retry SessionOpened StateChanged ToolCall "
         "ToolCallsAnnounced ToolExecutionEnd ToolExecutionStart ToolExecutionUpdate TurnEnd "
-        "TurnStart UsageChanged"
+        "TurnStart UsageChanged UsageHeld"
     ),
     "agent_cli.contracts.messages": (
         "AssistantMessage CustomKind CustomMessage Incoming LlmMessage Message "
@@ -170,7 +178,7 @@ _PUBLIC = {
     "agent_cli.contracts.permission_modes": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
     "agent_cli.contracts.listings": "SessionInfo",
-    "agent_cli.contracts.timeline": "Block Json Usage text_block",
+    "agent_cli.contracts.timeline": "Block Json Prompt ToolOutput Usage text_block",
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
     ),
@@ -180,13 +188,13 @@ _PUBLIC = {
     "agent_cli.core.loop_config": "LoopConfig",
     "agent_cli.core.run": "ChatStateMachine Phase RunResult",
     "agent_cli.core.stream_processor": "StreamProcessor",
+    "agent_cli.core.turn": "Turn",
     "agent_cli.hooks.definition": "Hook",
     "agent_cli.hooks.events": "HookEvent HookFunction HookReply",
     "agent_cli.library.functions": "tool",
     "agent_cli.library.options": "Approve SessionOptions",
-    "agent_cli.library.session": (
-        "AgentSession PromptResult RunFailed StreamItem list_sessions query"
-    ),
+    "agent_cli.library": "list_sessions read_session",
+    "agent_cli.library.session": "AgentSession PromptResult RunFailed StreamItem query",
     "agent_cli.plugins.api": "Plugin PluginContext PluginState",
     "agent_cli.providers.anthropic.messages": "AnthropicMessages",
     "agent_cli.providers.anthropic.connection": "Connection",

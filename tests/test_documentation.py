@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import agent_cli as public
-from agent_cli import Tool
+from agent_cli import Agent, LoopConfig, Tool, get_model, tool
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.policies.network_rules import REGISTRIES
 from agent_cli.repl.commands.files import REVIEW_COMMAND
@@ -99,6 +100,29 @@ def test_tool_on_the_library_page_is_a_tool() -> None:
     made = names["find_order"]
     assert isinstance(made, Tool)
     assert made.spec.input_schema["required"] == ["number"]
+
+
+def test_function_on_the_library_page_prepares_a_model_call() -> None:
+    """The page is all that says how; no other name of the package is needed for it."""
+    names: dict[str, Any] = {}  # Any: what the program defines
+    config = LoopConfig(model=get_model("claude-sonnet-5-5"), tools=[named("read"), named("write")])
+    turn = Agent(config).next_turn()
+
+    exec(program_below("### Before each model call"), names)
+    names["prepare"](turn)
+
+    assert [each.name for each in turn.tools] == ["read"]
+    assert turn.system == ["The tests are red."]
+
+
+def named(name: str) -> Tool:
+    """Return a tool that does nothing."""
+
+    async def nothing() -> str:
+        """Do nothing."""
+        return ""
+
+    return tool(name=name)(nothing)
 
 
 def program_of(example: str) -> str:

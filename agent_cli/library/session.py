@@ -26,14 +26,12 @@ from agent_cli.core.declining import (
 )
 from agent_cli.core.run import RunResult, RunSlot
 from agent_cli.library.options import Approve, SessionOptions, build
-from agent_cli.system import paths
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
     from agent_cli.contracts.cancel import CancelToken
-    from agent_cli.contracts.listings import SessionInfo
     from agent_cli.contracts.permission_modes import Mode
     from agent_cli.contracts.servers import ServerState
 
@@ -96,13 +94,6 @@ async def query(prompt: str | UserMessage, options: SessionOptions | None = None
     """
     async with AgentSession(options) as session:
         return await session.prompt(prompt)
-
-
-def list_sessions() -> Sequence["SessionInfo"]:
-    """Return the saved sessions, the most recently used first; it reads files."""
-    from agent_cli.session_store import SessionStore  # rare
-
-    return SessionStore(paths.sessions_dir()).list()
 
 
 class AgentSession:

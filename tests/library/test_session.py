@@ -17,6 +17,7 @@ from agent_cli import (
     AgentDefinition,
     AgentSession,
     Allow,
+    AssistantMessage,
     ConversationError,
     Deny,
     GuardsChanged,
@@ -32,8 +33,10 @@ from agent_cli import (
     SettingsError,
     ToolCall,
     UsageError,
+    UserMessage,
     list_sessions,
     query,
+    read_session,
     tool,
 )
 from agent_cli.contracts.timeline import Json
@@ -52,6 +55,7 @@ from tests.messages_api import (
 )
 from tests.waiting import until
 
+SAID = (UserMessage, AssistantMessage)
 WRITES = tool_use("write", {"path": "a.txt", "content": "a\n"})
 
 
@@ -84,6 +88,26 @@ def told(api: FakeMessagesApi, request: int = 1) -> str:
 def server(**options: Json) -> dict[str, Json]:
     """Return the entry of a server; see raw_server.py for the options."""
     return {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, json.dumps(options)]}
+
+
+async def test_stored_session_is_read_while_it_is_open_and_without_a_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A viewer had to open it, with a key and its servers, and could not if it was open."""
+    with serve_in_thread(reply("one"), reply("two")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            await session.prompt("first")
+            monkeypatch.delenv("ANTHROPIC_API_KEY")
+            assert session.id
+
+            read = read_session(session.id[:8])
+            await session.prompt("second")
+
+            assert [m.text for m in read.messages() if isinstance(m, SAID)] == ["first", "one"]
+            assert (read.id, len(read.prompts)) == (session.id, 1)
+            assert read.usage == session.agent.conversation.prompts[0].usage
+    with pytest.raises(SessionNotFound):
+        read_session("nosuch")
 
 
 async def test_next_prompt_waits_for_the_end_of_one_that_was_aborted() -> None:
