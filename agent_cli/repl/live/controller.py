@@ -56,8 +56,7 @@ class LiveShell:
         self._arrived = asyncio.Event()
         self._command: CancelToken | None = None
         self._tasks = asyncio.TaskGroup()
-        self._agent_runs = False
-        self._is_working = self._is_stuck = False
+        self._agent_runs = self._is_working = self._is_stuck = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._status = Status(app.agent, app.context_tokens)
@@ -299,16 +298,22 @@ class LiveShell:
         self._lines_of_work.begin()
         # Until it succeeds: a fault must not be repeated for ever.
         self._is_stuck = self._next_line is None
-        if self._next_line is None:
-            if not self._app.agent.conversation.waiting:
-                await self._outbox.hand_over()
-                if not self._app.agent.has_queued_messages():  # held meanwhile
-                    self._is_stuck = False
-                    return
-            self._settle(await self._runs.go_on())
+        if self._is_stuck:
+            await self._deliver()
             self._is_stuck = False
-            return
-        line = self._lines.popleft().text
+        else:
+            await self._carry_out(self._lines.popleft().text)
+
+    async def _deliver(self) -> None:
+        """Go on with the run: with a waiting call, or with undelivered messages."""
+        if not self._app.agent.conversation.waiting:
+            await self._outbox.hand_over()
+            if not self._app.agent.has_queued_messages():  # held meanwhile
+                return
+        self._settle(await self._runs.go_on())
+
+    async def _carry_out(self, line: str) -> None:
+        """Run a command or a prompt, and the runs that it asks for."""
         if not self._dispatcher.is_prompt(line):
             # It is not offered again; lines behind one that leaves the session are for the next.
             self._unsent.keep(() if leaves_the_session(line, self._app) else self.queued)
