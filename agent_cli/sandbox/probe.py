@@ -8,12 +8,18 @@ import secrets
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.confinement import Confinement
 from agent_cli.system.launching import KeeperLink, Launcher, Order
+from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
+
+if TYPE_CHECKING:
+    from agent_cli.sandbox.policy import Policy
 
 _LIMIT_S = 10.0
 _SHORTAGES = frozenset(
@@ -42,6 +48,27 @@ class Canaries:
 
     outside: Path
     secret: Path
+
+
+@contextlib.contextmanager
+def laid_out(state_dir: Path, policy: "Policy") -> Generator[Canaries]:
+    """Create a secret in the state folder, and choose a path that must not be writable."""
+    # It stays: a program that ends while the probe runs would leave one for each start.
+    secret = state_dir / "sandbox-probe"
+    name = f"{secret.name}-{secrets.token_hex(8)}"
+    # The workspace may be the home directory or even "/", where writing is allowed; and
+    # temporary folders are replaced in the sandbox.
+    places = (
+        place
+        for place in (state_dir.parent, policy.home.parent)
+        if not policy.owns(place) and not any(map(place.is_relative_to, REPLACED))
+    )
+    canaries = Canaries(next(places, Path("/")) / name, secret)
+    write_private(secret, b"secret\n")
+    try:
+        yield canaries
+    finally:
+        canaries.outside.unlink(missing_ok=True)
 
 
 class CannotTryError(Exception):

@@ -4,11 +4,10 @@ import asyncio
 import errno
 import hashlib
 import os
-import secrets
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agent_cli.sandbox.report import Report, SandboxMissing
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
-from agent_cli.system.private_files import write_private
 from agent_cli.system.trees import forget_old, remove_tree
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.confinement import Candidate, Confinement, Places
     from agent_cli.sandbox.policy import Policy, Rules
-    from agent_cli.sandbox.probe import Canaries
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 
@@ -273,13 +270,13 @@ class Sandbox:
         return replace(report, exposed=next(iter(self._policy.installed), None))
 
     def _fault(self, backend: "Backend") -> str:
-        from agent_cli.sandbox.probe import CannotTryError, fault
+        from agent_cli.sandbox.probe import CannotTryError, fault, laid_out
 
         bash = shutil.which("bash", path=os.defpath)
         if bash is None:
             return "there is no bash to try it with"
         try:
-            with _canaries(self._state_dir, self._policy) as canaries:
+            with laid_out(self._state_dir, self._policy) as canaries:
                 # Without what follows a command: the test writes nothing in the workspace, so all
                 # that changes there meanwhile is the work of others.
                 root, network = self._policy.roots[0], self._policy.network
@@ -374,27 +371,3 @@ class Sandbox:
             state = backend.program.stat()
             parts += [str(backend.program), str(state.st_mtime_ns), str(state.st_size)]
         return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
-
-
-@contextmanager
-def _canaries(state_dir: Path, policy: "Policy") -> "Generator[Canaries]":
-    """Create a secret in the state folder, and choose a path that must not be writable."""
-    from agent_cli.sandbox.bwrap import REPLACED
-    from agent_cli.sandbox.probe import Canaries
-
-    # It stays: a program that ends while the probe runs would leave one for each start.
-    secret = state_dir / "sandbox-probe"
-    name = f"{secret.name}-{secrets.token_hex(8)}"
-    # The workspace may be the home directory or even "/", where writing is allowed; and
-    # temporary folders are replaced in the sandbox.
-    places = (
-        place
-        for place in (state_dir.parent, policy.home.parent)
-        if not policy.owns(place) and not any(map(place.is_relative_to, REPLACED))
-    )
-    canaries = Canaries(next(places, Path("/")) / name, secret)
-    write_private(secret, b"secret\n")
-    try:
-        yield canaries
-    finally:
-        canaries.outside.unlink(missing_ok=True)
