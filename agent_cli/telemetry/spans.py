@@ -27,6 +27,7 @@ from agent_cli.system.records import dataclass
 from agent_cli.telemetry import conventions
 from agent_cli.telemetry.conventions import Content, Instruments
 from agent_cli.telemetry.runs import AgentRun, current_run, usage_attributes
+from agent_cli.telemetry.target import PORTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,6 @@ class Recorder:
     tracer: Tracer
     instruments: Instruments
     content: Content | None = None
-
-
-_PORTS: Final = {"https": 443, "http": 80}
 
 
 class ChatSpans:
@@ -216,7 +214,7 @@ def _request_attributes(
 def _server_attributes(server: str) -> dict[str, AttributeValue]:
     try:
         address = urlsplit(server)
-        host, port = address.hostname, address.port or _PORTS.get(address.scheme)
+        host, port = address.hostname, address.port or PORTS.get(address.scheme)
     except ValueError:  # the request itself will fail with a clear error
         return {}
     return {"server.address": host, "server.port": port} if host and port else {}

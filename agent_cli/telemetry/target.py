@@ -11,7 +11,7 @@ from agent_cli.system.records import dataclass, field
 
 _PREFIX: Final = "OTEL_EXPORTER_OTLP"
 _HTTP: Final = "http/protobuf"
-_PORTS: Final = {"http": 80, "https": 443}
+PORTS: Final = {"http": 80, "https": 443}
 _CONNECT_LIMIT_S: Final = 3.0
 
 
@@ -35,7 +35,7 @@ class Signal:
         if getproxies():
             return ""  # behind a proxy a direct connection proves nothing
         parts = urlsplit(self.url)
-        address = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        address = parts.hostname or "", parts.port or PORTS[parts.scheme]
         try:
             socket.create_connection(address, timeout=_CONNECT_LIMIT_S).close()
         except (OSError, UnicodeError) as error:  # UnicodeError: the host cannot be a name
