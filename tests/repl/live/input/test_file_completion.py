@@ -7,7 +7,12 @@ from typing import NoReturn
 
 import pytest
 
-from agent_cli.repl.live.input.file_completion import FileChoices, directories_at
+from agent_cli.repl.live.input import file_completion
+from agent_cli.repl.live.input.file_completion import (
+    FileChoices,
+    directories_at,
+    outside_choices,
+)
 
 
 class Folder:
@@ -146,3 +151,19 @@ def test_directories_are_offered_one_level_at_a_time() -> None:
     assert [each.text for each in directories_at(Path(), "library/t")] == ["tests/"]
     assert [each.text for each in directories_at(Path(), "./.h")] == [".hidden/"]
     assert [*directories_at(Path(), "nothing/here/")] == []
+
+
+def test_typed_name_is_found_among_more_entries_than_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a folder of 6,000 entries, some were not offered, whatever was typed."""
+    monkeypatch.setattr(file_completion, "_ENTRIES_MAX", 1)
+    names = ["one", "two", "three"]
+    for name in names:
+        Path(name).mkdir()
+
+    directories = [each.text for name in names for each in directories_at(Path(), name)]
+    entries = [each.text for name in names for each in outside_choices(Path(), f"see @./{name}")]
+
+    assert directories == ["one/", "two/", "three/"]
+    assert entries == ["./one/", "./two/", "./three/"]
