@@ -74,6 +74,7 @@ _JOINED = frozenset({"list", "pipeline", "negated_command"})
 _NOT_WORDS = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
 _SCRIPT = late_pattern(r"[\s;&|<>()`$]")
+_NO_MARK = late_pattern(r"\$|.*\\\s", re.DOTALL)
 _NO_WORD = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
 # The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
 _OPTION_TEXT = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
@@ -192,12 +193,13 @@ def is_misread(node: "Node") -> bool:
     """Return whether bash would split *node* into other words than the parser does.
 
     They differ about a backslash behind a quote or at the end of a line, a line that begins with a
-    backslash, a comment behind a redirect, and a heredoc with a mark such as $E, which expands.
+    backslash, a comment behind a redirect, and the mark of a heredoc that begins with $, whose text
+    bash expands, or has a backslash before a blank.
     """
     if node.type == "word":
         return bool(_NO_WORD.match(source(node)))
     if node.type == "heredoc_start":
-        return source(node).startswith("$")
+        return bool(_NO_MARK.match(source(node)))
     if node.type != "command":
         return False
     text, begin = node.text or b"", node.start_byte

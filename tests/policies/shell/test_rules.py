@@ -121,6 +121,13 @@ def test_deny_rule_finds_its_command_in_backquotes_in_a_heredoc(
     assert judged(f"cat <<{mark}\n{line}\n{end}\n", deny="npm run *").verdict == verdict
 
 
+def test_deny_rule_finds_its_command_behind_a_mark_with_a_blank() -> None:
+    """For the parser, the mark goes on behind it, and no error shows that."""
+    script = "cat <<-E\\ | npm run x\n\\\nF\nE\n \"$(cat <<- 'E' && a\n\n\tE\n)\"c x"
+
+    assert judged(script, deny="npm run *").verdict == "deny"
+
+
 def test_loss_in_backquotes_in_a_heredoc_is_asked_about() -> None:
     assert judged("cat <<E\n`git reset --hard`\nE\n", allow="*").verdict == "ask"
 
