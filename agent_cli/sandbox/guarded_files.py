@@ -24,11 +24,23 @@ _OTHER_AGENTS = (
     *(".kilocode", ".pi", ".trae", ".vibe"),
 )
 
-# Settings of this program, other agents, editors and git hooks, at the top of a workspace.
+# They run with every commit, once their program is installed as a hook of git.
+_HOOK_SETTINGS = (
+    *(".pre-commit-config.yaml", "lefthook.yml", "lefthook.yaml", ".lefthook.yml"),
+    *(".lefthook.yaml", ".overcommit.yml"),
+)
+# Settings of other version control, which may name programs that each of its commands runs.
+_VERSION_CONTROL = (".hg/hgrc", ".hg/hgrc-not-shared", ".jj/repo/config.toml")
+
+# What programs outside act on when a folder is opened or something is committed, without a word of
+# the user about it, at the top of a workspace: settings of this program, other agents, editors and
+# version control, and hooks. A Makefile is run by name, and direnv asks about a changed .envrc.
 PROTECTED_NAMES = (
     *(".mcp.json", "appsettings.toml", "appsettings.json", ".agent-cli", *_OTHER_AGENTS),
-    *(".vscode", ".idea", ".zed", ".helix", ".devcontainer", ".husky"),
+    *(".vscode", ".idea", ".zed", ".helix", ".devcontainer", ".devcontainer.json", ".husky"),
+    *(*_HOOK_SETTINGS, *_VERSION_CONTROL),
 )
+_WORKSPACE_FILE = ".code-workspace"
 
 HOLDS_HOOKS = "holds git hooks: programs that run with every commit"
 
@@ -43,7 +55,10 @@ _STARTS = {
     ".zed": "can make the editor run programs",
     ".helix": "can make the editor run programs",
     ".devcontainer": "can make the editor run programs, also outside of the container",
+    ".devcontainer.json": "can make the editor run programs, also outside of the container",
     ".husky": HOLDS_HOOKS,
+    **dict.fromkeys(_HOOK_SETTINGS, "names programs that run with every commit"),
+    **dict.fromkeys(_VERSION_CONTROL, "can make version control run programs"),
     **dict.fromkeys((".agent-cli", *_OTHER_AGENTS), _AGENTS),
 }
 
@@ -105,8 +120,18 @@ def what_it_starts(path: Path, root: Path) -> str | None:
     ]
     if named:
         return _STARTS[named[0]]
+    if is_workspace_file(path.name):
+        return _STARTS[".vscode"]
+    inside = f"/{'/'.join(parts)}/"
+    if any(f"/{each}/" in inside for each in _VERSION_CONTROL):
+        return _STARTS[_VERSION_CONTROL[0]]
     known = _same(path, root, PROTECTED_NAMES)
     return f"is another name of {known}, which {_STARTS[known]}" if known else None
+
+
+def is_workspace_file(name: str) -> bool:
+    """Return whether a file of this *name* is a workspace of VS Code, with settings and tasks."""
+    return name.casefold().endswith(_WORKSPACE_FILE)
 
 
 def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:

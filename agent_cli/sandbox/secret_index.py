@@ -7,7 +7,12 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from agent_cli.sandbox.guarded_files import NESTED_NAMES, holds_token, may_hold_token
+from agent_cli.sandbox.guarded_files import (
+    NESTED_NAMES,
+    holds_token,
+    is_workspace_file,
+    may_hold_token,
+)
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import real_path
@@ -309,7 +314,10 @@ class SecretIndex:
             secrets=secrets,
             locked=list(self._locked(listed.values())),
             settings=[
-                Path(path, name) for name in listed if name in NESTED_NAMES and not is_theirs
+                Path(path, name)
+                for name in listed
+                if (name in NESTED_NAMES and not is_theirs)
+                or (is_workspace_file(name) and not is_generated)
             ],
         )
         if not is_theirs and listed.keys() >= _BARE_REPOSITORY:

@@ -1007,6 +1007,12 @@ def test_protected_files_are_never_written_without_approval(mode: Mode, path: st
         ("web/.clinerules/hooks/x", "web/.clinerules/hooks/x tells agents what to do"),
         (".helix/languages.toml", ".helix/languages.toml can make the editor run programs"),
         (".devcontainer/devcontainer.json", ".devcontainer/devcontainer.json can make the editor"),
+        ("web/.devcontainer.json", "web/.devcontainer.json can make the editor run programs"),
+        ("web/a.code-workspace", "web/a.code-workspace can make the editor run programs"),
+        (".pre-commit-config.yaml", ".pre-commit-config.yaml names programs that run with every"),
+        ("lefthook.yml", "lefthook.yml names programs that run with every commit"),
+        (".hg/hgrc", ".hg/hgrc can make version control run programs"),
+        ("web/.jj/repo/config.toml", "web/.jj/repo/config.toml can make version control run"),
     ],
 )
 def test_approval_for_a_protected_file_says_what_the_file_can_do(path: str, what: str) -> None:

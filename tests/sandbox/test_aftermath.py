@@ -465,6 +465,30 @@ def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
         assert len(place.put_back) == 1
 
 
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a.code-workspace", "web/a.code-workspace", ".pre-commit-config.yaml", "lefthook.yml"),
+        *(".hg/hgrc", ".jj/repo/config.toml", ".devcontainer.json"),
+    ],
+)
+def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a_command(
+    name: str, state: State
+) -> None:
+    """Threat 10: new ones are moved away, and those that were there stay as they were."""
+    with world(state) as place:
+        file = place.root / name
+        place.run(f"mkdir -p {Path(name).parent}; echo x > {name}")
+        assert not file.exists()
+        assert len(place.put_back) == 1
+
+        file.write_text("old")
+        place.run(f"echo x > {name}")
+
+        assert file.read_text() == "old"
+
+
 PAUSED = "export GIT_SEQUENCE_EDITOR='sed -i 1ibreak'; git rebase -q -i --root"
 
 
