@@ -9,9 +9,11 @@ back. After a pause the cache is gone anyway: whatever is left out then is not p
 the change itself costs nothing.
 """
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.events import EventSink, Notice, ToolCall
@@ -32,6 +34,8 @@ from agent_cli.core.projection import noted, numbered, shown
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.estimate import content_tokens
+from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import real_path
 
 DEFAULT_LIMIT_CHARS = 40_000
 
@@ -46,6 +50,49 @@ def truncate_tool_result(text: str, tool_name: str, limit: int = DEFAULT_LIMIT_C
     if not limit or len(text) <= limit:
         return text
     return text[: _whole(text, limit)] + _notice(tool_name, limit, len(text))
+
+
+_MAY_SHOW = late_pattern(r"://[^/\s@]+@|authorization", re.IGNORECASE)
+MASK: Final = "[hidden: a credential of git]"
+
+
+class HiddenCredentials:
+    """Fills part of `finish_result`: the model reads no credential of the repository.
+
+    `git remote -v` and `.git/config` show the token in the address of a remote, or the header that
+    a checkout in a workflow leaves there.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Know the repository around *root*, as it is at each result."""
+        self._root = root
+
+    def __call__(self, result: ToolResult) -> ToolResult:
+        """Return *result* without credentials that the configuration of git holds."""
+        if not _MAY_SHOW.search(result.text):
+            return result
+        known = self._known()
+        if not any(each in result.text for each in known):
+            return result
+        return replace(result, content=tuple(_without(known, block) for block in result.content))
+
+    def _known(self) -> Sequence[str]:
+        from agent_cli.sandbox.git_config import credentials  # few results may show one
+        from agent_cli.sandbox.git_folders import configuration
+
+        texts = configuration(real_path(self._root))
+        # One may be part of another one.
+        known = {each for text in texts for each in credentials(text)}
+        return sorted(known, key=len, reverse=True)
+
+
+def _without(credentials: Sequence[str], block: Block) -> Block:
+    if block["type"] != "text":
+        return block
+    text = str(block.get("text", ""))
+    for each in credentials:
+        text = text.replace(each, MASK)
+    return {**block, "text": text}
 
 
 class Truncation:

@@ -108,6 +108,20 @@ def destinations(text: str) -> Mapping[tuple[str, str | None], Sequence[tuple[st
     return found
 
 
+_CREDENTIALS_CHARS_MIN = 6
+_IN_ADDRESS = late_pattern(r"://(?:[^/\s:@]*:)?([^/\s:@]+)@")
+_IN_HEADER = late_pattern(r"authorization\s*:\s*(?:\w+\s+)?([^\s\"]+)", re.IGNORECASE)
+
+
+def credentials(text: str) -> frozenset[str]:
+    """Return the passwords and tokens in the addresses and headers of a configuration.
+
+    A short name before an @ is a user's.
+    """
+    found = (*_IN_ADDRESS.findall(text), *_IN_HEADER.findall(text))
+    return frozenset(each for each in found if len(each) >= _CREDENTIALS_CHARS_MIN)
+
+
 def is_harmless_key(name: str) -> bool:
     """Return whether the setting *name*, as `git config` takes it, cannot start a program."""
     section, _, rest = name.casefold().partition(".")

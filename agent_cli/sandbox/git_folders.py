@@ -5,7 +5,7 @@ Only reads files; git itself is not run, because a repository can make it start 
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -67,6 +67,12 @@ class GitFolders:
 def git_folders(root: Path) -> GitFolders:
     """Return the git folders of the repository that contains the real directory *root*."""
     return GitSearch().around(root)
+
+
+def configuration(root: Path) -> Sequence[str]:
+    """Return the texts of the configuration of the repository around the real directory *root*."""
+    names = ("config", "config.worktree")
+    return [_read(each / name) for each in git_folders(root).writable for name in names]
 
 
 class GitSearch:

@@ -1,5 +1,6 @@
 """The agent loop, seen from outside: the server's requests and the user's screen."""
 
+import subprocess
 from pathlib import Path
 
 from agent_cli.system import paths
@@ -39,6 +40,24 @@ def test_a_session_of_several_prompts_and_tools_is_one_valid_history() -> None:
         assert request.body["metadata"] == {"user_id": session.stem}
     assert "blue" in text_of(results_in(api.requests[2].body)[0])
     assert Path("notes.txt").read_text() == "green\n"
+
+
+def test_token_of_a_remote_is_hidden_from_the_model() -> None:
+    """Threat 4: a checkout in a workflow leaves one in the configuration of git."""
+    token = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
+    url = f"https://x-access-token:{token}@github.com/a/b"
+    for each in (["init", "-q"], ["remote", "add", "origin", url]):
+        subprocess.run(["git", *each], check=True)
+    with serve_in_thread(
+        reply(bash("git remote -v; cat .git/config"), tool_use("read", {"path": ".git/config"})),
+        reply("Done."),
+    ) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api)
+
+    shown = [text_of(result) for result in results_in(api.requests[1].body)]
+    assert run.code == 0
+    assert [text.count("x-access-token:[hidden: a credential of git]@") for text in shown] == [3, 1]
+    assert token not in str(api.requests[1].body)
 
 
 def test_tool_calls_of_one_reply_run_in_parallel_and_answer_in_call_order() -> None:

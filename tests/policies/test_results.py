@@ -1,5 +1,7 @@
 """Limits on results: exact length and notice, and old ones that leave where that saves money."""
 
+from pathlib import Path
+
 import pytest
 
 from agent_cli.contracts.cancel import CancelToken
@@ -9,7 +11,13 @@ from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.timeline import Block, ReplyOutput, Usage, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.policies.results import OldResults, Truncation, truncate_tool_result
+from agent_cli.policies.results import (
+    MASK,
+    HiddenCredentials,
+    OldResults,
+    Truncation,
+    truncate_tool_result,
+)
 from tests.fakes import Step, calls, returns, says, scripted_agent, texts, tool, tool_use
 from tests.policies.histories import Listener
 
@@ -53,6 +61,63 @@ def test_every_surrogate_pair_stays_whole(high: str, low: str) -> None:
     assert truncate_tool_result(f"a\udc00{low}b", "bash", 2).startswith("a\udc00\n\n[")
     assert truncate_tool_result(f"a{high}\udbffb", "bash", 2).startswith(f"a{high}\n\n[")
     assert truncate_tool_result(f"a{high}\ue000b", "bash", 2).startswith(f"a{high}\n\n[")
+
+
+TOKEN = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
+HEADER = "eC1hY2Nlc3MtdG9rZW46Z2hz"
+
+
+def repository(folder: Path) -> Path:
+    """Make a repository whose configuration holds a token and a header."""
+    git = folder / ".git"
+    for name in ("objects", "refs"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "config").write_text(
+        f'[remote "origin"]\n\turl = https://x-access-token:{TOKEN}@github.com/a/b\n'
+        '[remote "mine"]\n\turl = https://somebody@example.com/a\n'
+        f'[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic {HEADER}\n'
+    )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("shown", "read"),
+    [
+        (
+            f"origin\thttps://x-access-token:{TOKEN}@github.com/a/b (fetch)",
+            f"origin\thttps://x-access-token:{MASK}@github.com/a/b (fetch)",
+        ),
+        (f"AUTHORIZATION: basic {HEADER}", f"AUTHORIZATION: basic {MASK}"),
+        ("postgres://app:password@localhost/db", "postgres://app:password@localhost/db"),
+        ("plain", "plain"),
+    ],
+)
+def test_credentials_in_the_configuration_of_git_are_hidden_from_the_model(
+    tmp_path: Path, shown: str, read: str
+) -> None:
+    """Threat 4: `git remote -v` shows them; an address in another file stays as it is."""
+    hide = HiddenCredentials(repository(tmp_path) / "sub")
+    (tmp_path / "sub").mkdir()
+
+    result = hide(ToolResult((text_block(shown), IMAGE)))
+
+    assert result.content == (text_block(read), IMAGE)
+
+
+def test_model_reads_no_token_of_a_remote(tmp_path: Path) -> None:
+    """Threat 4: also from a worktree, whose configuration is that of the repository."""
+    worktree = repository(tmp_path / "main").parent / "tree"
+    own = tmp_path / "main" / ".git" / "worktrees" / "tree"
+    own.mkdir(parents=True)
+    worktree.mkdir()
+    (worktree / ".git").write_text(f"gitdir: {own}\n")
+    (own / "commondir").write_text("../..\n")
+    (own / "gitdir").write_text(f"{worktree / '.git'}\n")
+
+    result = HiddenCredentials(worktree)(ToolResult.of(f"https://a:{TOKEN}@github.com"))
+
+    assert result.text == f"https://a:{MASK}@github.com"
 
 
 def test_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:

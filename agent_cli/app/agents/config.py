@@ -23,7 +23,7 @@ from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.request_settings import note_effort, plan_mode
-from agent_cli.policies.results import OldResults, Truncation
+from agent_cli.policies.results import HiddenCredentials, OldResults, Truncation
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.records import dataclass
 from agent_cli_tools.workspace import Workspace
@@ -130,12 +130,12 @@ def config_of(agent: AgentParts) -> LoopConfig:
 
 def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResult]]:
     truncation = Truncation(agent.publish, limit_chars=limit_chars)
+    without_credentials = HiddenCredentials(agent.workspace.root)
     add_receipt = agent.add_receipt
-    if add_receipt is None:
-        return truncation
 
     async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
-        return truncation(call, await add_receipt(call, result))
+        result = without_credentials(result)
+        return truncation(call, await add_receipt(call, result) if add_receipt else result)
 
     return finish
 
