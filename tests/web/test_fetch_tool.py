@@ -4,9 +4,12 @@ import asyncio
 import sys
 import venv
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
+from bs4.exceptions import ParserRejectedMarkup
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
@@ -296,7 +299,11 @@ async def test_link_that_is_no_url_stays_as_it_is(web: Web) -> None:
 
 async def test_page_that_no_parser_takes_is_called_damaged(web: Web) -> None:
     """Its own words are left out: nothing marks them as foreign here."""
-    web.answers["/"] = Answer(b"<p>x<![ignore_your_rules[x]]>")
+    page = b"<p>x<![ignore_your_rules[x]]>"
+    web.answers["/"] = Answer(page)
+    with suppress(ParserRejectedMarkup):
+        BeautifulSoup(page, "html.parser")
+        pytest.skip("the parser of this Python, 3.15 or later, takes any page")
 
     with pytest.raises(ToolError) as refused:
         await fetch(tool_for(web), f"https://{DOCS}/")
