@@ -29,12 +29,13 @@ def planned_change(given: Json, target: Path) -> PlannedChange | None:
         that does not occur exactly as often as the edit says.
     """
     before = file_text(target)
+    is_crlf = before is not None and has_only_crlf(before)
     match given:
         case {"path": str(path), "edits": [*edits], **rest} if before is not None and not rest:
-            after = _edited(before, edits)
+            after = _edited(before, edits, is_crlf=is_crlf)
         case {"path": str(path), "content": str(content), **rest} if not rest:
             before = "" if before is None and not target.exists() else before
-            after = content
+            after = _with_ends(content, is_crlf=is_crlf)
         case _:
             return None
     if before is None or after is None:
@@ -65,7 +66,17 @@ def file_text(path: Path) -> str | None:
         return None
 
 
-def _edited(text: str, edits: Sequence[Json]) -> str | None:
+def has_only_crlf(text: str) -> bool:
+    """Return whether all line ends of *text* are CRLF, and there is one."""
+    return 0 < text.count("\n") == text.count("\r\n")
+
+
+def _with_ends(text: str, *, is_crlf: bool) -> str:
+    """Return *text* with the line ends that the tools write into such a file."""
+    return text.replace("\n", "\r\n") if is_crlf and "\r" not in text else text
+
+
+def _edited(text: str, edits: Sequence[Json], *, is_crlf: bool) -> str | None:
     """Return *text* after all *edits* in order; None if one does not match exactly."""
     for edit in edits:
         match edit:
@@ -73,6 +84,7 @@ def _edited(text: str, edits: Sequence[Json]) -> str | None:
                 everywhere = rest.pop("all", False) is True
             case _:
                 return None
+        old, new = _with_ends(old, is_crlf=is_crlf), _with_ends(new, is_crlf=is_crlf)
         count = text.count(old)
         if rest or count == 0 or (count > 1 and not everywhere):
             return None

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,26 @@ def test_change_with_invisible_characters_carries_a_note(tmp_path: Path) -> None
 
     assert "invisible characters" in str(note)
     assert "'oldText': 'x = 1\\n'" in str(diff)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("edit", {"edits": [{"old": "x = 1\ny", "new": "x = 2\ny"}]}),
+        ("write", {"content": "x = 2\ny = 1\n"}),
+    ],
+)
+def test_change_of_a_file_with_crlf_is_a_diff_of_what_changes(
+    tmp_path: Path, tool: str, given: dict[str, Json]
+) -> None:
+    """An edit of several lines was shown without the file, a write as a change of every line."""
+    (tmp_path / "a.py").write_bytes(b"x = 1\r\ny = 1\r\n")
+    with Workspace(tmp_path) as workspace:
+        calls = CallView(lambda: builtin_tools(workspace, None), tmp_path)
+        [diff] = calls.planned(ToolCall("c", tool, {"path": "a.py", **given}))
+
+    assert isinstance(diff, dict)
+    assert (diff["oldText"], diff["newText"]) == ("x = 1\r\ny = 1\r\n", "x = 2\r\ny = 1\r\n")
 
 
 def test_long_command_is_shown_in_full_with_hidden_characters_escaped(tmp_path: Path) -> None:

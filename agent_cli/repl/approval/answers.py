@@ -21,10 +21,10 @@ from agent_cli.core.declining import (
     UNDECIDED,
     UNWANTED,
 )
-from agent_cli.repl.approval.preview import has_only_crlf
 from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
 from agent_cli.repl.dialogue import Choice
 from agent_cli.system.paths import shown
+from agent_cli.terminal.planned_change import has_only_crlf
 from agent_cli.terminal.sanitize import reveal
 
 # A number opens the call of that number.

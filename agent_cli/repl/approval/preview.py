@@ -14,7 +14,7 @@ from agent_cli.repl.approval.proposed_file import LineChanges
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
-from agent_cli.terminal.planned_change import PlannedChange, planned_change
+from agent_cli.terminal.planned_change import PlannedChange, has_only_crlf, planned_change
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 
@@ -320,11 +320,6 @@ def _without_blank(around: range, lines: Sequence[str], side: Literal[0, -1]) ->
 
 def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
-
-
-def has_only_crlf(text: str) -> bool:
-    """Return whether all line ends of *text* are CRLF, and there is one."""
-    return 0 < text.count("\n") == text.count("\r\n")
 
 
 def _tokens(lines: Sequence[str], language: str) -> Sequence[Tokens]:
