@@ -325,7 +325,7 @@ class Workbench:
         self._plugins.start(self.agent)
         await self._plugins.wait_loaded(_PLUGINS_LIMIT_S)
         servers = [state.name for state in self.servers.all.states()]
-        for text in dead_rules(self._startup, self._tool_names, servers):
+        for text in dead_rules(self._startup, self._tool_names, self.own_tools, servers):
             self.announce.warn(text)
 
     async def __aexit__(

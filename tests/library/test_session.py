@@ -579,6 +579,34 @@ async def test_mcp_server_of_the_program_is_used_under_its_permission_rules() ->
     assert "nobody" not in told(api)
 
 
+async def test_rule_whose_text_fits_no_call_of_an_own_tool_is_named() -> None:
+    """Above all one that denies: it holds only where it names every call."""
+
+    @tool
+    async def deploy(target: str) -> str:
+        """Deploy."""
+        return target
+
+    @tool
+    async def lint(path: str) -> str:
+        """Check a file."""
+        return path
+
+    notices: list[str] = []
+    rules = ["deploy(prod*)", "lint(src/**)", "bash(rm *)", "edit(*.lock)", "deploy"]
+    with serve_in_thread(reply("ok")) as api:
+        options = SessionOptions(tools=[deploy, lint], deny=rules, environment=at(api))
+        async with AgentSession(options) as session:
+            session.agent.subscribe(
+                lambda event: notices.append(event.text) if isinstance(event, Notice) else None
+            )
+            await session.prompt("go")
+
+    [named] = [text for text in notices if "matches nothing" in text]
+    assert "the rule deny deploy(prod*) matches nothing: a call of deploy names no paths" in named
+    assert named.endswith("write deploy, which is every call")
+
+
 @pytest.fixture
 def strangers_folder(tmp_path: Path) -> Iterator[Path]:
     """A repository whose files run a program and allow everything, if they are believed."""

@@ -1,14 +1,16 @@
 """Check the names in `--require-tools` and in permission rules against the tools there are."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields
 
 from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.permissions import Rule
 from agent_cli.contracts.servers import is_of_server, server_name
+from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line
-from agent_cli.policies.permission_rules import RuleSet, without_matches
+from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, without_matches
 from agent_cli.system.loading import late_pattern
 from agent_cli.terminal.sanitize import reveal
 
@@ -16,18 +18,23 @@ _SERVER_NAMED = late_pattern(r"mcp__(.+?)__")
 
 
 def dead_rules(
-    startup: StartupContext, tools: Callable[[], Collection[str]], servers: Collection[str]
+    startup: StartupContext,
+    tools: Callable[[], Collection[str]],
+    own_tools: Callable[[], Iterable[Tool]],
+    servers: Collection[str],
 ) -> Iterator[str]:
-    """Yield a sentence for each permission rule about a tool that is none of *tools*.
+    """Yield a sentence for each permission rule that matches no call.
 
-    A rule about an MCP server that is none of *servers* counts if it is an option: rules in files
-    are written for several projects.
+    It is about a tool that is none of *tools*, or about some calls of one of *own_tools*, whose
+    calls no text fits. A rule about an MCP server that is none of *servers* counts if it is an
+    option: rules in files are written for several projects.
     """
     if not startup.loaded.rules:
         return
     yield from _lost_guards(startup)
     rules = permission_rules(startup)
     yield from without_matches(rules, tools())
+    yield from _without_fit(rules, own_tools())
     for kind, rule in rules.listed():
         named = _SERVER_NAMED.match(rule.tool)
         is_option = rule.origin.startswith(("flag ", "argument "))
@@ -37,6 +44,27 @@ def dead_rules(
                 f"{rule.origin}: the rule {kind} {rule} matches nothing: there is no MCP server"
                 f" {named[1]}; there are: {known}"
             )
+
+
+def _without_fit(rules: RuleSet, tools: Iterable[Tool]) -> Iterator[str]:
+    """Yield a sentence for each rule whose text fits no call of its tool, one of *tools*."""
+    by_name = {tool.name: tool for tool in tools}
+    for kind, rule in rules.listed():
+        tool = by_name.get(rule.tool)
+        if rule.text and tool and tool.name != COMMAND_TOOL and not _fits_text(tool):
+            yield (
+                f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing: a call of"
+                f" {tool.name} names no paths; write {tool.name}, which is every call"
+            )
+
+
+def _fits_text(tool: Tool) -> bool:
+    """Return whether the text of a rule can fit a call of *tool*: by its subject or its paths."""
+    own = {field.name: field.default for field in fields(Tool)}
+    if any(getattr(tool, name) is not own[name] for name in ("subject", "reads", "writes")):
+        return True
+    properties = tool.spec.input_schema.get("properties")
+    return isinstance(properties, dict) and "path" in properties
 
 
 def _lost_guards(startup: StartupContext) -> Iterator[str]:
