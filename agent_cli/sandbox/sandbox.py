@@ -103,7 +103,7 @@ class Sandbox:
             self._probing = in_background(self.probe)
 
             def found(probing: "asyncio.Future[Report]") -> None:
-                if probing.cancelled() or probing.exception() is not None:
+                if self._is_closed or probing.cancelled() or probing.exception() is not None:
                     return
                 if (report := probing.result()).state == "none":
                     self._warn(f"sandbox: {report.summary}; `agent-cli doctor` says more")

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -41,12 +42,17 @@ def broken(rules: Rules, places: Places, cwd: Path) -> Confinement:
     raise OSError("no namespaces here")
 
 
-def sandbox(tmp_path: Path, *found: Backend, mode: Mode = "auto") -> Sandbox:
+def sandbox(
+    tmp_path: Path,
+    *found: Backend,
+    mode: Mode = "auto",
+    warn: Callable[[str], None] = lambda _text: None,
+) -> Sandbox:
     root = tmp_path / "ws"
     root.mkdir(exist_ok=True)
     own = tmp_path / "state" / "agent-cli"
     policy = Policy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
-    return Sandbox(lambda: policy, mode=mode, state_dir=own, find=lambda *_places: found)
+    return Sandbox(lambda: policy, mode=mode, state_dir=own, find=lambda *_places: found, warn=warn)
 
 
 def test_sandbox_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
@@ -77,6 +83,20 @@ def test_sandbox_that_is_closed_while_it_is_probed_leaves_nothing_behind(
 
     assert not report.holds
     assert list(temporary.iterdir()) == []
+
+
+async def test_session_that_ends_before_the_probe_is_not_told_that_no_sandbox_works(
+    tmp_path: Path,
+) -> None:
+    """The probe ends because the sandbox is closed, which says nothing about the machine."""
+    warnings: list[str] = []
+    tried = sandbox(tmp_path, Backend("bwrap", free), warn=warnings.append)
+
+    tried.start()
+    tried.close()
+    await tried.ready()
+
+    assert warnings == []
 
 
 def test_working_sandbox_is_remembered_until_the_next_boot() -> None:
