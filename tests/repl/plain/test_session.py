@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -194,9 +195,10 @@ def test_dumb_terminal_gets_the_prompt_and_questions_without_escapes() -> None:
         def ran() -> bool:
             return "The tool said: exit code 0" in terminal.text
 
-        for questions in range(1, 100):  # it is asked again after an answer that came too early
+        # It is asked again after an answer that came too early: a hundred times on a fast machine.
+        for questions in count(1):
             terminal.until(
-                lambda count=questions: terminal.bytes.count(b"allow? ") == count or ran()  # type: ignore[misc]
+                lambda number=questions: terminal.bytes.count(b"allow? ") == number or ran()  # type: ignore[misc]
             )
             if ran():
                 break
