@@ -82,7 +82,7 @@ def test_stream_json_prints_one_event_a_line_and_then_the_result() -> None:
         (("--deny", "bash", *YOLO), [reply(bash("true")), reply("No.")], 0, "end_turn"),
         (("--max-rounds", "1", *YOLO), [reply(bash("true"))], 4, "max_rounds"),
         (("--max-cost", "0.000001", *YOLO), [reply(bash("true"))], 4, "max_cost"),
-        (("--replay", "nowhere.jsonl"), [], 1, "error"),
+        (("--replay", "nowhere.jsonl"), [], 2, "error"),
     ],
     ids=[
         *("400", "html", "refusal", "settings", "usage", "approval", "denied by rule"),
