@@ -238,7 +238,7 @@ class Compaction:
             self._is_too_low = True
             text = (
                 f"nothing is summarized: compaction.threshold_tokens is {self._threshold_tokens:,},"
-                f" and the system prompt, the tools and the first message take {fixed:,}"
+                f" and the system prompt, the tools and the first message take {fixed:,}: raise it"
             )
             turn.emit(Notice("warning", text))
 

@@ -84,6 +84,7 @@ async def test_threshold_below_what_cannot_be_summarized_is_told_once() -> None:
     assert strategy.asked == []
     [warning] = listener.warnings
     assert warning.startswith("nothing is summarized: compaction.threshold_tokens is 5, and the")
+    assert warning.endswith(": raise it")
 
 
 @pytest.mark.parametrize("make", [Compaction, partial(Compaction, threshold_tokens=0)])

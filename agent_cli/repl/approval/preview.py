@@ -10,11 +10,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
-from agent_cli.repl.approval.proposed_file import LineChanges
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
-from agent_cli.terminal.planned_change import PlannedChange, has_only_crlf, planned_change
+from agent_cli.terminal.planned_change import (
+    LineChanges,
+    PlannedChange,
+    has_only_crlf,
+    planned_change,
+)
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines, Style
 

@@ -5,10 +5,8 @@ them. It knows nothing of notebooks, whose edits name cells and not the text of 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from itertools import takewhile
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall
@@ -16,7 +14,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, Tool, check_input
 from agent_cli.core.foresight import foreseen_error
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.planned_change import PlannedChange, file_text, written_by
+from agent_cli.terminal.planned_change import LineChanges, PlannedChange, file_text, written_by
 from agent_cli.terminal.sanitize import reveal
 
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
@@ -139,38 +137,3 @@ def _edit(
         "old": "".join(old[group[0][1] : group[-1][2]]),
         "new": "".join(new[group[0][3] : group[-1][4]]),
     }
-
-
-# Matching costs the product of the lengths; longer parts are shown as removed and added.
-_MATCHED_LINES_MAX: Final = 1_000
-_Opcode: TypeAlias = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
-
-
-class LineChanges(SequenceMatcher[str]):
-    """What turns the lines *old* into *new*: compared once, and grouped as often as needed."""
-
-    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
-        super().__init__()
-        head = _common(old, new)
-        tail = _common(old[head:][::-1], new[head:][::-1])
-        old_end, new_end = len(old) - tail, len(new) - tail
-        codes: list[_Opcode] = [("replace", 0, old_end - head, 0, new_end - head)]
-        if max(old_end, new_end) - head <= _MATCHED_LINES_MAX:
-            between = SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
-            codes = between.get_opcodes()
-        self._codes: list[_Opcode] = [("equal", 0, head, 0, head)] if head else []
-        self._codes.extend(
-            (kind, head + a, head + b, head + c, head + d) for kind, a, b, c, d in codes
-        )
-        if tail:
-            self._codes.append(("equal", old_end, len(old), new_end, len(new)))
-
-    def get_opcodes(self) -> list[_Opcode]:
-        """Return the opcodes, for `get_grouped_opcodes`, which changes the list."""
-        return [*self._codes]
-
-
-def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the number of common lines at the start."""
-    pairs = zip(old, new, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

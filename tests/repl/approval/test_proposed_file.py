@@ -12,8 +12,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, ToolContext
 from agent_cli.repl.approval.answers import edited_input, edited_part
 from agent_cli.repl.approval.call_rows import titled
-from agent_cli.repl.approval.proposed_file import LineChanges, proposed_file
-from agent_cli.terminal.planned_change import PlannedChange
+from agent_cli.repl.approval.proposed_file import proposed_file
+from agent_cli.terminal.planned_change import LineChanges, PlannedChange
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import returns, tool
