@@ -271,8 +271,10 @@ class Details:
                 return self._table(table, output.fallback)
             case "progress", data if progress := progress_of(data):
                 return [self._progress(progress)]
-            case "diff", {"diff": str(diff)} if self._results.diff(diff):
-                return self._results.folded_diff(diff, _ROWS_SHOWN)
+            case "diff", {"diff": str(diff)} if rows := self._results.folded_diff(
+                diff, _ROWS_SHOWN
+            ):
+                return rows
             case _:
                 text = side_output(output).rstrip("\n")
                 rows = [f"{MARGIN}{row}" for row in rows_of(text)]
