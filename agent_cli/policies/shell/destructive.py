@@ -9,7 +9,7 @@ from types import MappingProxyType
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand
 from agent_cli.policies.shell.readings import BEYOND, Reading
-from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name
+from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name, git_call
 from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset(
@@ -317,13 +317,6 @@ def _checks_files_out(words: Sequence[str], root: PurePath) -> bool:
     )
 
 
-def _subcommand(words: Sequence[str]) -> str:
-    """Return the subcommand of git behind its own options."""
-    values = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"}
-    own = zip(("", *words), words, strict=False)
-    return next((word for before, word in own if word[:1] != "-" and before not in values), "")
-
-
 def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
     for subcommand, argument in _GIT_LOSSES:
         if subcommand not in words:
@@ -343,7 +336,7 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         return "git rm --force discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
-    if _subcommand(words) == "prune":
+    if "prune" in git_call(words)[:1]:
         return "git prune deletes commits that nothing names, which git cannot undo"
     if "clean" in words and (forced or "clean.requireForce=false" in words):
         return "git clean deletes files that git does not hold"

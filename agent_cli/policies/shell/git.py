@@ -13,7 +13,7 @@ from agent_cli.policies.shell.fed_scripts import possible_commands
 from agent_cli.policies.shell.options import KnownOptions, known_options
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.readings import Reading, readings
-from agent_cli.policies.shell.starters import base_name
+from agent_cli.policies.shell.starters import base_name, git_call
 from agent_cli.policies.shell.words import Word
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
@@ -111,7 +111,6 @@ _SECRET_CONFIG = late_pattern(
 # Parts of formats and sort keys that make git verify signatures with another program.
 _VERIFIES = late_pattern(r"%G|%\(\*?signature|^(?:--sort=)?[-*]*signature(?::.*)?$")
 
-_WITH_VALUE = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 # Subcommands that change HEAD, the index or files of the working tree, whoever made them.
 _TAKES_ALL = frozenset(
     {
@@ -180,10 +179,7 @@ def _calls(script: str) -> Iterator[Sequence[str]]:
     for reading in possible_commands(script):
         if not reading or base_name(reading[0] or "") != "git":
             continue
-        words = [word or "" for word in reading[1:]]
-        while words and words[0].startswith("-"):
-            del words[: 2 if words[0] in _WITH_VALUE else 1]
-        if words:
+        if words := git_call([word or "" for word in reading[1:]]):
             yield words
 
 

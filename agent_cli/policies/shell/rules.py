@@ -13,7 +13,7 @@ from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.read_only import objections, started_by
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.starters import STARTERS, base_name
+from agent_cli.policies.shell.starters import GIT_OPTIONS_WITH_VALUE, STARTERS, base_name
 from agent_cli.policies.shell.words import Word
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.system.loading import late_pattern
@@ -222,7 +222,7 @@ def _git_reaches_further(texts: Sequence[str], begin: int) -> bool:
         is_setting = texts[at] == "-c" and is_harmless_key(value.partition("=")[0])
         if at >= begin and not (is_plain or is_setting):
             return True
-        at += 2 if texts[at] in ("-c", "-C") else 1
+        at += 2 if texts[at] in GIT_OPTIONS_WITH_VALUE else 1
     subcommand = texts[at] if at < len(texts) else ""
     patterns = [_GIT_REACHES_FURTHER[""], *filter(None, [_GIT_REACHES_FURTHER.get(subcommand)])]
     return any(each.fullmatch(text) for each in patterns for text in texts[max(begin, at + 1) :])

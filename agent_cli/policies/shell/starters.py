@@ -150,6 +150,18 @@ def base_name(program: str) -> str:
     return program.rpartition("/")[2].casefold()
 
 
+GIT_OPTIONS_WITH_VALUE: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+"""Git's own options, before the subcommand, whose value is the next word."""
+
+
+def git_call(words: Sequence[str]) -> Sequence[str]:
+    """Return the subcommand of git among its arguments *words*, and what follows it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in GIT_OPTIONS_WITH_VALUE else 1
+    return words[at:]
+
+
 def started_at(words: Sequence[str | None]) -> int | None:
     """Return the word of *words* behind which another command stands; None if there is none."""
     name = base_name(words[0] or "")

@@ -339,6 +339,7 @@ def test_allow_rule_must_cover_every_command_of_a_plain_script(script: str, verd
         ("git *", "git push -u origin main", "allow"),
         ("git *", "git bisect run ./x", "undecided"),
         ("git grep *", "git grep -O./x TODO", "undecided"),
+        ("git --git-dir ../g grep *", "git --git-dir ../g grep -O./x TODO", "undecided"),
         ("git log *", "git log --output=b", "undecided"),
         ("git log *", "git log --output-indicator-new=+", "allow"),
         ("git fetch *", "git fetch --upload-pack ./x", "undecided"),
