@@ -229,7 +229,7 @@ def test_command_cannot_change_files_that_the_configuration_of_git_names(state: 
 USERS = """
 [core]
     hooksPath = .githooks
-[includeIf "gitdir:~/work/"]
+[includeIf "gitdir:~/projects/"]
     path = {root}/team.gitconfig
 [alias]
     test = !make test
