@@ -36,6 +36,7 @@ PACED_CHARS: Final = 200_000
 PACED_S: Final = 20
 IDLE_S: Final = 5
 SETTLED_S: Final = 3
+SETTLED_MAX_S: Final = 30
 ANSWER_CHARS: Final = 250_000
 MARKDOWN_CHARS: Final = 1_000_000
 DELTA_CHARS: Final = 20
@@ -168,7 +169,7 @@ def paced(environment: dict[str, str], slower: float) -> Iterator[Row]:
         with Terminal(COMMAND, **more) as terminal:
             terminal.until("? or /help")
             terminal.until_prompt()
-            time.sleep(SETTLED_S)
+            _settle(terminal.child.pid)
             idle_s = _cpu_s(terminal.child.pid)
             time.sleep(IDLE_S)
             idle_s = _cpu_s(terminal.child.pid) - idle_s
@@ -287,6 +288,15 @@ def _open(gate: Gate) -> None:
         gate.open(due - opened)
         opened = due
         time.sleep(0.002)
+
+
+def _settle(pid: int) -> None:
+    """Wait until the process has loaded everything: from a disk, that takes longer."""
+    deadline = time.monotonic() + SETTLED_MAX_S
+    used_s = 0.0
+    while used_s < (now_s := _cpu_s(pid)) - 0.01 and time.monotonic() < deadline:
+        used_s = now_s
+        time.sleep(SETTLED_S)
 
 
 def _cpu_s(pid: int) -> float:
