@@ -19,6 +19,8 @@ _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 # Git accepts the beginning of a long option.
 _FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
 _EVERYTHING = r"\./?|:/|\*"
+_CLIENTS = frozenset({"curl", "wget", "gh", "glab", "http", "https", "xh"})
+_GRAPHQL_LOSS = late_pattern(r"(?<!un)(?:delete[A-Z]\w*|archiveRepository|transferIssue)\s*\(")
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
     (subcommand, late_pattern(argument))
@@ -75,6 +77,8 @@ _EVERY_NAME = late_pattern(r"(?:.*/)?[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*
 # A mode without the owner's right to read.
 _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
 _DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
+# Of rsync, -e and the like take the rest of the word as a value.
+_TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 _IS_FORCED = late_pattern(_FORCE)
 _GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
@@ -175,7 +179,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _CHANGES[name](words)
     if lost := lost_by_subcommand(name, words):
         return lost
-    if _asks_to_delete(name, words):
+    if _asks_to_delete(name, words) or (name in _CLIENTS and any(map(_mutates, words))):
         return f"{name} asks a server to delete something, which cannot be undone"
     if name == "git":
         return _git_loss(words, root)
@@ -193,7 +197,12 @@ def _asks_to_delete(name: str, words: Sequence[str]) -> bool:
     if name in ("http", "https", "xh"):
         return "DELETE" in words
     method = r"(?:-[a-zA-Z]*X|--request|--method)[ =]?DELETE(?: |$)"
-    return name in ("curl", "wget", "gh", "glab") and bool(re.search(method, " ".join(words)))
+    return name in _CLIENTS and bool(re.search(method, " ".join(words)))
+
+
+def _mutates(query: str) -> bool:
+    """Return whether *query*, of GraphQL, deletes something."""
+    return "mutation" in query and _GRAPHQL_LOSS.search(query) is not None
 
 
 def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
@@ -272,7 +281,8 @@ def _chmod(words: Sequence[str]) -> str | None:
 
 
 def _rsync(words: Sequence[str]) -> str | None:
-    if any(re.match(r"--del|--remove-s", word) for word in words):
+    tries = any(map(_TRIES_ONLY.fullmatch, words))
+    if not tries and any(re.match(r"--del|--remove-s", word) for word in words):
         return "rsync deletes files that the other side does not have"
     return None
 
@@ -336,7 +346,7 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         return "git rm --force discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
-    if "prune" in git_call(words)[:1]:
+    if "prune" in git_call(words)[:1] and not any(map(_TRIES_ONLY.fullmatch, words)):
         return "git prune deletes commits that nothing names, which git cannot undo"
     if "clean" in words and (forced or "clean.requireForce=false" in words):
         return "git clean deletes files that git does not hold"

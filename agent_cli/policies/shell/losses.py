@@ -5,11 +5,11 @@ Tables of names and no proof, as those of `destructive`, which knows files and g
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice, takewhile
+from itertools import islice, pairwise, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from agent_cli.policies.shell.effects import listed_effect
+from agent_cli.policies.shell.effects import known_effect
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE
 from agent_cli.system.loading import late_pattern
 
@@ -60,6 +60,7 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("dotnet", ("nuget push", "nuget delete", "ef database drop")),
             ("pg_restore", ("--clean", "-c")),
             ("kubectl oc", ("replace --force",)),
+            ("redis-cli valkey-cli keydb-cli iredis", ("del", "unlink", "getdel", "hdel", "xdel")),
             ("aws", ("schedule-key-deletion", "release-address")),
             ("vboxmanage", ("--delete",)),
             ("rclone", ("sync", "cleanup")),
@@ -89,7 +90,7 @@ _MANAGERS: Final = _CLOUDS | {
 }
 _DELETES: Final = (
     r"delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down|remove|drop|deregister|erase|nuke"
-    r"|obliterate|undefine|undeploy|uninstall|del|forget|prune|flush"
+    r"|obliterate|undefine|undeploy|uninstall|del|forget|prune|flush|drain"
 )
 _CLOUD_LOSS: Final = late_pattern(rf"(?:--|[\w-]+:)?(?:{_DELETES})(?:-[\w-]+)?")
 _MANAGER_LOSS: Final = late_pattern(
@@ -97,14 +98,37 @@ _MANAGER_LOSS: Final = late_pattern(
 )
 _DELETING_OPTIONS: Final = frozenset({"--delete", "--purge", "-purge"})
 # Behind one of them, a word is a name.
-_READS: Final = frozenset(
-    {"list", "ls", "view", "show", "get", "describe", "status", "search", "diff", "logs", "help"}
+_TAKES_NAMES: Final = late_pattern(
+    r"(?:list|ls|view|show|get|describe|read|create|new|edit|exec|invoke)(?:-[\w-]+)?"
+)
+_READS: Final = frozenset({"status", "search", "diff", "logs", "help"})
+_OPTION_OF_NAME: Final = late_pattern(
+    r"-n|--(?:[\w-]+-)?(?:names?|namespace|context|profile|project|region|cluster|id|ids|labels?"
+    r"|tags?|prefix|suffix|filters?|query|search|selector|pattern|bucket|stack|keys?|values?)"
 )
 _SUBCOMMANDS_MAX: Final = 4
+# The options with which a program only says what it would do, or could.
+_TRIES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        program: late_pattern(rf"--help|{options}")
+        for programs, options in (
+            ("npm pnpm bun deno jsr cargo poetry uv flutter dart semantic-release", "--dry-run"),
+            ("kubectl oc helm", "--dry-run(?:=(?:client|server))?"),
+            ("aws", "--dry-?run"),
+            ("rclone restic borg s3cmd", "-n|--dry-run"),
+            ("goreleaser", "--snapshot|--version|check"),
+            ("gh glab docker podman terraform tofu gcloud az", "-h"),
+        )
+        for program in programs.split()
+    }
+)
+# Npm ignores an option that a subcommand does not know.
+_DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
 # Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
 _DATABASE_TASK: Final = late_pattern(
-    r"(?:[\w-]+:)*(?:db|database|migrate|ecto|schema|doctrine|pg)[:.]"
-    r"(?:\w+[:.])*(?:drop|reset|purge|fresh|refresh|wipe|truncate|nuke)(?::[\w:]+)?"
+    r"(?:[\w-]+:)*(?:db|database|migrat(?:e|ions?)|ecto|schema|doctrine|pg)[:.](?:\w+[:.])*"
+    r"(?:drop|reset|purge|fresh|refresh|wipe|truncate|nuke|rollback|revert|undo|down|redo)"
+    r"(?::[\w:]+)?"
 )
 _DATABASES: Final = frozenset(
     {
@@ -117,29 +141,39 @@ _DATABASES: Final = frozenset(
 DATA_LOSS: Final = late_pattern(
     r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned"
     r"|materialized|sequence|function|type|extension|tablespace|trigger|measurement|graph)\b"
-    r"|\btruncate\b|\bdelete\s+from\b|\bflush(?:all|db)\b|dropDatabase|\.(?:drop|remove)\s*\(|delete(?:Many|One)",
+    r"|\btruncate\b(?!\s*\()|\bdelete\s+from\b|\bflush(?:all|db)\b|dropDatabase"
+    r"|\.(?:drop|remove)\s*\(|delete(?:Many|One)",
     re.IGNORECASE,
 )
-"""In a statement for a database: it deletes tables, rows or keys."""
+# Of SQL; one that is never closed reaches to the end. What MySQL executes of them is not here.
+_COMMENT: Final = late_pattern(r"/\*(?!!)(?:.*?\*/|.*)|(?:--|#)[^\n]*", re.DOTALL)
+# In a line that a program prints for redis, or gives it as its input.
+_KEYS_LOST: Final = late_pattern(
+    r"(?:^|['\"])\s*(?:unlink|(?:get|h|x)?del)\s", re.IGNORECASE | re.MULTILINE
+)
+_REDIS: Final = frozenset({"redis-cli", "valkey-cli", "keydb-cli", "iredis"})
 DELETES_DATA: Final = "deletes from a database, which cannot be undone"
 _ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?|\.?[*+]?|\^")
 
 
 def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     """Return why the program *name* with the arguments *words* cannot be undone, or None."""
+    if _only_tries(name, words):
+        return None
+    commands = [*map(str.casefold, words)] if name in _REDIS else words
     for loss in _LOSSES.get(name, ()):
-        if in_order(loss, words):
-            does = listed_effect(name, words)
-            return f"{does or ' '.join((name, *loss))}, which cannot be undone"
-    if name in _CLOUDS and (verb := next(filter(_CLOUD_LOSS.fullmatch, words), None)):
+        if in_order(loss, commands):
+            return f"{_listed_act(name, words) or ' '.join((name, *loss))}, which cannot be undone"
+    if name in _CLOUDS and (verb := next(filter(_CLOUD_LOSS.fullmatch, _verbs(words)), None)):
         return f"{name} {verb}, which cannot be undone"
-    if name in _MANAGERS and (verb := next(_deleting(words), None)):
-        does = listed_effect(name, words)
+    if name in _MANAGERS and (verb := next(_deleting(name, words), None)):
+        does = _listed_act(name, words)
         lost = does if does.startswith("delete") else f"{name} {verb}"
         return f"{lost}, which cannot be undone"
-    if task := next(filter(_DATABASE_TASK.fullmatch, words[:_SUBCOMMANDS_MAX]), None):
-        return f"{task} empties a database, which cannot be undone"
-    if name in _DATABASES and any(map(DATA_LOSS.search, words)):
+    task = next(filter(_DATABASE_TASK.fullmatch, words[:_SUBCOMMANDS_MAX]), None)
+    if task and name != "git" and not _reads(name, words):
+        return f"{task} takes data out of a database, which cannot be undone"
+    if name in _DATABASES and any(map(has_data_loss, words)):
         return DELETES_DATA
     if name == "kill" and "-1" in words[1:]:
         return "ends every process of the user"
@@ -150,24 +184,64 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     return None
 
 
-def _deleting(words: Sequence[str]) -> Iterator[str]:
-    """Yield the subcommands among *words* that delete something."""
-    behind_prose = (
-        word
-        for before, word in zip(chain(("",), words), words, strict=False)
-        if not OPTION_OF_PROSE.fullmatch(before)
+def _reads(name: str, words: Sequence[str]) -> bool:
+    found = known_effect(name, words)
+    return found is not None and found.kind == "reads"
+
+
+def _listed_act(name: str, words: Sequence[str]) -> str:
+    """Return what the call changes, "" if that is not known."""
+    found = known_effect(name, words)
+    return found.says if found and found.kind == "acts" else ""
+
+
+def _only_tries(name: str, words: Sequence[str]) -> bool:
+    """Return whether an option, which is no other one's value, has the program only say it."""
+    tries = _TRIES.get(name)
+    own = [*takewhile(lambda word: word != "--", words)]
+    return (
+        tries is not None
+        and _DEAF.isdisjoint(own)
+        and any(
+            tries.fullmatch(word) and not before.startswith("-")
+            for before, word in pairwise(("", *own))
+        )
     )
+
+
+def _verbs(words: Sequence[str]) -> Iterator[str]:
+    """Yield those of *words* that may be subcommands: no texts, and no names of things."""
+    for before, word in pairwise(("", *words)):
+        is_prose = before.startswith("--") and OPTION_OF_PROSE.fullmatch(before)  # no `gsutil -m`
+        if is_prose or _OPTION_OF_NAME.fullmatch(before):
+            continue
+        if _TAKES_NAMES.fullmatch(word) and not before.startswith("-"):
+            return
+        yield word
+
+
+def _deleting(name: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield the subcommands of *name* among *words* that delete something elsewhere."""
+    if name == "helm" and words[:1] in (["repo"], ["plugin"]):
+        return  # on this machine, and added again
     operands = (
-        word for word in behind_prose if not word.startswith("-") or word in _DELETING_OPTIONS
+        word for word in _verbs(words) if not word.startswith("-") or word in _DELETING_OPTIONS
     )
     for word in takewhile(lambda word: word not in _READS, islice(operands, _SUBCOMMANDS_MAX)):
         if _MANAGER_LOSS.fullmatch(word):
             yield word
 
 
+def has_data_loss(text: str) -> bool:
+    """Return whether *text* has a statement for a database that deletes tables, rows or keys."""
+    return bool(DATA_LOSS.search(text) or DATA_LOSS.search(_COMMENT.sub(" ", text)))
+
+
 def deletes_data(script: str, programs: Collection[str]) -> bool:
     """Return whether *script*, which starts *programs*, deletes from a database."""
-    return not _DATABASES.isdisjoint(programs) and DATA_LOSS.search(script) is not None
+    if not _REDIS.isdisjoint(programs) and _KEYS_LOST.search(script):
+        return True
+    return not _DATABASES.isdisjoint(programs) and has_data_loss(script)
 
 
 def in_order(expected: Sequence[str], words: Sequence[str]) -> bool:

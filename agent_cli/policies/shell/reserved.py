@@ -30,7 +30,7 @@ from agent_cli.policies.shell.foreign_code import (
     reads_code,
     sed_leaves,
 )
-from agent_cli.policies.shell.losses import DATA_LOSS, deletes_data
+from agent_cli.policies.shell.losses import deletes_data, has_data_loss
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings, written_commands
@@ -108,7 +108,7 @@ def is_reserved_value(text: str, reach: Reach) -> bool:
     It is a path outside the workspace, a secret, a file that makes programs act, a command that
     cannot be undone, or a statement that deletes from a database.
     """
-    if DATA_LOSS.search(text) or is_foreign(text, reach):
+    if has_data_loss(text) or is_foreign(text, reach):
         return True
     if re.search(r"\s", text):
         return bool(destructions(readings(text), reach.root))
