@@ -136,7 +136,9 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             continue
         name, option = _option(word)
         value = _value(name, word, option, words)
-        if option.setting:
+        if option.takes is Takes.SETTING:
+            overrides.append(_setting(str(value)))
+        elif option.setting:
             overrides.append(_override(option, value, name))
         elif option.takes is Takes.SEVERAL:
             found[option.field] = (*found.get(option.field, ()), option.convert(str(value)))
@@ -155,8 +157,9 @@ def _our_words(word: str, words: list[str]) -> Sequence[str] | None:
     name, is_glued, value = word.partition("=")
     if word[:2] == "-c" and _is_setting(word[2:] or "".join(words[:1])):
         # Codex's meaning of the letter; as ours, the setting would be sent as a prompt.
-        name = "--config"
-    elif (name if name.startswith("--") else name[:2]) in {*OPTIONS, *SHORT_OPTIONS}:
+        setting = word[2:].removeprefix("=") or words.pop(0)
+        return ("--config", setting)
+    if (name if name.startswith("--") else name[:2]) in {*OPTIONS, *SHORT_OPTIONS}:
         return None
     from agent_cli.contracts.foreign_names import foreign_words  # seldom needed
 
@@ -216,6 +219,16 @@ def _override(option: OptionEntry, value: object, name: str) -> Override:
         return Override(option.setting, value, name)
     text = str(option.convert(str(value)))
     return Override(option.setting, (text,) if option.takes is Takes.SEVERAL else text, name)
+
+
+def _setting(text: str) -> Override:
+    """Return the setting KEY=VALUE: text as in a variable, or in quotes as Codex takes it."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UsageError(f"--config takes KEY=VALUE, such as max_rounds=20, not {text!r}")
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    # The key is part of the option, so that option and value, joined by "=", are one word again.
+    return Override(key, value[1:-1] if is_quoted else value, f"--config={key}")
 
 
 def _checked(arguments: Arguments, operands: list[str]) -> Arguments:

@@ -34,6 +34,8 @@ class Takes(Enum):
     VALUE = auto()
     SEVERAL = auto()
     PERHAPS = auto()
+    SETTING = auto()
+    """KEY=VALUE, of any setting."""
 
 
 class OptionEntry(NamedTuple):
@@ -164,6 +166,7 @@ OPTIONS = {
     "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
     "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
     "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
+    "--config": OptionEntry(Takes.SETTING, "overrides"),
     "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
     "--resume": OptionEntry(Takes.PERHAPS, "resume", constant=CHOOSE_SESSION, values=SESSIONS),
     "--fork": OptionEntry(Takes.VALUE, "fork", values=SESSIONS),

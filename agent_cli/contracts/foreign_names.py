@@ -121,7 +121,6 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "-C": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),
     "--image": Foreign(_CODEX, instead="name the picture in the prompt: @pic.png"),
     "-i": Foreign(_CODEX, instead="name the picture in the prompt: @pic.png"),
-    "--config": Foreign(_CODEX, instead="use --settings FILE, or the option of the setting"),
     "--profile": Foreign(_CODEX, instead="use --settings FILE, one file for each profile"),
     "--output-schema": Foreign(_CODEX, "--json-schema"),
     "--output-last-message": Foreign(_CODEX, instead="use -p PROMPT > FILE: stdout is the answer"),

@@ -87,6 +87,26 @@ def test_options_override_settings_and_are_named_as_their_origin() -> None:
     assert loaded.notices == ()
 
 
+def test_option_sets_any_setting() -> None:
+    """C11: as in a variable; lists are added to, later ones win, a project's limits do not hold."""
+    line = (
+        "--max-cost 2 --config max_cost_usd=0 --config ui.vi=true --allow a"
+        ' --config permissions.allow=["b"] --config models.mine=claude-x --model mine'
+    )
+    loaded = load_settings(
+        Environment({}),
+        workspace=Path(),
+        trusted=False,
+        overrides=parse_arguments(line.split()).overrides,
+    )
+
+    assert loaded.settings.max_cost_usd == 0
+    assert loaded.settings.ui.vi
+    assert loaded.settings.permissions.allow == ("a", "b")
+    assert loaded.settings.model_id() == "claude-x"
+    assert loaded.origins["max_cost_usd"] == "flag --config=max_cost_usd"
+
+
 @pytest.mark.parametrize(
     ("words", "prompt"),
     [
@@ -168,6 +188,9 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ),
         ("-x", "unknown option -x; see agent-cli --help"),
         ("--model", "--model needs a value; see agent-cli --help"),
+        ("--config", "--config needs a value; see agent-cli --help"),
+        ("--config ui.vi", "--config takes KEY=VALUE, such as max_rounds=20, not 'ui.vi'"),
+        ("--config =x", "--config takes KEY=VALUE, such as max_rounds=20, not '=x'"),
         ("--model -p x", "--model needs a value; see agent-cli --help"),
         ("--trust=yes", "--trust takes no value"),
         ("trsut", "unknown command 'trsut' (did you mean trust?); a prompt goes after --"),

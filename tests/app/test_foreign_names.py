@@ -49,12 +49,24 @@ def test_option_without_a_counterpart_names_ours(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["-c", 'model="o3"'], ["-cmodel=o3"], ["exec", "-c", "a.b=1", "x"]]
+    ("words", "setting"),
+    [
+        (["-c", 'model="o3"'], ("model", "o3")),
+        (["-cmodel=o3"], ("model", "o3")),
+        (["-c=model='o3'"], ("model", "o3")),
+        (["exec", "-c", "a.b=1", "x"], ("a.b", "1")),
+        (["--config", "a.b=c=d"], ("a.b", "c=d")),
+    ],
 )
-def test_setting_of_codex_behind_c_is_not_sent_as_a_prompt(words: list[str]) -> None:
+def test_setting_of_codex_behind_c_is_not_sent_as_a_prompt(
+    words: list[str], setting: tuple[str, str]
+) -> None:
     """-c is --continue here; its prompt may have a "=" behind a space, or after --."""
-    with pytest.raises(UsageError, match=r"--config is an option of Codex: use --settings FILE"):
-        parse_arguments(words)
+    parsed = parse_arguments(words)
+
+    assert [each[:2] for each in parsed.overrides] == [setting]
+    assert not parsed.continue_session
+    assert parsed.print_prompt == ("x" if "x" in words else None)
 
     for prompt in (["why is a = b?"], ["--", "a=b"]):
         parsed = parse_arguments(["-c", *prompt])

@@ -12,7 +12,7 @@ def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
     words = (
         "batch t.jsonl --jobs 3 --budget 2 --output-dir o --settings s.toml --add-dir a --add-dir b"
         " --trust --time-limit 1.5 --json-schema j --model high --allow x --allow=-y"
-        " --mcp-config m --no-mcp --require-tools read --attach"
+        " --mcp-config m --no-mcp --require-tools read --attach --config a.b=c=d"
     )
 
     handed_on = list(worker_options(parse_arguments(words.split())))
@@ -32,4 +32,5 @@ def test_batch_options_are_passed_to_runs_with_absolute_paths() -> None:
         "--no-mcp",
         "--require-tools=read",
         "--attach",
+        "--config=a.b=c=d",
     ]
