@@ -93,10 +93,22 @@ if TYPE_CHECKING:
     from agent_cli.contracts.side_events import ToolAttemptStart as ToolAttemptStart
     from agent_cli.contracts.side_events import ToolAttemptUpdate as ToolAttemptUpdate
     from agent_cli.contracts.timeline import Block as Block
+    from agent_cli.contracts.timeline import BlockOutput as BlockOutput
+    from agent_cli.contracts.timeline import CompactionOutput as CompactionOutput
+    from agent_cli.contracts.timeline import CustomOutput as CustomOutput
+    from agent_cli.contracts.timeline import DiscardedOutput as DiscardedOutput
+    from agent_cli.contracts.timeline import FileOutput as FileOutput
     from agent_cli.contracts.timeline import Json as Json
+    from agent_cli.contracts.timeline import Output as Output
     from agent_cli.contracts.timeline import Prompt as Prompt
+    from agent_cli.contracts.timeline import ReplyOutput as ReplyOutput
+    from agent_cli.contracts.timeline import TextOutput as TextOutput
+    from agent_cli.contracts.timeline import ThinkingOutput as ThinkingOutput
     from agent_cli.contracts.timeline import ToolOutput as ToolOutput
+    from agent_cli.contracts.timeline import TrimOutput as TrimOutput
     from agent_cli.contracts.timeline import Usage as Usage
+    from agent_cli.contracts.timeline import UserOutput as UserOutput
+    from agent_cli.contracts.timeline import WidgetOutput as WidgetOutput
     from agent_cli.contracts.timeline import text_block as text_block
     from agent_cli.contracts.tooling import Allow as Allow
     from agent_cli.contracts.tooling import Approval as Approval
@@ -178,7 +190,11 @@ _PUBLIC = {
     "agent_cli.contracts.permission_modes": "Mode",
     "agent_cli.contracts.servers": "ServerPhase ServerState",
     "agent_cli.contracts.listings": "SessionInfo",
-    "agent_cli.contracts.timeline": "Block Json Prompt ToolOutput Usage text_block",
+    "agent_cli.contracts.timeline": (
+        "Block BlockOutput CompactionOutput CustomOutput DiscardedOutput FileOutput Json Output "
+        "Prompt ReplyOutput TextOutput ThinkingOutput ToolOutput TrimOutput Usage UserOutput "
+        "WidgetOutput text_block"
+    ),
     "agent_cli.contracts.tooling": (
         "Allow Approval Ask Deny Tool ToolContext ToolResult ToolSpec Verdict check_input"
     ),

@@ -51,17 +51,21 @@ def plugins(
         tell_hooks: Runs InstructionsLoaded hooks.
     """
     plugin_settings = startup.loaded.settings.plugins
+    passed = partial(
+        Plugins,
+        given=startup.python_plugins,
+        environment=startup.environment,
+        disabled=plugin_settings.disabled,
+        warn=warn,
+    )
     if not plugin_settings.enabled:
-        return Plugins((), warn=warn)
-    return Plugins(
+        return passed(())
+    return passed(
         (
             *_shipped_plugins(startup, warn, tell_hooks, one_shot=one_shot),
             *((ask_user(person), present_plan(person)) if person else ()),
         ),
         find=partial(discover, startup.workspace, disabled=plugin_settings.disabled),
-        environment=startup.environment,
-        disabled=plugin_settings.disabled,
-        warn=warn,
     )
 
 

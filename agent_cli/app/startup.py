@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.contracts.tooling import Tool
     from agent_cli.hooks.definition import Hook
     from agent_cli.mcp_client import ServerConfig
+    from agent_cli.plugins.api import Plugin
 
 _NAMED_MAX = 4
 _CHANGED = "trusted files of this workspace changed; run `agent-cli trust` to trust them again"
@@ -51,8 +52,8 @@ class StartupContext(NamedTuple):
     `pinned` is set if trust covers certain file contents, and not with --trust, which covers any
     content. `guarded` is set if only the guards of the workspace are trusted, because another part
     of its files changed. `lost_guards` are the files of guards that were trusted and changed.
-    `servers` are MCP servers that an editor or a Python program passed along; `tools`, `agents` and
-    `hooks` are a Python program's. `plugins` are those that the user added.
+    `servers` are MCP servers that an editor or a Python program passed along; `tools`, `agents`,
+    `hooks` and `python_plugins` are a Python program's. `plugins` are those that the user added.
     """
 
     arguments: Arguments
@@ -68,6 +69,7 @@ class StartupContext(NamedTuple):
     tools: "tuple[Tool, ...]" = ()
     agents: "tuple[AgentDefinition, ...]" = ()
     hooks: "tuple[Hook, ...]" = ()
+    python_plugins: "tuple[Plugin, ...]" = ()
     plugins: "tuple[AddedPlugin, ...]" = ()
 
     @property

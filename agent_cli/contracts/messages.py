@@ -167,6 +167,11 @@ class CustomMessage:
     data: Json = None
     timestamp: int = field(default_factory=now_ms)
 
+    @property
+    def text(self) -> str:
+        """Always "": only its kind knows the words in `data`, and nobody said them."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class CustomKind(Generic[DataT]):

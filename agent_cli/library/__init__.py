@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from agent_cli.session_store import SessionStore
 
 
-def list_sessions() -> Sequence["SessionInfo"]:
-    """Return the saved sessions, the most recently used first; it reads files."""
-    return _store().list()
+def list_sessions(*, agents_of: str | None = None) -> Sequence["SessionInfo"]:
+    """Return the saved sessions, the most recently used first; it reads files.
+
+    Args:
+        agents_of: The id of a session: return those of its subagents instead, nested ones included.
+            `agent` is the name of each, and `parent_call` the call that started it.
+
+    Raises:
+        SessionNotFound: No session, or more than one, has the id.
+    """
+    store = _store()
+    if agents_of is None:
+        return store.list()
+    return tuple(store.agents_of(store.describe(store.find(agents_of))))
 
 
 def read_session(id: str) -> "Conversation":
-    """Return a copy of the conversation of a saved session, which may be open meanwhile.
+    """Return a copy of the conversation of a saved session, or of a subagent; it may be open.
 
     It reads the file and opens nothing: no key is needed, and nothing of the session changes. Of a
     damaged session it is the part before the damage (`SessionInfo.problem`).

@@ -17,6 +17,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.arguments import all_of, require
 from agent_cli.hooks.definition import Hook, require_usable
+from agent_cli.plugins.api import Plugin
 from agent_cli.settings import Override
 from agent_cli.settings.schema import SandboxMode
 from agent_cli.system import paths
@@ -48,7 +49,7 @@ SETTING_OF: Final[Mapping[str, str]] = {
 
 
 _RULES: Final = ("allow", "ask", "deny")
-_PARTS: Final = {"tools": Tool, "agents": AgentDefinition, "hooks": Hook}
+_PARTS: Final = {"tools": Tool, "agents": AgentDefinition, "hooks": Hook, "plugins": Plugin}
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("trust", "continue_session"), (bool,)),
     **dict.fromkeys(("system_prompt", "append_system_prompt", "resume", "fork"), (str, type(None))),
@@ -81,6 +82,7 @@ class SessionOptions:
         tools: Tools beside the built-in ones, for subagents too; see `tool`.
         agents: Subagents beside the built-in ones and the user's; they win over those.
         hooks: Lifecycle hooks beside those of the settings; they run for subagents too.
+        plugins: Plugins beside the shipped and the installed ones, for the session's own agent.
         mcp_servers: MCP servers by name, each an entry in the format of `.mcp.json`.
         approve: Decides about calls that need approval, those of subagents too.
         resume: The id of a session to continue.
@@ -111,6 +113,7 @@ class SessionOptions:
     tools: Sequence[Tool] = ()
     agents: Sequence[AgentDefinition] = ()
     hooks: Sequence[Hook] = ()
+    plugins: Sequence[Plugin] = ()
     mcp_servers: Mapping[str, Mapping[str, Json]] = field(
         default_factory=dict[str, Mapping[str, Json]]
     )
@@ -157,6 +160,7 @@ def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupCont
         tools=tuple(options.tools),
         agents=tuple(options.agents),
         hooks=tuple(options.hooks),
+        python_plugins=tuple(options.plugins),
     )
 
 

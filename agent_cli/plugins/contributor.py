@@ -1,7 +1,7 @@
 """One `prepare` contributor for all plugins, including plugins of installed packages.
 
 Tools and context are collected anew before every model call, in the order of the plugins: the
-built-in ones, then the installed ones by name.
+built-in ones, then those of a Python program, then the installed ones by name.
 
 The context that a conversation begins with stands in the system prompt, always as it was then. A
 notice behind what is cached tells of each change, and is repeated once a summary has removed it.
@@ -61,6 +61,7 @@ class Plugins:
         self,
         shipped: Sequence[Plugin],
         *,
+        given: Sequence[Plugin] = (),
         find: Callable[[], DiscoveredPlugins] = DiscoveredPlugins,
         environment: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
@@ -71,6 +72,7 @@ class Plugins:
 
         Args:
             shipped: The built-in plugins, which come first.
+            given: Those of a Python program, which come next.
             find: Imports the installed ones; called once, in a thread.
             environment: Holds the secrets that plugins declare.
             disabled: Names of plugins to leave out.
@@ -93,6 +95,7 @@ class Plugins:
         self._tools = LastingTools()
         self._add(shipped)
         self._shipped = len(self._plugins)
+        self._add(given)
 
     async def __aenter__(self) -> "Plugins":
         await self._group.__aenter__()

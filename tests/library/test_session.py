@@ -32,6 +32,7 @@ from agent_cli import (
     SessionOptions,
     SettingsError,
     ToolCall,
+    ToolOutput,
     UsageError,
     UserMessage,
     list_sessions,
@@ -103,11 +104,29 @@ async def test_stored_session_is_read_while_it_is_open_and_without_a_key(
             read = read_session(session.id[:8])
             await session.prompt("second")
 
-            assert [m.text for m in read.messages() if isinstance(m, SAID)] == ["first", "one"]
+            assert [m.text for m in read.messages() if m.text] == ["first", "one"]
             assert (read.id, len(read.prompts)) == (session.id, 1)
             assert read.usage == session.agent.conversation.prompts[0].usage
     with pytest.raises(SessionNotFound):
         read_session("nosuch")
+
+
+async def test_conversations_of_subagents_are_listed_and_read() -> None:
+    """Only an export had them: a viewer of a run could not show what its agents did."""
+    answers = Script(go=[started("look around"), reply("all done")], look_around=[reply("a room")])
+    with serve_in_thread(answer=answers) as api:
+        result = await query("go", SessionOptions(environment=at(api)))
+    assert result.session_id
+
+    (info,) = list_sessions(agents_of=result.session_id[:8])
+
+    assert (info.agent, info.title) == ("explore", "look around")
+    call = read_session(result.session_id).prompts[0].output
+    assert info.parent_call in [each.tool_call_id for each in call if isinstance(each, ToolOutput)]
+    assert [m.text for m in read_session(info.id).messages() if m.text] == ["look around", "a room"]
+    assert list_sessions(agents_of=info.id) == ()
+    with pytest.raises(SessionNotFound):
+        list_sessions(agents_of="nosuch")
 
 
 async def test_next_prompt_waits_for_the_end_of_one_that_was_aborted() -> None:
