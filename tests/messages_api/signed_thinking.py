@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import TypeAlias
 
 from tests.messages_api.prompt_cache import canonical
 from tests.messages_api.refusals import Refusal, bad, binds_thinking, merged_messages
@@ -10,17 +11,24 @@ from tests.messages_api.script import Payload, signature_of
 
 THINKING = ("thinking", "redacted_thinking")
 
+Signed: TypeAlias = tuple[tuple[str, str], ...]
+"""The thinking of a reply: the signature and the text of each block."""
+
 
 @dataclass(slots=True)
 class SignedThinking:
-    """The thinking sent, by its content and by its signature."""
+    """The thinking sent: by the rest of its reply, by its signatures, and with what was before."""
 
-    _replies: list[list[Payload]] = field(default_factory=list[list[Payload]])
+    _beside: dict[bytes, set[Signed]] = field(default_factory=dict[bytes, set[Signed]])
+    _marked: dict[str, set[Signed]] = field(default_factory=dict[str, set[Signed]])
     _prefixes: dict[str, set[bytes]] = field(default_factory=dict[str, set[bytes]])
 
     def remember(self, body: Payload, blocks: list[Payload]) -> None:
         """Record that *blocks* were the reply to *body*."""
-        self._replies.append(blocks)
+        signed = _signed(blocks)
+        self._beside.setdefault(_spoken(blocks), set()).add(signed)
+        for mark, _text in signed:
+            self._marked.setdefault(mark, set()).add(signed)
         messages = merged_messages(body["messages"])
         for at, block in enumerate(blocks):
             if block["type"] in THINKING:
@@ -57,15 +65,11 @@ class SignedThinking:
 
     def _modified(self, index: int, blocks: list[Payload]) -> Refusal | None:
         """R27: the latest reply's thinking is complete, unmodified and in order."""
-        spoken = canonical([block for block in blocks if block["type"] not in THINKING])
-        sent = [
-            reply
-            for reply in self._replies
-            if canonical([b for b in reply if b["type"] not in THINKING]) == spoken
-        ]
-        signed = {_mark(b) for b in blocks if b["type"] in THINKING}
-        sent += [reply for reply in self._replies if signed & {_mark(b) for b in reply}]
-        if not sent or any(_same_thinking(reply, blocks) for reply in sent):
+        given = _signed(blocks)
+        sent = self._beside.get(_spoken(blocks), set[Signed]()).union(
+            *(self._marked.get(mark, ()) for mark, _text in given)
+        )
+        if not sent or any(_is_same(each, given) for each in sent):
             return None
         at = next((i for i, b in enumerate(blocks) if b["type"] in THINKING), 0)
         return bad(
@@ -104,18 +108,24 @@ def _mark(block: Payload) -> str:
     return str(block.get("signature") or block.get("data"))
 
 
-def _same_thinking(sent: list[Payload], given: list[Payload]) -> bool:
-    """Compare the thinking of two replies; text put into a block sent empty is ignored (R33)."""
-    ours = [_signed_text(block) for block in sent if block["type"] in THINKING]
-    theirs = [_signed_text(block) for block in given if block["type"] in THINKING]
-    return len(ours) == len(theirs) and all(
-        mine[0] == other[0] and mine[1] in ("", other[1])
-        for mine, other in zip(ours, theirs, strict=True)
+def _spoken(blocks: list[Payload]) -> bytes:
+    return canonical([block for block in blocks if block["type"] not in THINKING])
+
+
+def _signed(blocks: list[Payload]) -> Signed:
+    return tuple(
+        (_mark(block), str(block.get("thinking", "")))
+        for block in blocks
+        if block["type"] in THINKING
     )
 
 
-def _signed_text(block: Payload) -> tuple[str, str]:
-    return _mark(block), str(block.get("thinking", ""))
+def _is_same(sent: Signed, given: Signed) -> bool:
+    """Compare the thinking of two replies; text put into a block sent empty is ignored (R33)."""
+    return len(sent) == len(given) and all(
+        mine[0] == other[0] and mine[1] in ("", other[1])
+        for mine, other in zip(sent, given, strict=True)
+    )
 
 
 def _drops_mismatches(body: Payload) -> bool:
