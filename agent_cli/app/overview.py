@@ -19,7 +19,7 @@ def overview_lines(
     tools: Sequence["Tool"],
     servers: Sequence["ServerState"],
     sandbox: "Report | None",
-    why_unwatched: str = "",
+    why_unwatched: str,
 ) -> list[str]:
     """Return the lines; without a sandbox report, the status line shows the sandbox later.
 

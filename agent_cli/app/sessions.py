@@ -264,7 +264,7 @@ class Sessions:
             raise SessionError("nothing was said in this session yet")
         return session
 
-    async def _go_on_with_copy(self, id: str, *, at: str | None = None) -> None:
+    async def _go_on_with_copy(self, id: str, *, at: str | None) -> None:
         path = self._store.find(id)
         original = read_header(path)
 

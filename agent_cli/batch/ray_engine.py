@@ -84,7 +84,6 @@ class RayEngine:
         cpus: int | None = None,
         share: float = CPUS_PER_RUN,
         variables: Mapping[str, str] | None = None,
-        command: tuple[str, ...] = DRIVER,
         limit_s: float = CONNECT_LIMIT_S,
         copies: bool = False,
     ) -> None:
@@ -96,7 +95,6 @@ class RayEngine:
             cpus: Processors of a local cluster; None for those of this machine.
             share: Processors that a run takes of those of the cluster.
             variables: Variables of the runs, besides those that all nodes get.
-            command: The command line of the driver.
             limit_s: Limit of the time until the driver is connected.
             copies: Whether the nodes do not see this machine's files.
         """
@@ -107,7 +105,6 @@ class RayEngine:
         self._log = log
         self._cpus = cpus
         self._share = share
-        self._command = command
         self._limit_s = limit_s
         self._process: asyncio.subprocess.Process | None = None
         self._runs: dict[int, asyncio.Future[_Message]] = {}
@@ -230,7 +227,7 @@ class RayEngine:
         try:
             with os.fdopen(os.open(self._log, _LOG, 0o600), "ab") as log:
                 process = await asyncio.create_subprocess_exec(
-                    *supervised(self._command),
+                    *supervised(DRIVER),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=log,

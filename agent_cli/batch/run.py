@@ -129,7 +129,6 @@ class Batch:
         options: BatchOptions,
         on_result: Callable[[dict[str, Json]], None],
         on_notice: Callable[[str], None] = lambda _text: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start nothing yet; *on_result* is called with each new line of RESULTS.jsonl."""
         self.state = BatchState([task for task in tasks if task.id not in folder.results])
@@ -139,7 +138,7 @@ class Batch:
         self._options = options
         self._on_result = on_result
         self._on_notice = on_notice
-        self._outage = Outage(options.outage_wait_s, options.probe_after_s, clock)
+        self._outage = Outage(options.outage_wait_s, options.probe_after_s, time.monotonic)
         self._troubled: dict[str, int] = {}
         self._lost: dict[str, int] = {}
         self._failure: AgentCliError | OSError | None = None

@@ -69,12 +69,15 @@ class OfferedModel:
 class SessionInfo:
     """A session, as lists show it.
 
-    `title` is the first prompt, on one line. `waiting` is True if a call waits for a decision.
-    `agent` is the name of a subagent, started by the call `parent_call`. `problem` says why the
-    session cannot be resumed; other fields may then be incomplete, and if it is damaged, `remedy`
-    says how to go on with what is before the damage. Nothing was said in one that `is_unused`; it
-    is not listed. `program` is the agent that wrote it, "" for this one: such a session is only
-    read, its prompts are not counted, and going on with it makes a copy.
+    Attributes:
+        title: The first prompt, on one line.
+        waiting: Whether a call waits for a decision.
+        problem: Why the session cannot be resumed, or ""; other fields may then be incomplete.
+        remedy: How to go on with what is before the damage, if the session is damaged.
+        agent: The name of a subagent, or "".
+        is_unused: Whether nothing was said in it; it is not listed.
+        program: The agent that wrote it, "" for this one. A session of another program is only
+            read, its prompts are not counted, and going on with it makes a copy.
     """
 
     id: str
@@ -89,7 +92,6 @@ class SessionInfo:
     problem: str = ""
     remedy: str = ""
     agent: str = ""
-    parent_call: str = ""
     is_unused: bool = False
     program: str = ""
 

@@ -67,7 +67,7 @@ def content_blocks(parts: Iterable[ContentBlock], files_dir: Path | None = None)
 
 
 def resource_blocks(
-    resource: TextResourceContents | BlobResourceContents, files_dir: Path | None = None
+    resource: TextResourceContents | BlobResourceContents, files_dir: Path | None
 ) -> Iterator[Block]:
     """Yield a resource's content, labelled with its URI."""
     if isinstance(resource, BlobResourceContents):

@@ -262,9 +262,7 @@ def _pinned(conversation: Conversation) -> list[str]:
     return [f"- {as_pinned(text)}" for text in pins(conversation.prompts).values()]
 
 
-def cut_note(
-    conversation: Conversation, *, until: str, chars_max: int, can_recall: bool = True
-) -> str:
+def cut_note(conversation: Conversation, *, until: str, chars_max: int, can_recall: bool) -> str:
     """Return what the model reads in place of all before the entry *until*: the user's words.
 
     For a cut without a summary; the arguments are those of `user_words`.

@@ -64,7 +64,7 @@ async def with_retries(
     policy: RetryPolicy,
     *,
     sleep: Callable[[float], Awaitable[None]],
-    shared: SharedPause | None = None,
+    shared: SharedPause | None,
 ) -> AsyncGenerator[StreamEvent, None]:
     """Yield the events of *attempt*, restarted after each transient failure.
 

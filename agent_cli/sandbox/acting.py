@@ -78,14 +78,14 @@ class Acting:
     git: frozenset[Located]
     pointers: frozenset[Located]
     others: frozenset[Located]
-    unsearched: frozenset[Path] = frozenset()
+    unsearched: frozenset[Path]
 
 
 def acting_paths(
     roots: Sequence[Path],
     inside: Sequence[Contents],
     git: Sequence[GitFolders],
-    executed: Sequence[Path] = (),
+    executed: Sequence[Path],
 ) -> Acting:
     """Return the paths in *inside*, the contents of *roots*, in the folders of git, and *executed*.
 

@@ -104,12 +104,7 @@ async def ask_program(
 
 
 async def ask_watched(
-    order: Order,
-    sent: bytes,
-    launcher: Launcher,
-    decide: Decide,
-    *,
-    output_bytes_max: int = OUTPUT_BYTES_MAX,
+    order: Order, sent: bytes, launcher: Launcher, decide: Decide
 ) -> ProgramAnswer:
     """Do as `ask_program` for *order*, whose changes to files are recorded.
 
@@ -117,7 +112,7 @@ async def ask_watched(
 
     Raises:
         OSError: It cannot be started.
-        TooMuchOutput: It printed more than *output_bytes_max* on stdout or stderr.
+        TooMuchOutput: It printed more than `OUTPUT_BYTES_MAX` bytes on stdout or stderr.
     """
     errors, errors_writing = os.pipe()
     with tempfile.NamedTemporaryFile() as stdin:
@@ -142,7 +137,7 @@ async def ask_watched(
                 code.append(await _status(link, decide))
                 await asyncio.to_thread(link.end, _END_LIMIT_S)  # what it left holds the output
 
-            stdout, stderr = await _outputs(streams, output_bytes_max, end)
+            stdout, stderr = await _outputs(streams, OUTPUT_BYTES_MAX, end)
     return ProgramAnswer(code[0], stdout, stderr)
 
 

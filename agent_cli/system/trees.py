@@ -135,17 +135,17 @@ def file_time_ns() -> int:
     return time.time_ns() if coarse is None else time.clock_gettime_ns(coarse)
 
 
-def tree_state(root: Path, files_max: int = _FILES_MAX, *, since_ns: int | None = None) -> str:
+def tree_state(root: Path, *, since_ns: int | None = None) -> str:
     """Return a digest of the names, sizes, times and modes of the files below *root*.
 
     Folders that say that they are caches are left out.
 
     Returns:
-        "" if there are more than *files_max*, a folder cannot be read, or a file was changed at
+        "" if there are more than 100,000 files, a folder cannot be read, or a file was changed at
         *since_ns*, a time of `file_time_ns`, or later.
     """
     digest = sha256()
-    left = files_max
+    left = _FILES_MAX
     pending = [str(root)]
     while pending:
         folder = pending.pop()

@@ -34,7 +34,6 @@ class CommandLog:
         ended_ns: When all its processes had ended; 0 if its keeper was killed.
         after: The signature that each touched path had then.
         roots: The folders whose files were recorded.
-        unwatched: Why only files that it names were kept; "" if all changes were recorded.
     """
 
     folder: Path
@@ -44,7 +43,6 @@ class CommandLog:
     ended_ns: int
     after: Mapping[str, Signature]
     roots: Sequence[str] = ()
-    unwatched: str = ""
 
     @property
     def lost(self) -> Sequence[ChangeRecord]:
@@ -124,7 +122,6 @@ def read_log(folder: Path) -> CommandLog | None:
     return CommandLog(
         *(folder, str(header["command"]), began_ns, records, ended_ns, after),
         roots=header.get("roots", ()),
-        unwatched=str(header.get("unwatched", "")),
     )
 
 

@@ -161,7 +161,6 @@ class PageRequests:
         *,
         find: Resolve = resolve,
         listens_at: Callable[[str], tuple[str, int]] = lambda server: (server, PORT),
-        now: Callable[[], float] = time.monotonic,
         has_rule: Callable[[str], bool] = lambda _host: False,
     ) -> None:
         """Request nothing yet.
@@ -169,12 +168,10 @@ class PageRequests:
         Args:
             find: Returns the addresses of a server's name.
             listens_at: Returns the address and the port to connect to for a checked address.
-            now: A clock in seconds.
             has_rule: Returns whether a rule denies a server's name or asks about it.
         """
         self._find = find
         self._listens_at = listens_at
-        self._now = now
         self._has_rule = has_rule
         self._kept: OrderedDict[str, tuple[float, Response]] = OrderedDict()
 
@@ -186,7 +183,7 @@ class PageRequests:
         """
         key = str(address.url)
         at_s, kept = self._kept.get(key, (0.0, None))
-        if kept and self._now() - at_s < _KEPT_S:
+        if kept and time.monotonic() - at_s < _KEPT_S:
             return kept
         try:
             async with asyncio.timeout(LIMIT_S):
@@ -196,7 +193,7 @@ class PageRequests:
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, ImportError, OSError) as error:
             about = str(error) or type(error).__name__
             raise ToolError(f"{address.url} cannot be fetched: {about}.") from error
-        self._kept[key] = (self._now(), response)
+        self._kept[key] = (time.monotonic(), response)
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT_MAX:
             self._kept.popitem(last=False)

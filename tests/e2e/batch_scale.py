@@ -21,7 +21,6 @@ from typing import Final
 
 from agent_cli.batch.folder import RESULTS
 
-AGENTS_A_NODE: Final = 10
 RECORD_CHARS: Final = 20_000
 RAY: Final = """
 import heapq, json, os, threading, time

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from agent_cli.contracts.events import Event, ToolCall
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import (
@@ -36,7 +36,6 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.api_messages import problems, to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.record import Record
 from agent_cli.session_store.session import Session
 from agent_cli.session_store.store import SessionStore
 from tests.fakes import (
@@ -193,10 +192,3 @@ outputs: st.SearchStrategy[Output] = st.one_of(
     st.builds(TrimOutput, texts, times, texts, times, texts),
     st.builds(CustomOutput, texts, times, texts, jsons),
 )
-
-
-def listened(record: Record) -> list[Event]:
-    """Return the list that *record*'s events go to from now on."""
-    events: list[Event] = []
-    record.publish = events.append
-    return events

@@ -18,16 +18,12 @@ from agent_cli_tools.workspace import Workspace
 _UPDATE_EVERY_S: Final = 0.2
 
 
-def _nothing() -> None:
-    """Show no update."""
-
-
 async def start_command(
     workspace: Workspace,
     text: str,
     confinement: Confinement,
     output: OutputBuffer,
-    on_output: Callable[[], None] = _nothing,
+    on_output: Callable[[], None],
     variables: Mapping[str, str] | None = None,
     watched: Watched | None = None,
 ) -> RunningCommand:

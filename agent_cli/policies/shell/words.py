@@ -96,13 +96,11 @@ class TooManyWords(NotLiteral):
         super().__init__("braces that stand for too many words")
 
 
-def literal_words(
-    source: str, variables: Mapping[str, str] = _NO_VARIABLES, *, words_max: int = _EXPANSIONS_MAX
-) -> tuple[Word, ...]:
+def literal_words(source: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Word, ...]:
     """Return the words of *source*: one, or several if it has brace expansions.
 
     Raises:
-        TooManyWords: They are more than *words_max*.
+        TooManyWords: They are more than 100.
         NotLiteral: Bash would expand something else in it, or might.
     """
     if source in _ESCAPED_WORDS:
@@ -110,7 +108,7 @@ def literal_words(
     if source == "{}" or "{" not in source or not _WITH_BRACES.fullmatch(source):
         return (Word(source),) if source == "{}" else (literal_word(source, variables),)
     # Bash expands braces before anything else.
-    expanded = [*unbraced(source, words_max=words_max)]
+    expanded = [*unbraced(source, words_max=_EXPANSIONS_MAX)]
     if not all(map(_LITERAL_BRACES.fullmatch, expanded)):
         raise NotLiteral("a brace")
     return tuple(literal_word(each, braces=True) for each in expanded if each)

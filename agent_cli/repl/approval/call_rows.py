@@ -124,7 +124,7 @@ def rows_of_one(call: ShownCall, asker: str = "", *, whole: bool = False) -> lis
     ]
 
 
-def rows_of_several(calls: Mapping[int, ShownCall], asker: str = "") -> list[Row]:
+def rows_of_several(calls: Mapping[int, ShownCall], asker: str) -> list[Row]:
     """Return a heading with what all calls share, the reason too, and a row for each call."""
     shared = _shared(calls.values())
     plain = [fact for fact in shared if not _is_warning(fact)]

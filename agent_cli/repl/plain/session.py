@@ -283,6 +283,6 @@ class PlainRepl:
 UNREAD_S: Final = 0.3
 
 
-def plain_prompt(script: TextIO | None = None) -> PlainPrompt:
+def plain_prompt(script: TextIO | None) -> PlainPrompt:
     """Return the prompt over *script* or this process's stdin, on stdout if it is a terminal."""
     return PlainPrompt(script or sys.stdin, sys.stdout if sys.stdout.isatty() else sys.stderr)
