@@ -8,7 +8,7 @@ among the secrets of the home directory lead to.
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -26,44 +26,76 @@ _OTHER_AGENTS = (
 
 # They run with every commit, once their program is installed as a hook of git.
 _HOOK_SETTINGS = (
-    *(".pre-commit-config.yaml", "lefthook.yml", "lefthook.yaml", ".lefthook.yml"),
-    *(".lefthook.yaml", ".overcommit.yml"),
+    *(
+        f"{dot}lefthook{local}.{kind}"
+        for dot in ("", ".")
+        for local in ("", "-local")
+        for kind in ("yml", "yaml", "toml", "json", "jsonc")
+    ),
+    *(".lefthook", ".lefthook-local", ".pre-commit-config.yaml", ".pre-commit-config.yml"),
+    *("prek.toml", ".overcommit.yml", ".local-overcommit.yml", "hk.pkl", "captainhook.json"),
+    "grumphp.yml",
 )
-# Settings of other version control, which may name programs that each of its commands runs.
-_VERSION_CONTROL = (".hg/hgrc", ".hg/hgrc-not-shared", ".jj/repo/config.toml")
-
-# What programs outside act on when a folder is opened or something is committed, without a word of
-# the user about it, at the top of a workspace: settings of this program, other agents, editors and
-# version control, and hooks. A Makefile is run by name, and direnv asks about a changed .envrc.
-PROTECTED_NAMES = (
-    *(".mcp.json", "appsettings.toml", "appsettings.json", ".agent-cli", *_OTHER_AGENTS),
-    *(".vscode", ".idea", ".zed", ".helix", ".devcontainer", ".devcontainer.json", ".husky"),
-    *(*_HOOK_SETTINGS, *_VERSION_CONTROL),
+# A shell that mise or direnv is hooked into acts on them when it enters the folder. Both ask about
+# a new folder, but mise not about a changed file, and direnv not about what an `.envrc` sources.
+_SHELL_SETTINGS = ("mise.toml", ".mise.toml", ".mise", ".config/mise", "mise/config.toml")
+# With the name of an environment: `mise.test.toml`.
+_SHELL_VARIANTS = (("mise.", ".toml"), (".mise.", ".toml"), (".envrc.", ""))
+# Settings of other version control: they name programs that each of its commands runs, or another
+# folder of such settings.
+_VERSION_CONTROL = (
+    *(".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml"),
+    ".jj/workspace-config.toml",
 )
-_WORKSPACE_FILE = ".code-workspace"
+_JJ_REPOSITORY = ".jj/repo"
+_EDITORS = (".vscode", ".zed", ".helix", ".exrc", ".vimrc")
+_EDITOR_FILES = (".code-workspace", ".sublime-project")
+_IDES = (".idea", ".project", ".externalToolBuilders", ".Rprofile")
 
 HOLDS_HOOKS = "holds git hooks: programs that run with every commit"
 
 _SETTINGS = "holds agent-cli's settings for this folder, programs to start among them"
 _AGENTS = "tells agents what to do and what to run"
+_EDITOR = "can make the editor run programs"
+_SHELL = "can make the shell run programs"
+_VERSIONS = "can make version control run programs"
+
+# What programs outside act on when a folder is opened or entered, or something is committed,
+# without a word of the user about it: settings of this program, other agents, editors, shells and
+# version control, and hooks. A Makefile is run by name, and direnv asks about a changed `.envrc`.
+# Behind each stands what it may do.
 _STARTS = {
     ".mcp.json": "names MCP servers: programs that agent-cli and other agents start",
     "appsettings.toml": _SETTINGS,
     "appsettings.json": _SETTINGS,
-    ".vscode": "can make the editor run programs",
-    ".idea": "can make the IDE run programs",
-    ".zed": "can make the editor run programs",
-    ".helix": "can make the editor run programs",
-    ".devcontainer": "can make the editor run programs, also outside of the container",
-    ".devcontainer.json": "can make the editor run programs, also outside of the container",
+    **dict.fromkeys((".agent-cli", *_OTHER_AGENTS), _AGENTS),
+    **dict.fromkeys(_EDITORS, _EDITOR),
+    **dict.fromkeys(_IDES, "can make the IDE run programs"),
+    ".devcontainer": f"{_EDITOR}, also outside of the container",
+    ".devcontainer.json": f"{_EDITOR}, also outside of the container",
     ".husky": HOLDS_HOOKS,
     **dict.fromkeys(_HOOK_SETTINGS, "names programs that run with every commit"),
-    **dict.fromkeys(_VERSION_CONTROL, "can make version control run programs"),
-    **dict.fromkeys((".agent-cli", *_OTHER_AGENTS), _AGENTS),
+    **dict.fromkeys(_SHELL_SETTINGS, _SHELL),
+    **dict.fromkeys(_VERSION_CONTROL, _VERSIONS),
 }
+PROTECTED_NAMES = tuple(_STARTS)
+"""At the top of a workspace."""
 
+_AT_TOP = {name.casefold(): what for name, what in _STARTS.items() if "/" not in name}
 # The same in any folder below, since a part of a repository may be opened as a project.
-NESTED_NAMES = frozenset(name for name in PROTECTED_NAMES if name.startswith("."))
+_NESTED = {
+    name: what
+    for name, what in _AT_TOP.items()
+    if name.startswith(".") or name in (*_HOOK_SETTINGS, *_SHELL_SETTINGS)
+}
+# Of the names with a folder in them: the folder, and the names in it.
+_VERSION_FOLDERS = frozenset(name.partition("/")[0] for name in _VERSION_CONTROL)
+_IN_FOLDERS = {
+    f"/{folder}": {
+        each.rpartition("/")[2]: _STARTS[each] for each in _STARTS if each.startswith(f"{folder}/")
+    }
+    for folder in dict.fromkeys(name.rpartition("/")[0] for name in _STARTS if "/" in name)
+}
 
 # The workspace may be the home directory. Then these must not be created, and all other dot files
 # in it must not change.
@@ -114,24 +146,58 @@ def what_it_starts(path: Path, root: Path) -> str | None:
 
     Names are compared as in `why_protected`. Such a change needs approval.
     """
-    parts = [part.casefold() for part in path.relative_to(root).parts]
-    named = [
-        part for at, part in enumerate(parts) if part in (NESTED_NAMES if at else PROTECTED_NAMES)
-    ]
-    if named:
-        return _STARTS[named[0]]
-    if is_workspace_file(path.name):
-        return _STARTS[".vscode"]
-    inside = f"/{'/'.join(parts)}/"
-    if any(f"/{each}/" in inside for each in _VERSION_CONTROL):
-        return _STARTS[_VERSION_CONTROL[0]]
+    folder = ""
+    for part in (part.casefold() for part in path.relative_to(root).parts):
+        if what := _starts_in(folder).get(part) or _variant_starts(part):
+            return what
+        folder += f"/{part}"
+    if folder.endswith(f"/{_JJ_REPOSITORY}"):
+        return _VERSIONS
     known = _same(path, root, PROTECTED_NAMES)
     return f"is another name of {known}, which {_STARTS[known]}" if known else None
 
 
-def is_workspace_file(name: str) -> bool:
-    """Return whether a file of this *name* is a workspace of VS Code, with settings and tasks."""
-    return name.casefold().endswith(_WORKSPACE_FILE)
+def settings_among(entries: "Iterable[os.DirEntry[str]]", folder: str) -> list[Path]:
+    """Return what programs act on among the *entries* of *folder*, a path below the root.
+
+    It begins with "/". For the root itself, "", those of `PROTECTED_NAMES` are left out.
+    """
+    folder = folder.casefold()
+    known = _starts_in(folder) if folder else ()
+    return [
+        Path(entry.path)
+        for entry in entries
+        if (name := entry.name.casefold()) in known
+        or _variant_starts(name)
+        or _leads_version_control(folder, name, entry)
+    ]
+
+
+def _starts_in(folder: str) -> Mapping[str, str]:
+    """Return what programs may do by each name in *folder*, as in `settings_among`; lowercase."""
+    here = _NESTED if folder else _AT_TOP
+    for end, names in _IN_FOLDERS.items():
+        if folder == end or (end.startswith("/.") and folder.endswith(end)):
+            return {**here, **names}
+    return here
+
+
+def _variant_starts(name: str) -> str | None:
+    """Return what programs may do by the lowercase *name*, of which only a part is known."""
+    if name.endswith(_EDITOR_FILES):
+        return _EDITOR
+    fits = any(name.startswith(start) and name.endswith(end) for start, end in _SHELL_VARIANTS)
+    return _SHELL if fits else None
+
+
+def _leads_version_control(folder: str, name: str, entry: "os.DirEntry[str]") -> bool:
+    """Return whether *entry* leads to settings of version control that lie elsewhere.
+
+    A link does, and a file in place of the repository of jj, which names another one.
+    """
+    if name in _VERSION_FOLDERS:
+        return entry.is_symlink()
+    return f"{folder}/{name}".endswith(f"/{_JJ_REPOSITORY}") and entry.is_file()
 
 
 def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:

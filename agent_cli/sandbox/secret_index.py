@@ -8,10 +8,9 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from agent_cli.sandbox.guarded_files import (
-    NESTED_NAMES,
     holds_token,
-    is_workspace_file,
     may_hold_token,
+    settings_among,
 )
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.folder_watch import FolderWatch
@@ -313,12 +312,7 @@ class SecretIndex:
         contents = Contents(
             secrets=secrets,
             locked=list(self._locked(listed.values())),
-            settings=[
-                Path(path, name)
-                for name in listed
-                if (name in NESTED_NAMES and not is_theirs)
-                or (is_workspace_file(name) and not is_generated)
-            ],
+            settings=[] if is_generated else settings_among(listed.values(), inside),
         )
         if not is_theirs and listed.keys() >= _BARE_REPOSITORY:
             contents.git_folders.append(Path(path))

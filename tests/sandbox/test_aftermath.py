@@ -469,8 +469,14 @@ def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("a.code-workspace", "web/a.code-workspace", ".pre-commit-config.yaml", "lefthook.yml"),
-        *(".hg/hgrc", ".jj/repo/config.toml", ".devcontainer.json"),
+        *("a.code-workspace", "web/a.code-workspace", "web/a.sublime-project", ".vimrc"),
+        *(".devcontainer.json", "web/.Rprofile", ".project"),
+        *(".pre-commit-config.yaml", "lefthook.yml", "web/lefthook-local.yml", "prek.toml"),
+        *(".config/lefthook.toml", ".lefthook/pre-commit/x.sh", ".local-overcommit.yml"),
+        *("mise.toml", "web/mise.local.toml", ".mise/conf.d/x.toml", "mise/config.toml"),
+        *("web/.config/mise/config.toml", "mise.test.toml", "web/.envrc.local"),
+        *(".hg/hgrc", "web/.hg/hgrc", "web/.hg/sharedpath", ".jj/workspace-config.toml"),
+        *(".jj/repo/config.toml", "web/.jj/repo/config.toml", "web/.jj/repo"),
     ],
 )
 def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a_command(
@@ -483,10 +489,33 @@ def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a
         assert not file.exists()
         assert len(place.put_back) == 1
 
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("old")
         place.run(f"echo x > {name}")
 
         assert file.read_text() == "old"
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+def test_link_in_place_of_a_folder_of_version_control_is_moved_away(state: State) -> None:
+    """Threat 10: its settings lie behind it, under any name."""
+    with world(state) as place:
+        place.run("mkdir -p web x/repo; echo x > x/repo/config.toml; ln -s ../x web/.jj")
+
+        assert not (place.root / "web/.jj").is_symlink()
+        assert len(place.put_back) == 1
+
+
+@pytest.mark.parametrize(
+    "name", [".envrc", ".tool-versions", "package.json", ".npmrc", ".cargo/config.toml"]
+)
+def test_settings_of_programs_that_are_run_by_name_stay_the_projects(name: str) -> None:
+    """As its Makefile; and direnv asks about a changed .envrc."""
+    with world("landlock") as place:
+        place.run(f"mkdir -p {Path(name).parent}; echo x > {name}")
+
+        assert (place.root / name).read_text() == "x\n"
+        assert not place.put_back
 
 
 PAUSED = "export GIT_SEQUENCE_EDITOR='sed -i 1ibreak'; git rebase -q -i --root"
