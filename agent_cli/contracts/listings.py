@@ -75,6 +75,7 @@ class SessionInfo:
         problem: Why the session cannot be resumed, or ""; other fields may then be incomplete.
         remedy: How to go on with what is before the damage, if the session is damaged.
         agent: The name of a subagent, or "".
+        parent_call: The call that started the subagent, or "".
         is_unused: Whether nothing was said in it; it is not listed.
         program: The agent that wrote it, "" for this one. A session of another program is only
             read, its prompts are not counted, and going on with it makes a copy.
@@ -92,6 +93,7 @@ class SessionInfo:
     problem: str = ""
     remedy: str = ""
     agent: str = ""
+    parent_call: str = ""
     is_unused: bool = False
     program: str = ""
 

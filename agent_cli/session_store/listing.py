@@ -40,6 +40,7 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         problem=history.damage.fault if history.damage else "",
         remedy=history.damage.remedy(path.stem) if history.damage else "",
         agent=header.agent or "",
+        parent_call=header.parent_at or "",
         is_unused=is_unused(path),
     )
 
