@@ -51,6 +51,7 @@ class Arguments(NamedTuple):
             and how long Ray may take to start.
         ray_copy: Option of a batch: the nodes share no files, so repositories are sent to them.
         resume: Id of a session, `CHOOSE_SESSION`, or None.
+        name: What the session is called from now on, or None.
         worktree: Name of the worktree to work in, `NEW_WORKTREE`, or None.
         overrides: Options that are settings, in the order they were given.
         origin, revoke, show, json, entries, yes, all, dry_run, undo: Switches of single commands.
@@ -84,6 +85,7 @@ class Arguments(NamedTuple):
     continue_session: bool = False
     resume: str | None = None
     fork: str | None = None
+    name: str | None = None
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     add_dirs: tuple[Path, ...] = ()
@@ -256,8 +258,9 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
             raise UsageError(f"--{option} does not belong here; see agent-cli --help")
     if arguments.output_format != "text" and arguments.command != "print":
         raise UsageError("--output-format needs -p PROMPT")
-    if arguments.worktree is not None and arguments.command not in ("repl", "print"):
-        raise UsageError("--worktree is for a session: use it with the REPL or -p")
+    for option, given in (("--worktree", arguments.worktree), ("--name", arguments.name)):
+        if given is not None and arguments.command not in ("repl", "print"):
+            raise UsageError(f"{option} is for a session: use it with the REPL or -p")
     for options, commands, need in (
         (ONE_RUN, ("print", "batch"), "-p PROMPT or --prompt-file FILE"),
         (ONE_PROMPT, ("print",), "-p PROMPT or --prompt-file FILE"),

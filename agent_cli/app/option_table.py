@@ -136,6 +136,12 @@ def _check(text: str) -> str:
     return text
 
 
+def _name(text: str) -> str:
+    if not (name := " ".join(text.split())):
+        raise UsageError("--name must be a name for the session, such as 'login bug'")
+    return name
+
+
 def _tokens(text: str) -> int:
     # Not int() alone: it takes "1_000", signs and digits of other scripts.
     if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
@@ -170,6 +176,7 @@ OPTIONS = {
     "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
     "--resume": OptionEntry(Takes.PERHAPS, "resume", constant=CHOOSE_SESSION, values=SESSIONS),
     "--fork": OptionEntry(Takes.VALUE, "fork", values=SESSIONS),
+    "--name": OptionEntry(Takes.VALUE, "name", convert=_name),
     "--system-prompt": OptionEntry(Takes.VALUE, "system_prompt"),
     "--append-system-prompt": OptionEntry(Takes.VALUE, "append_system_prompt"),
     "--add-dir": OptionEntry(Takes.SEVERAL, "add_dirs", convert=Path, values=FILES),

@@ -85,7 +85,7 @@ class Sessions:
         arguments = self._startup.arguments
         latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
         if not self._enabled:
-            if latest or arguments.resume or arguments.fork is not None:
+            if latest or arguments.resume or arguments.fork is not None or arguments.name:
                 raise UsageError("sessions are off: remove --no-session")
             return
         if arguments.fork is not None:
@@ -102,6 +102,8 @@ class Sessions:
             await self.resume(arguments.resume)
         else:
             self.follow()
+        if arguments.name:
+            self.rename(arguments.name)
 
     def follow(self) -> None:
         """Begin a session for the agent's conversation."""
@@ -228,6 +230,14 @@ class Sessions:
         session = self._current()
         self._agent.adopt(session.rewind(prompt_id))
         self._opened(session, resumed=True)
+
+    def rename(self, name: str) -> None:
+        """Name this session, for lists and to resume it by.
+
+        Raises:
+            SessionError: Sessions are switched off.
+        """
+        self._current().rename(name)
 
     def export(self, to: "Format", name: str = "") -> Path:
         """Write this session, without secrets, to *name* or a file of its id; return the file.

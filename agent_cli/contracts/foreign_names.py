@@ -81,8 +81,7 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--ide": Foreign(_CLAUDE, instead="editors start agent-cli acp: docs/acp.md"),
     "-w": Foreign(_CLAUDE, "--worktree"),
     "-v": Foreign(_CLAUDE_PI, "--version"),
-    "-n": Foreign(_CLAUDE_PI, instead="a session is named after its first prompt"),
-    "--name": Foreign(_CLAUDE_PI, instead="a session is named after its first prompt"),
+    "-n": Foreign(_CLAUDE_PI, "--name"),
     "--permission-prompt-tool": Foreign(
         _CLAUDE, instead="a PermissionRequest hook answers for you: docs/hooks.md"
     ),
@@ -251,8 +250,7 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "statusline": Foreign(_CLAUDE_CODEX, instead="set status_line.command in the settings"),
     "terminal-setup": Foreign(_CLAUDE, instead="Alt-Enter starts a new line: docs/terminals.md"),
     "stop": Foreign(_CODEX, instead="/jobs stop 1 ends a command in the background"),
-    "rename": Foreign(_CLAUDE, instead="a session is named after its first prompt"),
-    "name": Foreign(_PI, instead="a session is named after its first prompt"),
+    "name": Foreign(_PI, "rename"),
     "fast": Foreign(_CLAUDE, instead="/effort low thinks less, /model changes the model"),
     "scoped-models": Foreign(_PI, instead="/model chooses among [models] of the settings"),
     "import": Foreign(_CODEX_PI, instead="leave, and use agent-cli import --dry-run"),

@@ -70,7 +70,7 @@ class SessionInfo:
     """A session, as lists show it.
 
     Attributes:
-        title: The first prompt, on one line.
+        title: The name that the user gave it, or its first prompt, on one line.
         waiting: Whether a call waits for a decision.
         problem: Why the session cannot be resumed, or ""; other fields may then be incomplete.
         remedy: How to go on with what is before the damage, if the session is damaged.

@@ -17,9 +17,9 @@ ExportFormat: TypeAlias = Literal["md", "html", "json"]
 
 
 class SessionsPort(Protocol):
-    """Port to the sessions. Only `list`, `search`, `id` and `path` may be called during a run.
+    """Port to the sessions. Methods that change the conversation need an agent without a run.
 
-    Methods that change the conversation raise `SessionError` on failure, without any change.
+    They raise `SessionError` on failure, without any change.
     """
 
     @property
@@ -63,6 +63,10 @@ class SessionsPort(Protocol):
 
     def rewind(self, prompt_id: str) -> None:
         """Rewind to before a prompt."""
+        ...
+
+    def rename(self, name: str) -> None:
+        """Name this session; raise `SessionError` if it is not kept."""
         ...
 
     def export(self, to: ExportFormat, name: str = "") -> Path:

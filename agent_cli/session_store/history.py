@@ -28,7 +28,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.wording import UNANSWERED_QUESTION, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.blobs import Blobs
-from agent_cli.session_store.codec import UNREADABLE, Codec, JsonObject, usage_from_json
+from agent_cli.session_store.codec import UNREADABLE, Codec, JsonObject, text_in, usage_from_json
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header, dropped, record_of
 from agent_cli.system.loading import collections_paused
@@ -43,7 +43,7 @@ _KIND_CHARS_MAX: Final = 40
 
 
 class History:
-    """The content of a session's records.
+    """The content of a session's records; `name` is the one that the user gave it, or "".
 
     `damage` is the line at which reading stopped: its checksum is wrong, or it is no record that
     this version can apply. All that reads a session reads it through here, and so up to there.
@@ -53,6 +53,7 @@ class History:
         self.header: Header | None = None
         self.prompts: list[Prompt] = []
         self.taken_back = NO_USAGE
+        self.name = ""
         self.damage = damage
         self._codec = codec
         self._ids: set[str] = set()  # of prompts and entries
@@ -112,6 +113,8 @@ class History:
                 self._count_ids(self.prompts[:first])
                 self.taken_back = usage_of(self.prompts[first:], self.taken_back)
                 del self.prompts[first:]
+            case "renamed":
+                self.name = text_in(record["name"])
             case _:
                 pass
         if usage is not None:

@@ -1,6 +1,7 @@
 """The rows and JSON of a session list."""
 
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
@@ -31,7 +32,7 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         id=path.stem,
         path=path,
         updated_at_ms=updated_at_ms,
-        title=_title(shown),
+        title=_title(history.name, shown),
         workspace=header.workspace,
         created_at_ms=header.created_at_ms,
         prompts=len(shown),
@@ -93,7 +94,12 @@ def as_json(info: SessionInfo) -> dict[str, Json]:
     }
 
 
-def _title(prompts: list[Prompt]) -> str:
+def as_title(text: str) -> str:
+    """Return *text* as a title: one line without control codes, not too long."""
+    return one_line(clean(text), _TITLE_CHARS_MAX)
+
+
+def _title(name: str, prompts: list[Prompt]) -> str:
     typed = (out for out in entries(prompts) if isinstance(out, UserOutput) and out.is_typed)
-    texts = (typed_in(out.content) for out in typed)
-    return one_line(clean(next((text for text in texts if text.strip()), "")), _TITLE_CHARS_MAX)
+    texts = chain((name,), (typed_in(out.content) for out in typed))
+    return as_title(next((text for text in texts if text.strip()), ""))

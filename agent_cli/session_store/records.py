@@ -7,6 +7,7 @@
     held       the reserved cost of calls of unknown usage changed; `usage` has it
     dropped    incomplete entries were removed (history.py)
     rewound    a prompt and everything after it were removed
+    renamed    the user named the session
 
 Each has `at`, Unix ms. `usage`, where present, is the prompt's new total.
 """
@@ -132,6 +133,11 @@ def dropped(prompt_id: str, ids: Sequence[str]) -> JsonObject:
 def rewound(prompt_id: str) -> JsonObject:
     """Return the record that removes a prompt and everything after it."""
     return {"kind": "rewound", "prompt": prompt_id}
+
+
+def renamed(name: str) -> JsonObject:
+    """Return the record that names the session."""
+    return {"kind": "renamed", "name": name}
 
 
 def retold(prompts: Iterable[Prompt]) -> Iterator[Event]:

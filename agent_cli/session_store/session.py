@@ -13,7 +13,7 @@ from agent_cli.session_store.blobs import Blobs
 from agent_cli.session_store.codec import JsonObject, usage_to_json
 from agent_cli.session_store.history import blobs_folder
 from agent_cli.session_store.log_file import LogFile
-from agent_cli.session_store.records import Header, record_of, retold, rewound
+from agent_cli.session_store.records import Header, record_of, renamed, retold, rewound
 from agent_cli.system.paths import private_dir
 
 Tell = Callable[[str], None]
@@ -91,6 +91,13 @@ class Session:
         conversation = Conversation(prompts[:first], id=self.id, user_id=self.header.user_id)
         conversation.taken_back = self._taken_back
         return conversation
+
+    def rename(self, name: str) -> None:
+        """Name the session; it is written with its first prompt if nothing was said yet."""
+        if self._log is None:
+            self._unsaved.append({"at": now_ms(), **renamed(name)})
+        else:
+            self._save([renamed(name)], sync=True)
 
     def begin(self, prompts: Iterable[Prompt] = ()) -> None:
         """Write the header into a new file, and the existing content of the conversation."""

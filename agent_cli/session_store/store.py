@@ -187,7 +187,7 @@ class SessionStore:
         return history
 
     def find(self, id: str) -> Path:
-        """Return the file of the session whose id has the prefix *id*.
+        """Return the file of the session whose id has the prefix *id*, or whose title it is.
 
         Raises:
             SessionNotFound: No session has, or more than one.
@@ -196,11 +196,19 @@ class SessionStore:
         known = [*self._paths(), *of_agents]
         found = [path for path in known if id and path.stem.startswith(id)]
         exact = [path for path in found if path.stem == id]
+        if not found and id.strip():
+            found = list(self._called(id))
         if len(exact or found) != 1:
             several = ", ".join(sorted(path.stem for path in found))
             problem = f"matches several: {several}" if found else "does not exist"
             raise SessionNotFound(f"session {id!r} {problem}; `agent-cli sessions list` shows them")
         return (exact or found)[0]
+
+    def _called(self, title: str) -> Iterator[Path]:
+        from agent_cli.session_store.listing import as_title  # only lists need it
+
+        title = as_title(title).casefold()
+        return (info.path for info in self.list() if info.title.casefold() == title)
 
     def latest(self, workspace: Path) -> str:
         """Return the id of the last used session of *workspace*.

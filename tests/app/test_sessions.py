@@ -296,6 +296,19 @@ async def test_fork_option_copies_a_session_up_to_an_entry() -> None:
             await refused.begin()
 
 
+async def test_name_option_names_a_new_session_and_one_that_goes_on() -> None:
+    kept, agent = sessions("--name", "login  bug")
+    await kept.begin()
+    say(agent, "one")
+    id = kept.id
+    kept.close()
+    again, _ = sessions("-r", "login bug", "-n", "old")
+    await again.begin()
+    again.close()
+
+    assert [(info.id, info.title) for info in SessionStore(sessions_dir()).list()] == [(id, "old")]
+
+
 async def test_no_session_option_records_nothing() -> None:
     """The option cannot be combined with those that open a session."""
     kept, agent = sessions("--no-session")
@@ -305,7 +318,7 @@ async def test_no_session_option_records_nothing() -> None:
     assert not sessions_dir().exists()
     with pytest.raises(SessionError, match="sessions are switched off"):
         kept.rewind(prompt)
-    for words in (("--continue",), ("--resume",), ("--resume", "1"), ("--fork", "")):
+    for words in (("-c",), ("--resume",), ("--resume", "1"), ("--fork", ""), ("--name", "a")):
         unwanted, _ = sessions("--no-session", *words)
         with pytest.raises(UsageError, match="remove --no-session"):
             await unwanted.begin()

@@ -144,6 +144,7 @@ class Sessions:
         self.id = "s-1"
         self.path = None
         self.is_behind = False
+        self.name = ""
         self._agent = agent
 
     def agents(self) -> Sequence[SessionInfo]:
@@ -189,6 +190,9 @@ class Sessions:
         prompts = self._agent.conversation.prompts
         at = [prompt.id for prompt in prompts].index(prompt_id)
         self._agent.adopt(Conversation(prompts[:at]))
+
+    def rename(self, name: str) -> None:
+        self.name = name
 
     def export(self, to: str, name: str = "") -> Path:
         path = Path(name or f"{self.id}.{to}")

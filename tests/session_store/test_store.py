@@ -484,6 +484,39 @@ def test_session_is_found_by_a_prefix_of_its_id(store: SessionStore) -> None:
             store.find(none)
 
 
+def test_session_is_listed_and_found_by_the_name_that_the_user_gave(store: SessionStore) -> None:
+    """The last name counts, through a restart; two of one name are told apart by their ids."""
+    used, other = short_session(store, "first words"), short_session(store, "others")
+    for name in ("wrong", "Login \x1b[31mbug"):
+        session, _ = store.resume(used.id)
+        session.rename(name)
+        session.close()
+
+    assert [info.title for info in store.list() if info.id == used.id] == ["Login bug"]
+    assert store.find("login BUG") == used.path
+    assert store.find("others") == other.path
+    with pytest.raises(SessionNotFound, match="'wrong' does not exist"):
+        store.find("wrong")
+    session, _ = store.resume(other.id)
+    session.rename("login bug")
+    session.close()
+    with pytest.raises(SessionNotFound, match="matches several"):
+        store.find("login bug")
+
+
+def test_session_that_is_named_first_is_written_with_its_first_prompt(store: SessionStore) -> None:
+    conversation = Conversation()
+    session = store.create(conversation, WORKSPACE)
+    session.rename("plans")
+
+    assert not session.path.exists()
+
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("hello"))
+    session.close()
+    assert [info.title for info in store.list()] == ["plans"]
+
+
 def test_ambiguous_session_id_prefix_is_an_error(store: SessionStore) -> None:
     for session in (short_session(store, "a"), short_session(store, "b")):
         session.path.rename(session.path.with_name(f"same-{session.id}.jsonl"))

@@ -134,6 +134,13 @@ def _branch_points(app: Application) -> list[BranchPoint]:
     return branch_points(app.agent.conversation.prompts)[::-1]
 
 
+def _rename(context: Context, name: str) -> None:
+    if not name:
+        raise UsageError("/rename needs a name, such as /rename login bug")
+    context.app.sessions.rename(name)
+    context.writer.aside(f"go on with this session later: agent-cli -r {shlex.quote(name)}", "dim")
+
+
 async def _rewind(context: Context, number: str) -> None:
     """Rewind to before a prompt, counted from the last; its text returns to the input.
 
@@ -272,6 +279,12 @@ SESSION_COMMANDS: Final = (
         },
         leaves_the_session=True,
         more="/fork copies everything; /fork list lets you choose the last entry of the copy.",
+    ),
+    Command(
+        "rename",
+        "name this session, for /resume and agent-cli -r",
+        _rename,
+        "NAME",
     ),
     Command(
         "rewind",

@@ -396,6 +396,18 @@ def test_search_lists_the_sessions_that_contain_the_words() -> None:
     ]
 
 
+def test_rename_names_the_session() -> None:
+    app = Application()
+
+    shown = said("/rename", "/rename login bug", app=app)
+
+    assert app.sessions.name == "login bug"
+    assert shown == [
+        "/rename needs a name, such as /rename login bug",
+        "go on with this session later: agent-cli -r 'login bug'",
+    ]
+
+
 def test_rewind_counts_from_the_last_prompt() -> None:
     """S2-53: later prompts are no longer part of the conversation."""
     shown = said("one", "two", "three", "/rewind", "/rewind 2", "/rewind")
