@@ -173,13 +173,13 @@ class _HeadlessRun:
                 note=app.note_attached,
                 tell=lambda text: self._tell(Notice("info", text)),
             )
-        schema = self._options.schema
-        instructions = [text_block(schema.instruction)] if schema else []  # typed text is last
         if check := self._options.require_check:
             from agent_cli.contracts.goals import Goal  # rare
 
-            instructions.append(text_block(app.goals.begin(Goal(text=text, check=check))))
-        return replace(message, content=(*instructions, *message.content)), model
+            begun = text_block(app.goals.begin(Goal(text=text, check=check)))
+            message = replace(message, content=(begun, *message.content))  # typed text is last
+        schema = self._options.schema
+        return (schema.asked_by(message) if schema else message), model
 
     @asynccontextmanager
     async def _bugs_logged(self) -> AsyncGenerator[None]:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -10,7 +11,7 @@ from agent_cli.contracts.authors import PROGRAM
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.events import Event, EventSink, MessageEnd
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.core.agent import Agent
 from agent_cli.headless.report import RunReport
 from agent_cli.system.records import dataclass
@@ -43,17 +44,34 @@ class OutputSchema:
             raise UsageError(f"--json-schema: {path} is not JSON: {error}") from error
         if not isinstance(schema, dict):
             raise UsageError(f"--json-schema: {path} must hold an object, a JSON Schema")
-        _require_valid(schema, path)
+        return cls.of(schema, f"--json-schema: {path}")
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Json], origin: str) -> "OutputSchema":
+        """Return *schema*, which *origin* gave.
+
+        Raises:
+            UsageError: It cannot be checked.
+        """
+        from agent_cli.contracts.schema_check import (  # 50 ms, and rare
+            UncheckableSchema,
+            require_valid_schema,
+        )
+
+        try:
+            require_valid_schema(schema)
+        except UncheckableSchema as error:
+            raise UsageError(f"{origin}: {error}") from error
         return cls(schema)
 
-    @property
-    def instruction(self) -> str:
-        """The instruction appended to the prompt."""
-        return (
+    def asked_by(self, message: UserMessage) -> UserMessage:
+        """Return *message* with the instruction before what was typed, which stays last."""
+        instruction = (
             "Your last message, when the task is done, must be one JSON value that fits this JSON"
             " Schema, and nothing else: no explanation, no code fence.\n\n"
             + json.dumps(self.schema, ensure_ascii=False)
         )
+        return replace(message, content=(text_block(instruction), *message.content))
 
     def parse(self, answer: str) -> Json:
         """Return the value in *answer*; a code fence around the whole answer is ignored.
@@ -80,6 +98,14 @@ class OutputSchema:
             raise InvalidAnswer("\n".join(faults))
         return value
 
+    def settle(self, answer: str, option: str) -> tuple[Json, str]:
+        """Return the value in *answer*; or None, and a sentence: it does not fit *option*."""
+        try:
+            return self.parse(answer), ""
+        except InvalidAnswer as fault:
+            faults = "; ".join(str(fault).splitlines())
+            return None, f"the answer does not fit {option}: {faults}"
+
 
 class AnswerCheck:
     """Asks the model once for a corrected answer, in the same run and under its limits."""
@@ -102,11 +128,10 @@ class AnswerCheck:
 
     def settle(self, outcome: RunReport) -> str:
         """Store the final answer's value in *outcome*, or return a sentence about its fault."""
-        try:
-            value = self._schema.parse(outcome.text)
-        except InvalidAnswer as fault:
+        value, fault = self._schema.settle(outcome.text, "--json-schema")
+        if fault:
             outcome.stop_reason = "invalid_output"
-            return f"the answer does not fit --json-schema: {'; '.join(str(fault).splitlines())}"
+            return fault
         outcome.output = (value,)
         outcome.text = json.dumps(value, ensure_ascii=False)
         return ""
@@ -127,18 +152,6 @@ def _correction(fault: InvalidAnswer) -> str:
         f"Your last message does not fit the JSON Schema:\n{fault}\n\n"
         "Answer once more with the corrected JSON value and nothing else."
     )
-
-
-def _require_valid(schema: Mapping[str, Json], path: Path) -> None:
-    from agent_cli.contracts.schema_check import (  # 50 ms, and rare
-        UncheckableSchema,
-        require_valid_schema,
-    )
-
-    try:
-        require_valid_schema(schema)
-    except UncheckableSchema as error:
-        raise UsageError(f"--json-schema: {path}: {error}") from error
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -8,6 +8,7 @@ from agent_cli.agents.definitions import AgentDefinition, require_name
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.checks import check_access, check_guards
 from agent_cli.app.startup import StartupContext, start
+from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import Network
@@ -55,6 +56,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("system_prompt", "append_system_prompt", "resume", "fork"), (str, type(None))),
     **dict.fromkeys(("mcp_servers", "settings", "environment"), (Mapping,)),
     "settings_file": (Path, type(None)),
+    "json_schema": (Mapping, type(None)),
 }
 """The types of options whose values no setting checks."""
 
@@ -84,6 +86,7 @@ class SessionOptions:
         hooks: Lifecycle hooks beside those of the settings; they run for subagents too.
         plugins: Plugins beside the shipped and the installed ones, for the session's own agent.
         mcp_servers: MCP servers by name, each an entry in the format of `.mcp.json`.
+        json_schema: A JSON Schema (`Model.model_json_schema()`): each answer is a value that fits.
         approve: Decides about calls that need approval, those of subagents too.
         resume: The id of a session to continue.
         fork: The id of a session to continue in a copy; "ID@ENTRY" copies up to that entry.
@@ -117,6 +120,7 @@ class SessionOptions:
     mcp_servers: Mapping[str, Mapping[str, Json]] = field(
         default_factory=dict[str, Mapping[str, Json]]
     )
+    json_schema: Mapping[str, Json] | None = None
     approve: Approve | None = None
     resume: str | None = None
     fork: str | None = None
@@ -147,9 +151,14 @@ def build(options: SessionOptions) -> "App":
     from agent_cli.app.app import App  # slow, and the caller's import waits for it
 
     # The logs are the host's: they are not configured here.
-    return App(
+    app = App(
         _with_parts(startup, options), one_shot=True, log_secrets=Redactor.of(startup.environment)
     )
+    if options.approve:
+        app.answer_calls(_CallsOfAgents(options.approve))
+    if options.json_schema is not None:
+        app.require_answer(options.json_schema)
+    return app
 
 
 def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupContext:
@@ -204,6 +213,10 @@ def _check(options: SessionOptions) -> None:
     for name in (*_RULES, "add_dirs"):
         if isinstance(getattr(options, name), str):
             raise UsageError(f"{name} must be a list of texts, not one text")
+    if options.json_schema is not None:
+        from agent_cli.headless.structured import OutputSchema  # rare
+
+        OutputSchema.of(options.json_schema, "json_schema")
     for hook in options.hooks:
         require_usable(hook)
     for agent in options.agents:
@@ -218,3 +231,27 @@ def _directory(given: Path | str) -> Path:
     if not paths.is_dir(path):
         raise UsageError(f"{given} is not a directory")
     return path.resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class _CallsOfAgents:
+    """Lets `approve` decide about the calls of subagents."""
+
+    approve: Approve
+    can_ask: bool = True
+
+    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:  # noqa: ARG002 - the port has it
+        """Return a decision about each of *calls*."""
+        return [await decided(self.approve, call) for call in calls]
+
+
+async def decided(approve: Approve, call: ToolCall) -> Decision:
+    """Return what *approve* decides about *call*; raises TypeError if it returns anything else."""
+    verdict: object = await approve(call)
+    match verdict:
+        case Allow():
+            return Approved(verdict.input)
+        case Deny():
+            return Rejected(verdict.reason)
+        case _:
+            raise TypeError(f"approve must return Allow or Deny, not {type(verdict).__name__}")

@@ -2,19 +2,19 @@
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
-from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.dialogs import Decision, Rejected
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged, innermost
 from agent_cli.contracts.messages import Message, UserMessage
-from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
-from agent_cli.contracts.tooling import Allow, Deny
+from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import (
@@ -25,7 +25,7 @@ from agent_cli.core.declining import (
     decline_and_stop,
 )
 from agent_cli.core.run import RunResult, RunSlot
-from agent_cli.library.options import Approve, SessionOptions, build
+from agent_cli.library.options import Approve, SessionOptions, build, decided
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.records import dataclass, field
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.cancel import CancelToken
     from agent_cli.contracts.permission_modes import Mode
     from agent_cli.contracts.servers import ServerState
+    from agent_cli.headless.structured import OutputSchema
 
 _WAITING: Final = "waiting_for_approval"
 
@@ -50,6 +51,7 @@ class PromptResult:
         session_id: For `SessionOptions(resume=...)`; None if the session is not kept.
         messages: The messages that the prompt added.
         declined: Calls that did not run because nobody could approve them, subagents' included.
+        output: The value of the answer, with `SessionOptions(json_schema=...)`.
     """
 
     type: ClassVar[Literal["app.result"]] = "app.result"
@@ -60,6 +62,7 @@ class PromptResult:
     session_id: str | None
     messages: tuple[Message, ...] = ()
     declined: tuple[ToolCall, ...] = ()
+    output: Json = None
 
     @property
     def cost_usd(self) -> float | None:
@@ -127,8 +130,6 @@ class AgentSession:
         app = await in_background(partial(build, self._options))
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(app)
-            if self._options.approve:
-                app.answer_calls(_CallsOfAgents(self._options.approve))
             self._stack = stack.pop_all()
         self._app = app
         return self
@@ -207,17 +208,22 @@ class AgentSession:
         self, app: "App", message: str | UserMessage, images: Sequence[Block], model: str | None
     ) -> PromptResult:
         with self._slot.claimed() as stop:
-            run = _PromptRun(app, self._options.approve, stop)
-            unsubscribe = app.agent.subscribe(run.note)
-            try:
+            run = _PromptRun(app, self._options.approve, stop, self._form())
+            with run.listening():
                 chosen = app.find_model(model) if model else None
                 await run.settle()
                 if not stop.cancelled:
-                    run.add(await app.agent.prompt(message, images, model=chosen))
+                    asked = run.with_form(message, images)
+                    run.add(await app.agent.prompt(asked, images, model=chosen))
                     await run.settle()
-            finally:
-                unsubscribe()
         return run.result()
+
+    def _form(self) -> "OutputSchema | None":
+        if self._options.json_schema is None:
+            return None
+        from agent_cli.headless.structured import OutputSchema  # rare
+
+        return OutputSchema(self._options.json_schema)  # `build` has checked it
 
     def stream(
         self,
@@ -299,9 +305,29 @@ class _PromptRun:
     app: "App"
     approve: Approve | None
     stop: "CancelToken"
+    form: "OutputSchema | None"
     usage: Usage = NO_USAGE
     declined: list[ToolCall] = field(default_factory=list[ToolCall])
     runs: list[RunResult] = field(default_factory=list[RunResult])
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Hear the events of the agent, and ask once for an answer in the right form."""
+        agent = self.app.agent
+        with ExitStack() as stack:
+            stack.callback(agent.subscribe(self.note))
+            if self.form:
+                from agent_cli.headless.structured import AnswerCheck  # rare
+
+                stack.callback(agent.subscribe(AnswerCheck(self.form).listener(agent)))
+            yield
+
+    def with_form(self, message: str | UserMessage, images: Sequence[Block]) -> str | UserMessage:
+        """Return *message* as it is sent: with the form of the answer, if it has one."""
+        if self.form is None or not message:
+            return message
+        typed = UserMessage.of(message, images) if isinstance(message, str) else message
+        return self.form.asked_by(typed)
 
     def note(self, event: Event) -> None:
         """Count the usage, and the calls of subagents that nobody can approve."""
@@ -339,7 +365,7 @@ class _PromptRun:
             self.declined.append(call)
             return Rejected(NOBODY_ALLOWS)
         async with self.stop.scope():
-            return await _decided(self.approve, call)
+            return await decided(self.approve, call)
 
     def result(self) -> PromptResult:
         """Return the outcome of the prompt.
@@ -349,40 +375,23 @@ class _PromptRun:
         """
         last = self.runs[-1] if self.runs else RunResult((), None, 0, "aborted")
         final = last.final_message
+        text, output = final.text if final and final.error is None else "", None
+        if self.form and last.stop_reason == "end_turn":
+            output, fault = self.form.settle(text, "json_schema")
+            if fault:
+                last = replace(last, stop_reason="invalid_output", error=fault)
         outcome = PromptResult(
-            text=final.text if final and final.error is None else "",
+            text=text,
             stop_reason=last.stop_reason,
             rounds=sum(run.iterations for run in self.runs),
             usage=self.usage,
             session_id=self.app.session_id,
             messages=tuple(each for run in self.runs for each in run.messages),
             declined=tuple(self.declined),
+            output=output,
         )
         if last.error is not None:
             failure = RunFailed(last.error, outcome)
             failure.trouble = last.trouble
             raise failure
         return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class _CallsOfAgents:
-    """Lets `approve` decide about the calls of subagents."""
-
-    approve: Approve
-    can_ask: bool = True
-
-    async def decide_calls(self, calls: Sequence[ToolCall], asker: str) -> Sequence[Decision]:  # noqa: ARG002 - the port has it
-        """Return a decision about each of *calls*."""
-        return [await _decided(self.approve, call) for call in calls]
-
-
-async def _decided(approve: Approve, call: ToolCall) -> Decision:
-    verdict: object = await approve(call)
-    match verdict:
-        case Allow():
-            return Approved(verdict.input)
-        case Deny():
-            return Rejected(verdict.reason)
-        case _:
-            raise TypeError(f"approve must return Allow or Deny, not {type(verdict).__name__}")

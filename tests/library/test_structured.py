@@ -1,0 +1,67 @@
+"""Answers in a form that the program gives: `SessionOptions(json_schema=...)`."""
+
+import pytest
+from pydantic import BaseModel
+
+from agent_cli import AgentSession, RunFailed, SessionOptions, UsageError, UserMessage, query, tool
+from tests.library.test_session import asked, at
+from tests.messages_api import reply, serve_in_thread, tool_use
+
+
+class Verdict(BaseModel):
+    approve: bool
+    reason: str
+
+
+SCHEMA = Verdict.model_json_schema()
+FITS = '{"approve": true, "reason": "good"}'
+
+
+async def test_answer_is_the_value_that_the_schema_describes() -> None:
+    """A program had to write the form into its prompt, and to check what came."""
+    with serve_in_thread(reply(FITS), reply("```json\n" + FITS + "\n```")) as api:
+        options = SessionOptions(environment=at(api), json_schema=SCHEMA)
+        async with AgentSession(options) as session:
+            results = [
+                await session.prompt("judge"),
+                await session.prompt(UserMessage.of("judge again")),
+            ]
+
+    for result, request in zip(results, api.requests, strict=True):
+        assert Verdict.model_validate(result.output) == Verdict(approve=True, reason="good")
+        asking = request.body["messages"][-1]["content"]
+        assert "fits this JSON Schema" in asking[0]["text"]
+        assert asking[1]["text"].startswith("judge")
+        assert request.body["output_config"]["format"]["type"] == "json_schema"
+
+
+async def test_answer_that_does_not_fit_is_corrected_once_and_then_a_failure() -> None:
+    """A program never gets a value that it has to check again, nor pays for ever."""
+    corrected, _ = await asked(reply("Fine."), reply(FITS), json_schema=SCHEMA)
+    with pytest.raises(RunFailed, match=r"the answer does not fit json_schema: .*not JSON") as two:
+        await asked(reply("Fine."), reply("Fine!"), json_schema=SCHEMA)
+
+    assert corrected.output == {"approve": True, "reason": "good"}
+    assert (two.value.stop_reason, two.value.result.rounds) == ("invalid_output", 2)
+    assert (two.value.result.text, two.value.result.output) == ("Fine!", None)
+
+
+async def test_words_between_calls_are_no_answer() -> None:
+    """Only the last reply has the form; the others are not sent back."""
+
+    @tool(changes=False)
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    calling = reply("I look first.", tool_use("look"))
+    result, api = await asked(calling, reply(FITS), tools=[look], json_schema=SCHEMA)
+
+    assert result.output == {"approve": True, "reason": "good"}
+    assert len(api.requests) == 2
+
+
+async def test_schema_that_is_none_is_refused_before_anything_is_sent() -> None:
+    """A wrong schema would be found after the model was paid."""
+    with pytest.raises(UsageError, match="json_schema: "):
+        await query("go", SessionOptions(json_schema={"type": "objekt"}))
