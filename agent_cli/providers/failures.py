@@ -36,6 +36,8 @@ _TOO_LONG = late_pattern(
 _BAD_THINKING = late_pattern(r"\bmessages\.\d+\b.*\bthinking\b", re.DOTALL)
 # Phrases of AWS, Google and Azure for an expired sign-in and an unknown model.
 _EXPIRED = late_pattern(r"expired|security token|invalid_grant", re.IGNORECASE)
+_ACCOUNT = late_pattern(r"(?<=//)[^/]*@")
+_QUERY_VALUE = late_pattern(r"(?<==)[^&#]*")
 _NO_MODEL = late_pattern(
     r"model identifier|model id|publisher model|deploymentnotfound|deployment .*not exist",
     re.IGNORECASE,
@@ -213,8 +215,7 @@ def quoted(text: str) -> str:
 def without_password(address: str) -> str:
     """Return *address* for display; user and password before its host, and its query, masked."""
     address, mark, query = address.partition("?")
-    shown = re.sub(r"(?<=//)[^/]*@", "***@", address)
-    return f"{shown}{mark}{re.sub(r'(?<==)[^&#]*', '***', query)}"
+    return f"{_ACCOUNT.sub('***@', address)}{mark}{_QUERY_VALUE.sub('***', query)}"
 
 
 def rejects_thinking(failed: CallFailed) -> bool:

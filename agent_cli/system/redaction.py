@@ -22,19 +22,22 @@ _NAMED_KEYS = late_pattern(
     r"\b((?:sk|rk)_(?:live|test)_|gh[opsru]_|hf_|npm_)[A-Za-z0-9]{16,}"
     r"|\b(github_pat_|glpat-|xox[abeprs]-|sk-proj-|AIza)[\w-]{16,}"
 )
-_SHAPES = (
-    r"sk-ant-[\w-]{6,}",
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}",
-    r"\b(?:ABSK|bedrock-api-key-)[\w+/=-]{16,}",
-    r"\bya29\.[\w-]{10,}",
-    r"(?<=Signature=)[0-9a-f]{64}",
-    r"(?<=bearer )[\w.~+/=-]{6,}",
-    r"(?<=://)[^\s/@]+(?=@)",
-    r"(?<=[?&])(code=)[\w.~%+/-]{16,}",  # of a login; shorter ones are numbers and names
-    r"(?<=[?&#])((?:[\w-]*(?:key|token|secret|password|signature|auth))=)[^\s&#\"']+",
-    r"((?:api[_-]?key|auth[_-]?token|access[_-]?token|token|secret|password)"
-    r"[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]{6,}",
-)
+_SHAPES = [
+    late_pattern(shape, re.IGNORECASE)
+    for shape in (
+        r"sk-ant-[\w-]{6,}",
+        r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}",
+        r"\b(?:ABSK|bedrock-api-key-)[\w+/=-]{16,}",
+        r"\bya29\.[\w-]{10,}",
+        r"(?<=Signature=)[0-9a-f]{64}",
+        r"(?<=bearer )[\w.~+/=-]{6,}",
+        r"(?<=://)[^\s/@]+(?=@)",
+        r"(?<=[?&])(code=)[\w.~%+/-]{16,}",  # of a login; shorter ones are numbers and names
+        r"(?<=[?&#])((?:[\w-]*(?:key|token|secret|password|signature|auth))=)[^\s&#\"']+",
+        r"((?:api[_-]?key|auth[_-]?token|access[_-]?token|token|secret|password)"
+        r"[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]{6,}",
+    )
+]
 
 
 class Redactor:
@@ -44,7 +47,6 @@ class Redactor:
         self._secrets: set[str] = set()
         self._known: re.Pattern[str] | None = None
         self.learn(secrets)
-        self._shapes = [late_pattern(shape, re.IGNORECASE) for shape in _SHAPES]
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "Redactor":
@@ -63,7 +65,7 @@ class Redactor:
         if self._known:
             text = self._known.sub(MASK, text)
         text = without_named_keys(text)
-        for shape in self._shapes:
+        for shape in _SHAPES:
             text = shape.sub(rf"\g<1>{MASK}" if shape.groups else MASK, text)
         return text
 
