@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system import paths
-from tests.e2e.program import agent_cli, new_agent_cli
+from tests.e2e.program import agent_cli
 from tests.e2e.test_cached_sessions import answer, losses_in
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, tool_use
@@ -59,10 +59,10 @@ def test_tool_that_comes_and_goes_rewrites_nothing(
     begin = f"hello {'word ' * 4_000}"
     lines = [begin, OPEN, CALL, CLOSE, CALL, OPEN, CALL, "/compact", CALL]
     with serve_in_thread(answer=answer) as api:
-        run = new_agent_cli(
-            *("--permission-mode", "yolo", "--model", model, "--prompts-from", "-"),
+        run = agent_cli(
+            *("--permission-mode", "yolo", "--model", model),
             api=api,
-            stdin="\n".join(lines) + "\n",
+            script="\n".join(lines) + "\n",
             PYTHONPATH=installed,
         )
 
@@ -92,10 +92,10 @@ def test_tool_that_returns_after_a_signed_summary_is_offered_again(installed: st
     talks = ["tell me more"] * 3
     lines = [f"hello {'word ' * 4_000}", CALL, CLOSE, *talks, "/compact", CALL]
     with serve_in_thread(answer=reopen) as api:
-        run = new_agent_cli(
-            *("--permission-mode", "yolo", "--model", "claude-sonnet-5-5", "--prompts-from", "-"),
+        run = agent_cli(
+            *("--permission-mode", "yolo", "--model", "claude-sonnet-5-5"),
             api=api,
-            stdin="\n".join(lines) + "\n",
+            script="\n".join(lines) + "\n",
             PYTHONPATH=installed,
         )
 
