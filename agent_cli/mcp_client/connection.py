@@ -18,14 +18,15 @@ from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits
-from agent_cli.mcp_client.offering import Offering, Upkeep
+from agent_cli.mcp_client.listing import Upkeep, list_tools
+from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     NO_SIGN_IN,
     needs_sign_in,
     why_not_connected,
 )
-from agent_cli.mcp_client.requests import Requests, list_tools
+from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.stdio import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk
 from agent_cli.mcp_client.watched_stream import watched

@@ -1,37 +1,37 @@
-"""The current tools, prompts and resources of one server: wrapped, approved, kept up to date."""
+"""The current tools, prompts and resources of one server: wrapped and approved.
+
+`listing` keeps them up to date.
+"""
 
 import asyncio
-import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import mcp_types
-from mcp import Client
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.servers import public_name, tool_tokens
+from agent_cli.contracts.servers import ServerPrompt, ServerResource, public_name, tool_tokens
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
 from agent_cli.contracts.wording import UNVOUCHED, one_line, printable
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.pins import READS_ONLY, difference
-from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
-from agent_cli.mcp_client.requests import Catalogue, keep_listening, list_catalogue
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
 from agent_cli.mcp_client.watched_stream import OUTPUT_SCHEMA
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass, field
 
-# Wrap a server's tools as tools of the agent: valid names, schemas and descriptions.
-
+INSTRUCTIONS = "server instructions"
+"""The key of the instructions among the tools, in pins and in reported changes."""
+_INSTRUCTIONS_MAX = 2048
 _SHOWN_WHOLE_CHARS_MAX = 4096
 _LABEL_MAX = 60
 _SUMMARY_MAX = 80
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
             absent[name] = f"tool {tool.name} is left out: {error}"
             continue
         except Exception as error:
-            log.exception("mcp tool not usable", server=server.config.name)
+            _log.exception("mcp tool not usable", server=server.config.name)
             reason = f"{type(error).__name__}: {error}"
             absent[name] = f"tool {tool.name} is left out: it cannot be used ({reason})"
             continue
@@ -164,10 +164,12 @@ def _summary(params: dict[str, Json]) -> str:
     return one_line(json.dumps(params, ensure_ascii=False), _SUMMARY_MAX) if params else ""
 
 
-INSTRUCTIONS = "server instructions"
-"""The key of the instructions among the tools, in pins and in reported changes."""
-_INSTRUCTIONS_MAX = 2048
-log = logger(__name__)
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The prompts and resources of one server, as last listed."""
+
+    prompts: tuple[ServerPrompt, ...] = ()
+    resources: tuple[ServerResource, ...] = ()
 
 
 class Offering:
@@ -271,7 +273,7 @@ class Offering:
                     self._server.host.pins.vouch, self._server.config, tool.name, now
                 )
             except SettingsError as error:
-                log.warning("mcp tool not vouched for", tool=tool.name, fault=str(error))
+                _log.warning("mcp tool not vouched for", tool=tool.name, fault=str(error))
         if tool.name in self._pinned:
             return
         self._pinned.add(tool.name)
@@ -296,90 +298,8 @@ class Offering:
         try:
             await asyncio.to_thread(self._server.host.pins.pin, self._server.config, approved)
         except SettingsError as error:
-            log.warning("mcp tools not pinned", tools=", ".join(approved), fault=str(error))
+            _log.warning("mcp tools not pinned", tools=", ".join(approved), fault=str(error))
 
     def schema_of(self, tool: str) -> dict[str, Json] | None:
         """Return the input schema of a tool exactly as the server listed it."""
         return next((dict(each.input_schema) for each in self._listed if each.name == tool), None)
-
-
-_SETTLE_S = 0.3
-"""Servers announce several changes in a row."""
-_LINE_LOGGED = 200
-_CHANGES = (
-    mcp_types.ToolListChangedNotification,
-    mcp_types.PromptListChangedNotification,
-    mcp_types.ResourceListChangedNotification,
-)
-
-
-class Upkeep:
-    """Listens to one server and lists its offers, across reconnections.
-
-    Attributes:
-        listed: Set unless the server announced a change that is not listed yet.
-    """
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        offering: Offering,
-        list_tools: Callable[[Client], Awaitable[tuple[mcp_types.Tool, ...]]],
-        on_change: Callable[[], None],
-    ) -> None:
-        """Listen to nothing yet; *on_change* is called when the offered tools change."""
-        self._list_tools = list_tools
-        self.listed = asyncio.Event()
-        self.listed.set()
-        self._config = config
-        self._offering = offering
-        self._on_change = on_change
-        self._stale = asyncio.Event()
-
-    async def attend(self, client: Client, *, until: asyncio.Event) -> None:
-        """Keep the server's offers up to date over *client*."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                listening = group.create_task(
-                    keep_listening(client, self._note_change, on_open=self._stale.set)
-                )
-                refreshing = group.create_task(self._refresh(client))
-                await until.wait()
-                listening.cancel()
-                refreshing.cancel()
-        finally:
-            self.listed.set()
-
-    async def hear(self, message: mcp_types.ServerNotification | Exception) -> None:
-        """Handle a change notification, or an invalid line on stdout."""
-        if isinstance(message, _CHANGES):
-            self._note_change()
-        if isinstance(message, ValueError):
-            fault = str(message)[:_LINE_LOGGED]
-            log.debug("mcp junk on stdout", server=self._config.name, fault=fault)
-
-    def _note_change(self) -> None:
-        self.listed.clear()
-        self._stale.set()
-
-    async def _refresh(self, client: Client) -> None:
-        """List the offers not needed at the start, then everything again after each change."""
-        offers_logging = client.server_capabilities.logging is not None
-        if offers_logging and client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            with contextlib.suppress(*CONNECTION_ERRORS):
-                await client.set_logging_level("info")  # pyright: ignore[reportDeprecated] - old servers
-        while True:
-            try:
-                async with asyncio.timeout(self._config.startup_timeout_s):
-                    if self._stale.is_set():
-                        self._stale.clear()
-                        if await self._offering.take(await self._list_tools(client)):
-                            self._on_change()
-                    self._offering.catalogue = await list_catalogue(client, self._config.name)
-            except (TimeoutError, *CONNECTION_ERRORS) as error:
-                # Keep the earlier listing.
-                log.info("mcp listing failed", server=self._config.name, fault=error_line(error))
-            if not self._stale.is_set():
-                self.listed.set()
-            await self._stale.wait()
-            await asyncio.sleep(_SETTLE_S)

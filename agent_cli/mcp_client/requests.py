@@ -1,24 +1,18 @@
-"""Requests to one server other than calls: list page by page, get, read, complete a value."""
+"""Requests to one server other than calls: get a prompt, read a resource, complete a value."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-import mcp_types
 from mcp import Client
-from mcp.client.subscriptions import SubscriptionLost
 from mcp_types import PromptReference, ResourceTemplateReference
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.servers import PromptArgument, ServerPrompt, ServerResource, public_name
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.calls import Server, in_session
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
+from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
-from agent_cli.system.logger import logger
-from agent_cli.system.records import dataclass
 
 _COMPLETION_LIMIT_S = 2.0
 Reply = TypeVar("Reply")
@@ -95,127 +89,3 @@ class Requests:
             raise ToolError(f"MCP server '{name}' did not answer: {what}") from error
         except CONNECTION_ERRORS as error:
             raise ToolError(f"MCP server '{name}', {what}: {error_line(error)}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Catalogue:
-    """The prompts and resources of one server, as last listed."""
-
-    prompts: tuple[ServerPrompt, ...] = ()
-    resources: tuple[ServerResource, ...] = ()
-
-
-# Limit the pages: a server whose last page points at its first would never end.
-_PAGES_MAX = 100
-_TEXT_MAX = 300
-_AGAIN_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-log = logger(__name__)
-Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
-
-
-async def list_tools(
-    client: Client, on_note: Callable[[str], None] = lambda _note: None
-) -> tuple[mcp_types.Tool, ...]:
-    """Return all tools of a server; the first of each name wins.
-
-    Args:
-        on_note: Called with a sentence if the server has more pages than the limit.
-    """
-    found: dict[str, mcp_types.Tool] = {}
-    cursor: str | None = None
-    async for page in _pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode="refresh")):
-        cursor = page.next_cursor
-        for tool in page.tools:
-            found.setdefault(tool.name, tool)
-    if cursor is not None:
-        on_note(f"its list of tools does not end; only the first {len(found):,} are used")
-    return tuple(found.values())
-
-
-async def list_catalogue(client: Client, server: str) -> Catalogue:
-    """Return the prompts and resources of a server, if it declares any."""
-    offers = client.server_capabilities
-    prompts: list[ServerPrompt] = []
-    resources: list[ServerResource] = []
-    if offers.prompts:
-        async for page in _pages(lambda cursor: client.list_prompts(cursor=cursor)):
-            prompts += [_prompt(server, prompt) for prompt in page.prompts]
-    if offers.resources:
-        async for listed in _pages(lambda cursor: client.list_resources(cursor=cursor)):
-            resources += [_resource(server, each) for each in listed.resources]
-        async for found in _pages(lambda cursor: client.list_resource_templates(cursor=cursor)):
-            resources += [_resource(server, each) for each in found.resource_templates]
-    return Catalogue(tuple(prompts), tuple(resources))
-
-
-async def keep_listening(
-    client: Client, on_change: Callable[[], None], *, on_open: Callable[[], None]
-) -> None:
-    """Call *on_change* when a server of the newest revision reports a change.
-
-    Older servers notify the client's message handler without a subscription. A broken stream is
-    opened again, and then counts as a change, since it may have missed one. So may the first have,
-    before it was open: then *on_open* is called.
-    """
-    offers = client.server_capabilities
-    tools = bool(offers.tools and offers.tools.list_changed)
-    prompts = bool(offers.prompts and offers.prompts.list_changed)
-    resources = bool(offers.resources and offers.resources.list_changed)
-    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (
-        tools or prompts or resources
-    ):
-        return
-    for attempt in range(1000):
-        try:
-            async with client.listen(
-                tools_list_changed=tools,
-                prompts_list_changed=prompts,
-                resources_list_changed=resources,
-            ) as changes:
-                on_open()
-                async for _change in changes:
-                    on_change()
-        except (SubscriptionLost, TimeoutError, *CONNECTION_ERRORS) as error:
-            log.debug("mcp subscription lost", fault=error_line(error))
-        await asyncio.sleep(_AGAIN_S[min(attempt, len(_AGAIN_S) - 1)])
-        on_change()
-
-
-async def _pages(fetch: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
-    cursor: str | None = None
-    passed: set[str] = set()
-    while len(passed) < _PAGES_MAX:
-        page = await fetch(cursor)
-        yield page
-        cursor = page.next_cursor
-        if cursor is None or cursor in passed:
-            return
-        passed.add(cursor)
-
-
-def _prompt(server: str, prompt: mcp_types.Prompt) -> ServerPrompt:
-    return ServerPrompt(
-        server=server,
-        name=prompt.name,
-        command=public_name(server, prompt.name),
-        description=_text(prompt.description or prompt.title),
-        arguments=tuple(
-            PromptArgument(each.name, _text(each.description), bool(each.required))
-            for each in prompt.arguments or ()
-        ),
-    )
-
-
-def _resource(server: str, each: mcp_types.Resource | mcp_types.ResourceTemplate) -> ServerResource:
-    return ServerResource(
-        server=server,
-        uri=each.uri if isinstance(each, mcp_types.Resource) else each.uri_template,
-        name=_text(each.title or each.name),
-        description=_text(each.description),
-        media_type=_text(each.mime_type),
-        is_template=isinstance(each, mcp_types.ResourceTemplate),
-    )
-
-
-def _text(text: str | None) -> str:
-    return printable(text or "")[:_TEXT_MAX]
