@@ -27,7 +27,7 @@ def _config_show(arguments: Arguments) -> int:
         print(settings_as_json(startup.loaded, startup.environment))
     else:
         from agent_cli.terminal.views import show  # rich
-        from agent_cli.terminal.views.syntax import SourceText
+        from agent_cli.terminal.views.texts import SourceText
 
         shown = show_settings(startup.loaded, startup.environment, with_origin=arguments.origin)
         show(SourceText(shown, "toml"), sys.stdout)
@@ -39,7 +39,7 @@ def _config_show(arguments: Arguments) -> int:
 def _config_example(_arguments: Arguments) -> int:
     from agent_cli.settings.show import example_text
     from agent_cli.terminal.views import show  # rich
-    from agent_cli.terminal.views.syntax import SourceText
+    from agent_cli.terminal.views.texts import SourceText
 
     show(SourceText(example_text(), "toml"), sys.stdout)
     return 0

@@ -122,7 +122,7 @@ def show(arguments: Arguments) -> int:
     if arguments.entries:
         return _show_entries(history)
     from agent_cli.terminal.views import show as show_view  # rich
-    from agent_cli.terminal.views.markdown import MarkdownPage
+    from agent_cli.terminal.views.texts import MarkdownPage
 
     page = MarkdownPage(export(history, "md", redact=str), plain=transcript(history.prompts))
     show_view(page, sys.stdout)

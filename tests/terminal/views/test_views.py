@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.terminal.views import View, drawn_text, progress, show
-from agent_cli.terminal.views.markdown import MarkdownPage
 from agent_cli.terminal.views.progress import counting, tracked, working
-from agent_cli.terminal.views.syntax import SourceText
 from agent_cli.terminal.views.table import (
     Bars,
     Column,
@@ -25,6 +23,7 @@ from agent_cli.terminal.views.table import (
     Table,
     Tree,
 )
+from agent_cli.terminal.views.texts import MarkdownPage, SourceText
 
 LIMIT_S = 60
 HOSTILE = "[bold]a[/bold] \x1b[31mred\x1b]0;title\x07"
