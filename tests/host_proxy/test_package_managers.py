@@ -142,7 +142,7 @@ def repository(web: Web, root: Path) -> None:
 
 def is_usable(program: str) -> bool:
     """Return whether *program* runs; rustup's cargo does not without a toolchain in the home."""
-    if shutil.which(program) is None:
+    if shutil.which(program, path=VARIABLES["PATH"]) is None:
         return False
     asked = [program, "version" if program == "go" else "--version"]
     environment = {**os.environ, **VARIABLES}
