@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from agent_cli.agents.definitions import AgentDefinition, require_name
 from agent_cli.app.arguments import Arguments
@@ -12,11 +12,17 @@ from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import Network
-from agent_cli.contracts.permission_modes import Mode
+from agent_cli.contracts.permission_modes import STRICTNESS, Mode
 from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool
-from agent_cli.core.arguments import all_of, require
+from agent_cli.core.arguments import (
+    all_of,
+    require,
+    require_number,
+    require_one_of,
+    require_whole,
+)
 from agent_cli.hooks.definition import Hook, require_usable
 from agent_cli.plugins.api import Plugin
 from agent_cli.settings import Override
@@ -220,10 +226,24 @@ def _check(options: SessionOptions) -> None:
     for hook in options.hooks:
         require_usable(hook)
     for agent in options.agents:
-        try:
-            require_name(agent.name)
-        except ValueError as error:
-            raise SettingsError(f"agents: {error}") from error
+        _check_agent(agent)
+
+
+def _check_agent(agent: AgentDefinition) -> None:
+    try:
+        require_name(agent.name)
+    except ValueError as error:
+        raise SettingsError(f"agents: {error}") from error
+    named = f"agent {agent.name}:"
+    for name in ("description", "prompt", "model"):
+        require(getattr(agent, name), str, what=f"{named} {name}")
+    for name in ("tools", "denied_tools", "servers"):
+        if (patterns := getattr(agent, name)) is not None:
+            all_of(patterns, str, what=f"{named} {name}")
+    require_one_of(agent.mode, (*STRICTNESS, None), what=f"{named} mode")
+    require_one_of(agent.effort, (*get_args(ThinkingLevel), None), what=f"{named} effort")
+    require_whole(agent.max_rounds, 0, what=f"{named} max_rounds")
+    require_number(agent.max_cost_usd, what=f"{named} max_cost_usd")
 
 
 def _directory(given: Path | str) -> Path:

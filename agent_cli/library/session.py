@@ -14,9 +14,11 @@ from agent_cli.contracts.dialogs import Decision, Rejected
 from agent_cli.contracts.errors import Aborted, AgentCliError, UsageError
 from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged, innermost
 from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.permission_modes import STRICTNESS
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
+from agent_cli.core.arguments import require_one_of
 from agent_cli.core.declining import (
     NOBODY_ALLOWS,
     REFUSALS_MAX,
@@ -174,6 +176,7 @@ class AgentSession:
 
     @permission_mode.setter
     def permission_mode(self, mode: "Mode") -> None:
+        require_one_of(mode, STRICTNESS, what="permission_mode")
         self._opened().permissions.mode = mode
 
     def servers(self) -> Sequence["ServerState"]:

@@ -689,3 +689,33 @@ async def test_guard_that_the_user_trusted_and_that_changed_refuses_the_session(
 
     with pytest.raises(GuardsChanged, match=r"appsettings.toml: guards that you trusted changed"):
         await query("go", SessionOptions(workspace=strangers_folder))
+
+
+async def test_mode_that_does_not_exist_is_refused_at_once() -> None:
+    """Claude Code's names were taken, and each later call failed in its permission check."""
+    with serve_in_thread(reply("hi")) as api:
+        async with AgentSession(SessionOptions(environment=at(api))) as session:
+            session.permission_mode = "plan"
+            with pytest.raises(AgentCliError, match=r"permission_mode must be one of .*'yolo'"):
+                session.permission_mode = "acceptEdits"  # type: ignore[assignment]
+
+            assert session.permission_mode == "plan"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told_as"),
+    [
+        ("mode", "acceptEdits", "agent bell: mode must be one of"),
+        ("effort", "loud", "agent bell: effort must be one of"),
+        ("tools", "read", "agent bell: tools must be a sequence, not str"),
+        ("prompt", None, "agent bell: prompt must be str, not NoneType"),
+        ("max_cost_usd", -1, "agent bell: max_cost_usd must be a number from 0"),
+    ],
+)
+async def test_faulty_definition_of_an_agent_is_refused_before_anything_is_sent(
+    field: str, value: object, told_as: str
+) -> None:
+    """The session began, and the agent failed when the model, paid by then, started it."""
+    fields: dict[str, Any] = {"description": "Rings.", "prompt": "Ring.", field: value}
+    with pytest.raises(AgentCliError, match=told_as):
+        await query("go", SessionOptions(agents=[AgentDefinition(name="bell", **fields)]))
