@@ -134,10 +134,9 @@ def _set_levels(lowest: int) -> None:
 
 
 def _set_level(log: logging.Logger, level: int) -> None:
-    """Set the level of *log*; the root's comes last.
+    """Set the level of *log*; call it for the root last.
 
-    `setLevel` looks through all loggers for what they have remembered of levels, which takes as
-    long for one as for all of them.
+    `setLevel` clears the cached levels of all loggers, which takes long: once is enough.
     """
     if log.parent is None:
         log.setLevel(level)

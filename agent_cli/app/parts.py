@@ -300,8 +300,8 @@ def named_by_commands(
 ) -> "Callable[[str, str], NamedFiles | None]":
     """Return what finds the files that a command names, where its calls cannot be stopped.
 
-    For a reason; see `named_files`. *folders* returns those that the user has added. A secret is
-    not kept where a sandbox may hide it.
+    Its second argument is the reason why they cannot; see `named_files`. *folders* returns the
+    folders that the user has added. A secret is not kept where a sandbox may hide it.
     """
     bytes_max = round(startup.loaded.settings.undo.max_mb * 1_000_000)
 

@@ -1,8 +1,8 @@
 """Start-up work that the first request need not wait for.
 
-Some of it are imports: a model takes about half a second until its first token, and a module that
-is imported only by the call that needs it makes that call wait. For one call of each tool these are
-90 modules and a third of a second.
+Most are imports. A model takes about half a second until its first token, and a module that only
+the first call imports makes that call wait: for one call of each tool, 90 modules and a third of a
+second.
 """
 
 import asyncio

@@ -240,9 +240,9 @@ def _plain_http(environment: Environment) -> tuple[str, ...]:
 
 
 def _first_start() -> tuple[str, ...]:
-    """Return where to see what counts of another agent's setup, the first time a person reads it.
+    """Return a notice about the setup of another agent, once: the first time a person starts us.
 
-    A mark says so, and no session: that may be one of `-p`, which says nothing of it.
+    A file marks that, because a session is no proof: `-p` leaves sessions and shows no notice.
     """
     mark = paths.state_dir() / "setups-named"
     if paths.exists(mark) or paths.is_dir(paths.imported_dir()):

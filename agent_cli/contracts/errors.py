@@ -29,7 +29,7 @@ from typing import Final, Literal, TypeAlias
 SEND_A_MESSAGE: Final = "; send a message to go on"
 """Ends the error of a run that a limit ended; `RunResult.ending` leaves it out."""
 START_OVER: Final = "start over with a shorter message, or use a model with a larger window"
-"""Advice where a request is too large and nothing of it is left to leave out."""
+"""Advice where a request is too large and nothing in it can be left out."""
 CHANGE_IT: Final = "change it, or start over"
 """Advice where the API refused a request. Where commands can be typed, both name them instead."""
 Trouble: TypeAlias = Literal[

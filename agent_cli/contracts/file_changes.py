@@ -21,7 +21,7 @@ def is_own_run(run_id: str) -> bool:
 
 
 def part_of_run(run_id: str, number: int) -> str:
-    """Return the id of a further part of a run: what was left of it, or changed after its undo."""
+    """Return the id of a run's further part: changes that an undo left, or that came after it."""
     return f"{run_id}{_PART}{number}" if number else run_id
 
 
@@ -66,7 +66,7 @@ class PlannedUndo:
         commands: The commands whose changes go back.
         edits: How many changes of tools go back.
         files: How many files are restored or deleted; a renamed one is one.
-        bytes: What these hold: before the run, or now for those that the run made.
+        bytes: The sizes of these files in all: before the run, or now if the run made the file.
         kept: Files that changed since and would stay, each with a note on who changed it, or "".
     """
 

@@ -100,10 +100,13 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class SessionMatch:
-    """A session in which words were found; nothing in it holds a secret but `session`.
+    """A session in which words were found; only `session` may hold a secret.
 
-    `entry_id` is the last entry that has all of them, `who` said it ("you", "agent", the name of a
-    tool or the kind of the entry), `excerpt` is a line of it, and `count` entries have them.
+    Attributes:
+        entry_id: The last entry that has all the words.
+        who: The author of that entry: "you", "agent", the name of a tool, or the entry's kind.
+        excerpt: A line of that entry.
+        count: The number of entries that have all the words.
     """
 
     session: SessionInfo

@@ -90,8 +90,8 @@ def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
     """Return *values* as a tuple.
 
     Raises:
-        AgentCliError: They are one text or cannot be iterated, or one of them is of none of
-            *kinds*; without kinds, of any.
+        AgentCliError: *values* is a text or cannot be iterated, or a value is of none of *kinds*;
+            without kinds, any value will do.
     """
     if isinstance(values, str | bytes) or not _is_iterable(values):
         raise AgentCliError(f"{what} must be a sequence, not {type(values).__name__}")

@@ -82,7 +82,7 @@ class LastingTools:
 def tell_again(turn: Turn, before: Sequence[Message]) -> None:
     """Tell the model of *turn* of the tools that only messages of *before* had added.
 
-    A cut of the history takes these messages away, after all who tell of tools have been asked.
+    A cut of the history removes these messages, after every contributor has told of its tools.
     """
     lost = added_by(before).keys() - added_by(turn.conversation.context()).keys()
     if tools := [tool for tool in turn.tools if tool.name in lost and not tool.is_withdrawn]:

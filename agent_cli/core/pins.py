@@ -1,7 +1,7 @@
 """Texts that the user pinned: they hold for the whole session, whatever is summarised or trimmed.
 
-A pin is an entry of the record, so a rewind takes it back and a fork copies it. The model is told
-of it by a message, again whenever that message is no longer among those it is sent.
+A pin is an entry of the record, so a rewind takes it back and a fork copies it. A message tells the
+model of the pin, and another one does when a cut of the history has removed that message.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
-"""Messages that were typed during a run and not delivered yet: the record holds them.
+"""Record messages that were typed during a run and not delivered yet.
 
-Each change is an entry with all of them, so that a program that is killed loses none.
+Each change is an entry with all undelivered messages, so that a kill of the program loses none.
 """
 
 from collections.abc import Sequence

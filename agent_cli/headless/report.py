@@ -36,13 +36,17 @@ EXIT_CODES: Final = {
 class RunReport:
     """The state of the run so far: the fields of `app.result`.
 
-    `error` is one sentence, and `trouble` the part of the world that failed, as in `AgentCliError`.
-    `output` holds the value of an answer that fits `--json-schema`, as a 1-tuple.
-    `undecided_files` make programs act, appeared beside a command, and wait for a person.
-    `refused_commands` wanted to delete or overwrite more than `undo.ask_beyond_files` or `_mb`.
-    `refused_hosts` were asked for by commands, and no rule allows them.
-    `check` is the receipt of a goal: its command, how it ended, and after how many rounds.
-    `checks` are those of the model's own checks: command, counts, and how old they are.
+    Attributes:
+        output: The value of an answer that fits `--json-schema`, as a 1-tuple.
+        error: One sentence.
+        trouble: The part of the world that failed, as in `AgentCliError`.
+        undecided_files: Files that make programs act, appeared beside a command, and wait for a
+            person's decision.
+        refused_commands: Commands that would have deleted or overwritten more than
+            `undo.ask_beyond_files` or `undo.ask_beyond_mb`.
+        refused_hosts: Hosts that commands tried to reach and no rule allows.
+        check: The receipt of a goal: its command, how it ended, and after how many rounds.
+        checks: The receipts of the model's own checks: command, counts, and how old they are.
     """
 
     text: str = ""

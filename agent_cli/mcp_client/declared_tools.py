@@ -1,8 +1,8 @@
 """The servers' tools that requests declare: no change of them costs a cached token.
 
-Beyond a budget of tokens the model gets one tool that finds further tools: its result refers to
-those that it found, and the model reads their definitions there. Tools of servers that come up
-later are added, or told, in a message. Tools of servers that go away stay declared.
+Beyond a budget of tokens the model gets one tool that finds further tools: its result refers to the
+tools found, and the model reads their definitions there. A message adds, or announces, the tools of
+a server that comes up later. The tools of a server that goes away stay declared.
 """
 
 import asyncio

@@ -320,7 +320,7 @@ class McpServers:
         """Wait until no server is starting; return False on a timeout.
 
         Args:
-            timeout_s: By default as long as the most patient of them has to start.
+            timeout_s: By default the longest startup timeout of the servers.
             names: Wait for these servers only.
         """
         if timeout_s is None:

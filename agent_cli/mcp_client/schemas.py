@@ -52,7 +52,7 @@ class ApiSchema:
     """An input schema for the API.
 
     Attributes:
-        names: The names of arguments that the API refuses, by those that the model sees.
+        names: Name of an argument that the model sees → the server's, which the API refuses.
     """
 
     schema: dict[str, Json]

@@ -57,7 +57,7 @@ KINDS: tuple[type[Output], ...] = (
     CustomOutput,
 )
 _CONVERSATION: Final = KINDS[:6]
-"""Kinds of which requests are made; without one of them, those around it would not be valid."""
+"""Kinds that requests consist of: if one entry is missing, its neighbours are not valid."""
 _EARLIER_MARK: Final = "[Not from the user:] Instructions"
 _KEYS: Final = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
 """Texts that a block of a type must have."""

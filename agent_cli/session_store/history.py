@@ -317,11 +317,11 @@ def _recorded(event: Event) -> JsonObject:
 
 
 def _with_end(prompt: Prompt) -> tuple[Prompt, list[Event]]:
-    """Return *prompt* with its last answer ended, and the event of that, if only that is missing.
+    """Return *prompt* with the missing end of its last answer, and the event of that end.
 
-    The blocks of a reply are recorded once it has arrived whole, its end behind them. An answer
-    that the user has seen is kept, even if the program or the disk stopped between the two. A reply
-    with tool calls is not: perhaps not all of them are recorded.
+    The blocks of a reply are recorded once it has arrived whole, and its end behind the blocks. An
+    answer that the user has seen is kept, even if the program or the disk stopped between blocks
+    and end. A reply with tool calls is not kept: perhaps not every call is recorded.
     """
     orphans = _orphans(prompt)
     blocks = [out for out in prompt.output if out.id in orphans]

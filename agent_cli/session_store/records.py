@@ -94,9 +94,9 @@ class Header:
 def record_of(event: Event) -> tuple[JsonObject, bool] | None:
     """Return the record of *event*, and whether it must be synced to disk at once.
 
-    It must before an external effect: a tool starts, a person is asked or has decided, control
-    returns to the user. A result can wait for the next of them: the files that its tool wrote are
-    no safer. None when the event changes no conversation.
+    That is due before an external effect: a tool starts, a person is asked or has decided, control
+    returns to the user. A result can wait for the next effect: the files that its tool wrote are no
+    safer. None when the event changes no conversation.
     """
     match event:
         case PromptStarted():

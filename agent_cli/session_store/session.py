@@ -58,7 +58,7 @@ class Session:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a part of it could not be saved so far."""
+        """Whether a part of the conversation is not saved."""
         return self._refused
 
     def record(self, event: Event) -> None:

@@ -1,7 +1,8 @@
 """Signed answers to a session's open questions, and the folder in which they reach its program.
 
-A token answers one call of one session, once: it no longer fits when the call is decided, or when
-anything that it was made for has changed. It does not say who brings it, and needs no network.
+A token answers one call of one session, once: it is no longer valid when the call is decided, or
+when anything that the token was made for has changed. It does not identify the person who brings
+it, and needs no network.
 """
 
 import base64
@@ -184,7 +185,7 @@ def _decoded(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A token on its way, and where the program says what became of it."""
+    """The file of a token on its way, and the file in which the program reports the outcome."""
 
     file: Path
     result: Path
@@ -194,7 +195,7 @@ class AnswerBox:
     """A folder for tokens on their way to the program that has the session open.
 
     A token is a file named after its question, so that only one is on its way. The program claims
-    it by renaming it, and writes what became of it to a file of a random name, for its poster.
+    it by renaming it, and reports the outcome to its poster in a file of a random name.
     A question in words, which no session keeps, has a file here for as long as it is open; the
     program that asks holds its lock, which ends with it.
     """

@@ -36,7 +36,7 @@ def delete_sessions(store: SessionStore, ids: Iterable[str]) -> int:
 
     Args:
         store: The store of all sessions.
-        ids: Ids, or prefixes of them.
+        ids: Ids, or prefixes of ids.
 
     Returns:
         The number of *ids*, each session counted once.
@@ -128,8 +128,8 @@ def _sweep(folder: Path, deleted: AbstractSet[str]) -> None:
     stored = folder / BLOBS_DIR
     if not stored.is_dir():
         return
-    # Reading all sessions may take long, and those that write wait for the lock: read before, and
-    # under the lock only what was written meanwhile.
+    # Reading all sessions may take long, and programs that write wait for the lock: read most of it
+    # before, and under the lock only what was written meanwhile.
     store = SessionStore(folder)
     known = {path: (stamp(path), _named(path)) for path in store.files()}
     with Blobs(stored).locked(fcntl.LOCK_EX):

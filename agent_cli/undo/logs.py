@@ -73,8 +73,8 @@ class GeneratedFolder:
     """A folder in which a command loses files, and that can be built again if git agrees.
 
     Attributes:
-        ignores_itself: Whether a file in it made git ignore all of it before the command.
-        is_certain: Whether git need not ignore it, because its tool's own files prove it.
+        ignores_itself: Whether a file in it made git ignore the whole folder before the command.
+        is_certain: Whether its own tool's files prove that it can be built again without git.
     """
 
     folder: str

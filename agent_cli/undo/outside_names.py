@@ -1,7 +1,7 @@
 """Files of the workspace that a command links or moves to names outside the workspace.
 
-A change under such a name changes the file, or what is kept of it by a link, and no path of the
-workspace tells it. Imports little: see `system/launcher`.
+A change under such a name also changes the file in the workspace, or its kept copy if that is a
+hard link, although no path of the workspace is named. Imports little: see `system/launcher`.
 """
 
 import os

@@ -4,8 +4,8 @@
     answering thread    has no filter; records the calls that stand still, and lets them go on
     the keeper itself   looks whether the answering thread is in time
 
-Whatever goes wrong here, the call goes on unprotected, and the log says so. Imports little: see
-`system/launcher`. No `threading`: nothing of it is needed here.
+Whatever goes wrong here, the call goes on unprotected, and the log says so. Imports little, and not
+even `threading`: see `system/launcher`.
 """
 
 import _thread

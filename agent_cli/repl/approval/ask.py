@@ -83,9 +83,9 @@ class Approvals:
         *before_asking* is called after rows were written that the user must see at once. *asker*
         names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
         a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
-        while a question is open. *turn* is held from the first row on, so that none of them stands
-        above the answers to another dialog's question. *announced* is entered with it. *publish*
-        receives what was answered from elsewhere, perhaps while another dialog asks.
+        while a question is open. *turn* is held from the first row on, so that no row stands above
+        the answers to another dialog's question. *announced* is entered together with *turn*.
+        *publish* receives answers from elsewhere, perhaps while another dialog asks.
         """
         self._questions = questions
         self._writer = writer

@@ -90,8 +90,8 @@ async def proposed_file(call: ToolCall, tools: Sequence[Tool]) -> ProposedFile |
     """Return the file that *call* would leave.
 
     Returns:
-        None if the call is no edit or write of one, can only fail, or leaves no UTF-8 text, or too
-        much of it.
+        None if the call neither edits nor writes a file, can only fail, or leaves a file that is
+        too large or not UTF-8.
     """
     path = written_by(call.name, call.input, tools)
     tool = next((tool for tool in tools if tool.name == call.name), None)

@@ -11,17 +11,17 @@ from agent_cli.terminal.writer import Lines
 
 
 class Asides:
-    """The running ones, in the order they were begun."""
+    """The running commands, in the order they were begun."""
 
     def __init__(self, lines: Lines, refresh: Callable[[], None]) -> None:
-        """Run none yet; *refresh* is called when one begins or has ended."""
+        """Run no command yet; *refresh* is called when one begins or has ended."""
         self._lines = lines
         self._refresh = refresh
         self._running: dict[CancelToken, str] = {}
 
     @property
     def last(self) -> CancelToken | None:
-        """Stops the one begun last; None if there is none."""
+        """Stops the command begun last; None if no command runs."""
         return [*self._running][-1] if self._running else None
 
     def badges(self, vi_mode: str) -> Sequence[str]:
@@ -30,7 +30,7 @@ class Asides:
         return [f"{name} runs{hint}" for name in self._running.values()]
 
     def cancel(self) -> None:
-        """Stop them all."""
+        """Stop all commands."""
         for token in [*self._running]:
             token.cancel()
 

@@ -53,7 +53,7 @@ class Results:
             case {"kind": "diff", "diff": str(diff)}:
                 return [] if was_asked else self.folded_diff(diff, DIFF_ROWS_MAX)
             case {"kind": "command"}:
-                # The reader sees all of it, the model an excerpt and a note about that.
+                # The user sees the whole output, the model an excerpt with a note about that.
                 text = overwritten(result.text)
                 shown = _without_status(text, details.get("status"))
                 file, lines = details.get("spill"), details.get("lines")
@@ -119,7 +119,7 @@ class Results:
     ) -> None:
         """Keep a *text* too long for the screen under the next number; *file* has the whole.
 
-        *draw* makes the rows of it that are shown; by default they are its lines.
+        *draw* makes the rows to show from *text*; by default they are its lines.
         """
         self._count += 1
         self._kept[self._count], self._files[self._count] = text, file
@@ -146,7 +146,7 @@ class Results:
             text: The text they were made of.
             rows_max: Maximum number of terminal rows.
             last: Show the end instead of the beginning.
-            file: The file with all of it, where *text* is an excerpt; "" for none.
+            file: The file with the whole text, where *text* is an excerpt; "" for none.
             lines: The number of lines in *file*, if it is known.
             draw: Made *rows*, and makes them anew for `/output`; None shows the text as it is.
         """
