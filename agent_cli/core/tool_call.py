@@ -130,7 +130,9 @@ class ToolCallRun:
                 tool_call_id=call.tool_call_id,
                 exception=traceback_of(error),
             )
-            return ToolResult.error(str(error) or type(error).__name__)
+            # The text of a KeyError is the key alone, from which the model learns nothing.
+            text = "" if isinstance(error, KeyError) else str(error)
+            return ToolResult.error(text or f"{type(error).__name__}: {error}".removesuffix(": "))
         returned = as_result(call.name, result)
         task = asyncio.current_task()
         if not (task and task.cancelling()):  # the run may be stopped before it receives this

@@ -480,6 +480,13 @@ async def test_exception_in_a_tool_becomes_an_error_result_with_its_message(
     assert str(entry["exception"]).endswith("RuntimeError: the disk is full")
 
 
+async def test_key_error_of_a_tool_says_what_it_is() -> None:
+    """Its own text is the key alone: the model read "'user_id'"."""
+    message, _ = await result_of(raises(KeyError("user_id")))
+
+    assert (message.text, message.is_error) == ("KeyError: 'user_id'", True)
+
+
 async def test_tool_that_ends_because_the_run_is_stopped_has_not_failed(
     logged: list[dict[str, object]],
 ) -> None:
