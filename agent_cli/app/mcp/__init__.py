@@ -169,7 +169,15 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         "startup_timeout_s": mcp.startup_timeout_s,
         "call_timeout_s": mcp.call_timeout_s,
     }
-    for server in mcp.servers:
+    yield from _of_settings(startup, limits)
+    yield from _of_plugins(startup, limits)
+    yield from _of_files(startup, limits)
+
+
+def _of_settings(
+    startup: StartupContext, limits: Mapping[str, float]
+) -> Iterator["ServerConfig | ServerProblem"]:
+    for server in startup.loaded.settings.mcp.servers:
         from agent_cli.mcp_client import server_config  # slow, and often none
 
         entry = server._asdict() | {"oauth": dict(server.oauth)}
@@ -177,7 +185,11 @@ def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
         environment = _variables(startup, Path(origin))
         found = server_config(server.name, entry, environment, source="settings", **limits)
         yield _of_file(found, startup, Path(origin))
-    yield from _of_plugins(startup, limits)
+
+
+def _of_files(
+    startup: StartupContext, limits: Mapping[str, float]
+) -> Iterator["ServerConfig | ServerProblem"]:
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
     may_read = _files(startup)
