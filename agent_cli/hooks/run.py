@@ -155,14 +155,7 @@ def problem_of(hook: Hook, around: HookEnvironment) -> str:
 async def _start(
     hook: Hook, payload: Mapping[str, Json], around: HookEnvironment, limit: asyncio.Timeout
 ) -> HookOutcome:
-    effort = payload.get("effort")
-    about = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
-    named = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
-    about = {**about, **dict(hook.variables), PROJECT_DIR: str(around.workspace)}
-    if around.environment.get(_SAFE_PATH) and (folders := _script_folders(hook, around)):
-        about[_IMPORT_PATH] = os.pathsep.join(folders)
-    added = {**named, **around.variables(), **about}
-    environment = child_environment(around.environment, added)
+    environment = _environment(hook, payload, around)
     command = _command(hook, around)
     reader = ExportsReader() if hook.event in _MAY_EXPORT else None
     if reader:
@@ -188,15 +181,27 @@ async def _start(
                 ran = replace(ran, stdout=stdout)
     except TooMuchOutput:
         return HookOutcome(fault="it printed more than 1 MB; make it print less")
-    ended = HookOutcome(ran.code, ran.stdout, ran.stderr, exports=exports)
     if ran.code in (0, 2):
-        return ended
+        return HookOutcome(ran.code, ran.stdout, ran.stderr, exports=exports)
     reason = ran.stderr.strip()[-_REASON_CHARS_MAX:]
     if is_broken := ran.code in _CANNOT_START:
         fault = _why_not_started(hook, ran.code, reason, around)
     else:
         fault = f"it ended with exit code {ran.code}{reason and f': {reason}'}; correct it"
-    return replace(ended, fault=fault, is_broken=is_broken, exports=None)
+    return HookOutcome(ran.code, ran.stdout, ran.stderr, fault=fault, is_broken=is_broken)
+
+
+def _environment(
+    hook: Hook, payload: Mapping[str, Json], around: HookEnvironment
+) -> dict[str, str]:
+    """Return the variables of a hook; its own win over the session's, these over allowed ones."""
+    allowed = {n: v for n in hook.allowed_variables if (v := around.environment.get(n)) is not None}
+    effort = payload.get("effort")
+    own = {_EFFORT: str(effort["level"])} if isinstance(effort, dict) else {}
+    own |= {**dict(hook.variables), PROJECT_DIR: str(around.workspace)}
+    if around.environment.get(_SAFE_PATH) and (folders := _script_folders(hook, around)):
+        own[_IMPORT_PATH] = os.pathsep.join(folders)
+    return child_environment(around.environment, {**allowed, **around.variables(), **own})
 
 
 def _script_folders(hook: Hook, around: HookEnvironment) -> list[str]:
