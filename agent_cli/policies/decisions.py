@@ -195,19 +195,8 @@ class FileCalls:
             return replace(allowed(f"allowed by the rule {rule}", rule=rule), opens=outside)
         if outside:
             return _outside(tool, outside)
-        doubt = "" if tool.changes else tool.doubt(params)
-        if not tool.changes and not doubt:
-            return allowed("only reads")
-        if mode == "yolo":
-            return allowed("allowed by the mode yolo")
-        if mode in EDITING and writes and all(map(self._holds, paths)):
-            return allowed(f"allowed by the mode {mode}")
-        if doubt:
-            text = tool.remembered(params)
-            always = (f"{tool.name}({text})",) if text and _is_plain(text) else ()
-            return replace(asked(doubt, by_mode=True), rules=always)
-        effect = "changes files" if tool.name in WRITERS else "may have side effects"
-        return asked(effect, by_mode=True)
+        writes_inside = bool(writes) and all(map(self._holds, paths))
+        return _by_mode(tool, params, mode, writes_inside=writes_inside)
 
     def _protection(self, paths: Sequence[str]) -> str | None:
         """Return the reason that any of *paths* is write-protected, or None."""
@@ -265,6 +254,23 @@ class FileCalls:
 
     def _holds(self, path: str) -> bool:
         return any(map(Path(path).is_relative_to, (self.reach.root, *self.reach.extra_dirs)))
+
+
+def _by_mode(tool: Tool, params: object, mode: Mode, *, writes_inside: bool) -> Decision:
+    """Decide about a call that no rule is about and that stays inside the workspace."""
+    doubt = "" if tool.changes else tool.doubt(params)
+    if not tool.changes and not doubt:
+        return allowed("only reads")
+    if mode == "yolo":
+        return allowed("allowed by the mode yolo")
+    if mode in EDITING and writes_inside:
+        return allowed(f"allowed by the mode {mode}")
+    if doubt:
+        text = tool.remembered(params)
+        always = (f"{tool.name}({text})",) if text and _is_plain(text) else ()
+        return replace(asked(doubt, by_mode=True), rules=always)
+    effect = "changes files" if tool.name in WRITERS else "may have side effects"
+    return asked(effect, by_mode=True)
 
 
 def _covers_page(rule: Rule, kind: RuleKind, tool: str, subject: str) -> bool:
