@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand
-from agent_cli.policies.shell.readings import BEYOND, Reading
+from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name, git_call
 from agent_cli.system.loading import late_pattern
 
@@ -145,9 +145,9 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
     )
 
 
-def emptied_folders(commands: Iterable[Sequence[str]]) -> list[str]:
-    """Return descriptions of commands, given as written, that delete every file of a folder."""
-    scripts = [*commands]
+def emptied_folders(script: str) -> list[str]:
+    """Describe the commands in *script* that, as written, delete every file of a folder."""
+    scripts = [*written_commands(script)]
     found = [
         f"rm {target} deletes every file of a folder"
         for words in scripts

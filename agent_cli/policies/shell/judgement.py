@@ -18,7 +18,7 @@ from agent_cli.policies.shell.losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
-from agent_cli.policies.shell.readings import readings, seen_commands, written_commands
+from agent_cli.policies.shell.readings import readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.words import NotLiteral, Word, odd_character
@@ -101,7 +101,7 @@ def _forbidden(script: str, rules: CommandRules, reach: Reach) -> _Finding | Non
     if deny and denied == "yes":
         return "deny", f"denied by the rule {deny.written}", deny, False
     possible = [*seen, *fed_commands(script, seen)]
-    losses = destructions(possible, reach.root) or emptied_folders(written_commands(script))
+    losses = destructions(possible, reach.root) or emptied_folders(script)
     if not losses and deletes_data(script, {base_name(each[0] or "") for each in seen if each}):
         losses = [DELETES_DATA]
     asked, ask = strongest(rules.ask, seen)

@@ -238,7 +238,10 @@ def has_data_loss(text: str) -> bool:
 
 
 def deletes_data(script: str, programs: Collection[str]) -> bool:
-    """Return whether *script*, which starts *programs*, deletes from a database."""
+    """Return whether *script*, which starts *programs*, deletes from a database.
+
+    The whole text counts: the statement may stand in a here-document, or come through a pipe.
+    """
     if not _REDIS.isdisjoint(programs) and _KEYS_LOST.search(script):
         return True
     return not _DATABASES.isdisjoint(programs) and has_data_loss(script)

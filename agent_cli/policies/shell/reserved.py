@@ -33,7 +33,7 @@ from agent_cli.policies.shell.foreign_code import (
 from agent_cli.policies.shell.losses import deletes_data, has_data_loss
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
-from agent_cli.policies.shell.readings import Reading, readings, written_commands
+from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word, odd_character
@@ -139,7 +139,7 @@ class _Script:
     def is_reserved(self) -> bool:
         """Return whether a person must allow it."""
         script, root = self._script, self._reach.root
-        if destructions(self._readings, root) or emptied_folders(written_commands(script)):
+        if destructions(self._readings, root) or emptied_folders(script):
             return True
         if deletes_data(script, self._names):
             return True
