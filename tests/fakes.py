@@ -9,7 +9,7 @@ assert outline(events) == [...]
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
@@ -268,6 +268,11 @@ def scripted_agent(
     options = replace(options or LoopConfig(), model=MODEL, stream_fn=model, tools=tools)
     agent, events = listening(Agent(options))
     return agent, model, events
+
+
+async def events_of(stream: AsyncIterable[Event]) -> list[Event]:
+    """Read *stream* to its end."""
+    return [event async for event in stream]
 
 
 def core(events: Sequence[Event]) -> list[CoreEvent]:

@@ -26,6 +26,7 @@ from tests.fakes import (
     calls,
     check_run,
     config,
+    events_of,
     listening,
     returns,
     says,
@@ -260,12 +261,8 @@ async def test_an_event_stream_has_one_reader() -> None:
     with pytest.raises(
         ConversationError, match=r"^the events of a run can be read only once, by one reader$"
     ):
-        await read_all(left)
+        await events_of(left)
     assert len(model.requests) <= 2
-
-
-async def read_all(stream: object) -> list[Event]:
-    return [event async for event in stream]  # type: ignore[attr-defined]
 
 
 async def test_calls_left_open_in_a_given_conversation_are_never_run() -> None:

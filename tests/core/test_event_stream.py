@@ -19,7 +19,6 @@ from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Messag
 from agent_cli.contracts.provider import ProviderRegistry
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Allow, Approval, Deny, Tool, ToolContext
-from agent_cli.core.event_stream import EventStream
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
@@ -34,6 +33,7 @@ from tests.fakes import (
     check_run,
     config,
     does,
+    events_of,
     outline,
     returns,
     said,
@@ -45,10 +45,6 @@ from tests.fakes import (
     tool_use,
     users,
 )
-
-
-async def events_of(stream: EventStream) -> list[Event]:
-    return [event async for event in stream]
 
 
 def script() -> list[Step]:

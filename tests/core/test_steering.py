@@ -7,10 +7,8 @@ from typing import Literal
 import pytest
 
 from agent_cli import AgentContext, agent_loop, agent_loop_continue
-from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.tooling import Allow, Approval, ToolContext
-from agent_cli.core.event_stream import EventStream
 from agent_cli.core.loop_config import LoopConfig
 from tests.fakes import (
     LIMIT_S,
@@ -23,6 +21,7 @@ from tests.fakes import (
     check_run,
     config,
     does,
+    events_of,
     says,
     scripted_agent,
     stream_of,
@@ -261,10 +260,6 @@ def _once(event: asyncio.Event) -> bool:
     return was_set
 
 
-async def _events_of(stream: EventStream) -> list[Event]:
-    return [event async for event in stream]
-
-
 async def test_approved_call_runs_when_steering_skips_an_undecided_one() -> None:
     """S0-45, S2-32: the user's decision still holds."""
     held, queue = Held(), list[UserMessage]()
@@ -280,7 +275,7 @@ async def test_approved_call_runs_when_steering_skips_an_undecided_one() -> None
     context = AgentContext(tools=[tool("held", held), danger])
     options = replace(config(model), approval="batch", get_steering_messages=steered)
     stream = agent_loop([UserMessage.of("go")], context, options)
-    await _events_of(stream)
+    await events_of(stream)
     assert stream.result().stop_reason == "waiting_for_approval"
 
     resumed = agent_loop_continue(
@@ -288,7 +283,7 @@ async def test_approved_call_runs_when_steering_skips_an_undecided_one() -> None
         replace(options, approval="defer"),
         decisions={"t2": Allow()},
     )
-    running = asyncio.ensure_future(_events_of(resumed))
+    running = asyncio.ensure_future(events_of(resumed))
     await asyncio.wait_for(held.gate("t0").reached.wait(), LIMIT_S)
     queue.append(UserMessage.of("leave the first"))
     held.gate("t0").open()

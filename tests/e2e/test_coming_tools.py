@@ -11,6 +11,7 @@ import pytest
 from agent_cli.system import paths
 from tests.e2e.program import agent_cli
 from tests.e2e.test_cached_sessions import answer, losses_in
+from tests.installed_plugins import install_plugin
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import ReceivedRequest, reply, serve_in_thread, tool_use
 from tests.messages_api.prompt_cache import canonical
@@ -40,12 +41,7 @@ CALL = "CALL ticket {}"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with the plugin, as an installer leaves it."""
     folder = tmp_path_factory.mktemp("installed")
-    (folder / "tickets.py").write_text(PLUGIN)
-    about = folder / "tickets-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tickets\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[agent_cli.plugins]\ntickets = tickets:plugin\n")
-    return str(folder)
+    return str(install_plugin(folder, "tickets", PLUGIN, offers="tickets = tickets:plugin"))
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import new_agent_cli, results_in, text_of
+from tests.installed_plugins import install_plugin
 from tests.messages_api import reply, serve_in_thread, tool_use
 
 PLUGIN = """
@@ -36,12 +37,8 @@ def tools(_workspace):
 def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with the plugin, as an installer leaves it."""
     folder = tmp_path_factory.mktemp("installed")
-    (folder / "stubborn.py").write_text(PLUGIN)
-    about = folder / "stubborn-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stubborn\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[agent_cli.tools]\nstubborn = stubborn:tools\n")
-    return str(folder)
+    offers = "stubborn = stubborn:tools"
+    return str(install_plugin(folder, "stubborn", PLUGIN, offers=offers, group="agent_cli.tools"))
 
 
 @pytest.mark.parametrize("tool", ["swallowing", "blocking"])

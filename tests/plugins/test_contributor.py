@@ -33,6 +33,7 @@ from tests.fakes import (
     tool,
     tool_use,
 )
+from tests.installed_plugins import install_plugin
 from tests.messages_api import reply, serve_in_thread
 from tests.plugins.contributing import PATIENCE_S, Contributing, tool_results
 from tests.waiting import StoppedClock
@@ -662,11 +663,8 @@ def test_invalid_plugin_object_is_reported_as_a_problem(
 ) -> None:
     """An external module can hold anything under its registered name."""
     module = f"strange_{name}_{group.rpartition('.')[2]}"
-    (tmp_path / f"{module}.py").write_text(OFFERS[name])
-    info = tmp_path / f"{module}-0.1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 0.1\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\nodd = {module}:offered\n")
+    offers = f"odd = {module}:offered"
+    install_plugin(tmp_path, module, OFFERS[name], offers=offers, group=group)
     monkeypatch.syspath_prepend(str(tmp_path))
 
     found = discover(tmp_path)

@@ -36,6 +36,7 @@ from agent_cli.system import paths
 from tests.app.test_jobs import NoServers
 from tests.fakes import LIMIT_S, notices
 from tests.hooks.test_scripts import command, hooks
+from tests.installed_plugins import install_plugin
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import (
     Gate,
@@ -193,17 +194,14 @@ async def test_subagents_last_reply_is_the_result_of_its_call() -> None:
 
 async def test_plugin_agent_is_offered_to_the_model_and_works(tmp_path: Path) -> None:
     """Plugins load in the background, yet the first request already offers it."""
-    package, agents = tmp_path / "package", tmp_path / "package" / "agents"
-    info = package / "helping-0.1.dist-info"
-    for folder in (agents, info):
-        folder.mkdir(parents=True)
-    (agents / "plan.md").write_text("---\nname: plan\ndescription: Plans.\n---\nPlan well.")
-    (package / "helping.py").write_text(
+    plugin = (
         "from pathlib import Path\nfrom agent_cli import Plugin\n"
         "plugin = Plugin(name='helping', agents=Path(__file__).with_name('agents'))\n"
     )
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: helping\nVersion: 0.1\n")
-    (info / "entry_points.txt").write_text("[agent_cli.plugins]\nhelping = helping:plugin\n")
+    package = tmp_path / "package"
+    install_plugin(package, "helping", plugin, offers="helping = helping:plugin")
+    (agents := package / "agents").mkdir()
+    (agents / "plan.md").write_text("---\nname: plan\ndescription: Plans.\n---\nPlan well.")
     script = Script(
         go=[started(TASK, agent="helping:plan"), reply("Thanks.")],
         explore_the_basket=[reply("Planned.")],
