@@ -43,7 +43,7 @@ from agent_cli.contracts.provider import (
     StreamFn,
 )
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
-from agent_cli.contracts.tooling import Tool, ToolSpec, require_unique_names
+from agent_cli.contracts.tooling import require_unique_names
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import is_refused
 from agent_cli.core.returned_values import settled, settled_messages
@@ -164,11 +164,12 @@ async def request_of(turn: Turn) -> ModelRequest:
         made = config.transform_context(deepcopy(messages), turn.cancel)
         messages = await settled_messages(made, what="transform_context")
     key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
+    require_unique_names(turn.tools)
     return ModelRequest(
         model=turn.model,
         messages=await _llm_messages(turn, messages),
         system=tuple(turn.system),
-        tools=_specs(turn.tools),
+        tools=tuple(tool.spec for tool in turn.tools),
         max_tokens=config.max_tokens,
         temperature=config.temperature,
         thinking_level=config.thinking_level,
@@ -178,11 +179,6 @@ async def request_of(turn: Turn) -> ModelRequest:
         max_retry_delay_ms=config.max_retry_delay_ms,
         cancel=turn.cancel,
     )
-
-
-def _specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
-    require_unique_names(tools)
-    return tuple(tool.spec for tool in tools)
 
 
 async def _llm_messages(turn: Turn, messages: Sequence[Message]) -> tuple[LlmMessage, ...]:
