@@ -9,9 +9,11 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx2
 from mcp.client.auth import OAuthFlowError
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 # must not be on the user's own machine or network.
 
 
+_CHECKED = "checked_servers"
+
+
 class Addresses:
     """The addresses to which one server may lead."""
 
@@ -57,6 +62,8 @@ class Addresses:
     async def check(self, request: httpx2.Request) -> None:
         """Check *request* right before it is sent.
 
+        `CheckedTransport` then connects to the addresses that were found here.
+
         Raises:
             OAuthFlowError: A rule denies the target, or it has no name, or the server is on the
                 internet and the target is not.
@@ -69,18 +76,67 @@ class Addresses:
         if self._named & {host, request.url.host}:
             return
         try:
-            if not await self._is_inside(host):
+            found = await self._resolve(host)
+            request.extensions[_CHECKED] = found
+            if not are_inside(found):
                 return
         except UnicodeError as error:  # a label is empty or too long
             raise OAuthFlowError(f"{self._server} leads to {host}, which is no name") from error
-        if not await self._is_inside(self._server):
+        if not are_inside(await self._resolve(self._server)):
             raise OAuthFlowError(
                 f"{self._server} leads to {host}, which is inside your own network; if that is"
                 " where you sign in, set the server's oauth.issuer to it"
             )
 
-    async def _is_inside(self, host: str) -> bool:
-        return are_inside(await self._resolve(host))
+
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Connects to the addresses that were checked: the name may stand for another one by then.
+
+    Each host has connections of its own, because what proves its name is the certificate shown
+    when they were opened. Where a proxy of the environment looks names up, there is none of this.
+    """
+
+    def __init__(self) -> None:
+        """Connect to nothing yet."""
+        self._certificates = httpx2.create_ssl_context()
+        self._of_hosts: dict[str, httpx2.AsyncHTTPTransport] = {}
+
+    @classmethod
+    def unless_by_proxy(cls) -> "CheckedTransport | None":
+        """Return a new one, None if the environment names a proxy."""
+        return None if {"http", "https", "all"} & getproxies().keys() else cls()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send *request*."""
+        host = request.url.host
+        transport = self._of_hosts.get(host)
+        if transport is None:
+            transport = httpx2.AsyncHTTPTransport(verify=self._certificates)
+            self._of_hosts[host] = transport
+        *others, last = request.extensions.get(_CHECKED) or ("",)
+        for server in others:
+            # A machine without IPv6 cannot reach all of them.
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await transport.handle_async_request(_led_to(server, request))
+        return await transport.handle_async_request(_led_to(last, request))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for transport in self._of_hosts.values():
+            await transport.aclose()
+
+
+def _led_to(server: str, request: httpx2.Request) -> httpx2.Request:
+    """Return *request* for the address *server*; its headers name the host. "" changes nothing."""
+    if not server:
+        return request
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=server),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")},
+    )
 
 
 # No read limit: a tool may be silent for long, and calls have a limit of their own.
@@ -139,6 +195,7 @@ class SafeAsyncClient(httpx2.AsyncClient):
             headers={"accept-encoding": "identity", **headers},
             timeout=_TIMEOUT,
             auth=sign_in,
+            transport=CheckedTransport.unless_by_proxy(),
             # Called for the requests of a sign-in and for redirects too.
             event_hooks={"request": [addresses.check]},
         )

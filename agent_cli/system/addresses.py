@@ -1,6 +1,6 @@
 """Recognise internal addresses: of this machine, or of a network other than the internet.
 
-A name that changes its address between the check and the request is not detected.
+A name may change its address after the check: connect to the addresses that were checked.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Addresses to which a server may redirect us, and those to which it may not."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -8,6 +9,7 @@ from mcp.client.auth import OAuthFlowError
 
 from agent_cli.mcp_client.config import OAuth, ServerConfig
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
+from tests.web.https_server import Answer, serve_web
 
 NAMES = {
     "mcp.example": ["8.8.8.8", "2001:4860:4860::8888"],
@@ -144,3 +146,29 @@ async def test_redirect_into_the_internal_network_is_not_followed(
             await client.post("https://mcp.example/mcp", follow_redirects=True)
 
     assert sent == ["mcp.example"]
+
+
+async def test_request_goes_to_the_address_that_was_checked_and_to_no_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 18: a name of the attacker's is public when it is looked at, and internal afterwards.
+
+    Here the name is known to the check alone: who looks it up again finds nothing.
+    """
+
+    async def find(_host: str) -> Sequence[str]:
+        return ["127.0.0.3", "127.0.0.1"]  # nobody listens at the first
+
+    config = ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp")
+    with serve_web(tmp_path, ["id.example"]) as web:
+        monkeypatch.setenv("SSL_CERT_FILE", str(web.authority))
+        web.answers["/token"] = Answer(b"{}")
+        async with SafeAsyncClient({}, None, Addresses(config, find)) as client:
+            response = await client.get(f"https://id.example:{web.port}/token")
+            # At the same address, where a connection is open; but its certificate names another.
+            with pytest.raises(httpx2.ConnectError, match="certificate"):
+                await client.get(f"https://other.example:{web.port}/token")
+
+        assert response.status_code == 200
+        assert str(response.request.url) == f"https://id.example:{web.port}/token"
+        assert web.requests == [(f"id.example:{web.port}", "/token")]
