@@ -22,6 +22,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED
 from agent_cli.system.logger import logger
+from agent_cli.terminal.planned_change import written_by
 from agent_cli.terminal.sanitize import reveal
 
 ChoiceKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
@@ -188,7 +189,7 @@ class PermissionRequests:
         self,
         app: Application,
         client: EditorClient,
-        described: Callable[[ToolCall], dict[str, Json]],
+        described: Callable[[ToolCall, str | None], dict[str, Json]],
         say: Callable[[str], None],
     ) -> None:
         """Ask nothing yet.
@@ -196,7 +197,8 @@ class PermissionRequests:
         Args:
             app: The application whose calls wait.
             client: The client to ask.
-            described: Returns the fields that show a call.
+            described: Returns the fields that show a call, and what it changes in a text of the
+                editor.
             say: Shows a sentence.
         """
         self._app = app
@@ -226,7 +228,8 @@ class PermissionRequests:
 
     async def _ask(self, call: ToolCall) -> Decision:
         try:
-            answer = await self._client.choose(self._shown(call), self._choices(call))
+            shown = self._shown(call, await self._unsaved(call))
+            answer = await self._client.choose(shown, self._choices(call))
         except RpcFault as fault:
             _log.warning("permission not asked", reason=fault.message)
             self._say(f"{call.name} skipped: this client cannot ask ({fault.message})")
@@ -260,9 +263,19 @@ class PermissionRequests:
                 choices.append(PermissionOption(_PROJECT, name, "allow_always"))
         return [*choices, _NO]
 
-    def _shown(self, call: ToolCall) -> dict[str, Json]:
+    async def _unsaved(self, call: ToolCall) -> str | None:
+        """Return the text of the file that *call* writes, as the editor has it, if it says."""
+        target = written_by(call.name, call.input, self._app.tools)
+        if target is None or not self._client.reads_files:
+            return None
+        try:
+            return await _limited(self._client.read_file(str(target)))
+        except (RpcFault, TimeoutError):
+            return None
+
+    def _shown(self, call: ToolCall, unsaved: str | None) -> dict[str, Json]:
         """Return the fields that show *call*, with the reason for asking before its effect."""
-        described = self._described(call)
+        described = self._described(call, unsaved)
         planned = described["content"]
         assert isinstance(planned, list)
         why = [f"Why it asks: {call.reason}"] if call.reason else []

@@ -205,6 +205,7 @@ class OpenSession:
                 await self.app.agent.wait_for_idle()
             while self.app.agent.conversation.waiting:  # a reminder asked meanwhile
                 await self._decide(cancel)
+            cancel.check()
             try:
                 return await self.app.agent.prompt(message, model=model)
             except AgentBusy:
@@ -219,6 +220,7 @@ class OpenSession:
         try:
             async with cancel.scope():
                 decisions = await self._approvals.decide(calls, partial(record_decision, agent))
+            cancel.check()  # an answer right behind the cancel is none
         except (Aborted, QuestionClosed):
             await decline_and_stop(agent, [call.id for call in calls])
             raise

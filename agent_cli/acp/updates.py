@@ -90,9 +90,9 @@ class Updates:
             shown = self._calls.described(call)
             self._send({"sessionUpdate": "tool_call", **shown, "status": "pending"})
 
-    def described(self, call: events.ToolCall) -> dict[str, Json]:
-        """Return the fields of *call* for a question about it."""
-        return self._calls.described(call)
+    def described(self, call: events.ToolCall, unsaved: str | None) -> dict[str, Json]:
+        """Return the fields of *call* for a question; its file may have an *unsaved* text."""
+        return self._calls.described(call, unsaved)
 
     def tell_settings(self) -> None:
         """Send mode and options, if they changed since the client was told last."""
@@ -220,21 +220,21 @@ class CallView:
         self._tools = tools
         self._workspace = workspace
 
-    def described(self, call: ToolCall) -> dict[str, Json]:
-        """Return the fields that show *call* before it runs."""
+    def described(self, call: ToolCall, unsaved: str | None = None) -> dict[str, Json]:
+        """Return the fields that show *call* before it runs, on a file that may be *unsaved*."""
         return {
             "toolCallId": call.id,
             "title": reveal(describe_call(self._tools(), call.name, call.input)),
             "kind": _KINDS.get(call.name, "other"),
             "rawInput": call.input,
             "locations": self._locations(call.input),
-            "content": self.planned(call),
+            "content": self.planned(call, unsaved),
         }
 
-    def planned(self, call: ToolCall) -> list[Json]:
+    def planned(self, call: ToolCall, unsaved: str | None = None) -> list[Json]:
         """Return the whole planned effect of *call*: the change of a file, or the command."""
         target = written_by(call.name, call.input, self._tools())
-        if target and (change := planned_change(call.input, target)):
+        if target and (change := planned_change(call.input, target, unsaved)):
             old = None if change.is_new else change.before
             diff = _diff(target, old, change.after)
             if reveal(change.after) != change.after and reveal(change.before) == change.before:

@@ -26,14 +26,16 @@ class PlannedChange(NamedTuple):
     is_new: bool
 
 
-def planned_change(given: Json, target: Path) -> PlannedChange | None:
+def planned_change(given: Json, target: Path, unsaved: str | None = None) -> PlannedChange | None:
     """Return the effect of an edit's or write's input on the current *target*.
+
+    *unsaved* is its text in an editor, which counts instead of the file's.
 
     Returns:
         None if the effect is uncertain: another kind of input, not a plain text file, or a text
         that does not occur exactly as often as the edit says.
     """
-    before = file_text(target)
+    before = file_text(target) if unsaved is None else unsaved
     is_crlf = before is not None and has_only_crlf(before)
     match given:
         case {"path": str(path), "edits": [*edits], **rest} if before is not None and not rest:
@@ -45,7 +47,7 @@ def planned_change(given: Json, target: Path) -> PlannedChange | None:
             return None
     if before is None or after is None:
         return None
-    return PlannedChange(path, before, after, is_new=not target.exists())
+    return PlannedChange(path, before, after, is_new=not before and not target.exists())
 
 
 def written_by(name: str, given: Json, tools: Sequence[Tool]) -> Path | None:

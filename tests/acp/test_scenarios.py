@@ -291,6 +291,23 @@ async def test_cancel_during_a_permission_request_leaves_nothing_pending() -> No
         assert len(client.asked) == 1
 
 
+async def test_permission_that_is_given_right_after_a_cancel_allows_nothing() -> None:
+    """The user stopped the prompt first; the answer was on its way, or the client lies."""
+    async with FakeMessagesApi(reply(WRITE), reply("ok")) as api, editor(api) as (client, _):
+        id = await client.open()
+
+        async def cancel_and_allow(_question: object) -> str:
+            await client.agent.cancel(session_id=id)
+            return "once"
+
+        client.permissions.append(cancel_and_allow)
+
+        assert (await client.say(id, "write it")).stop_reason == "cancelled"
+        assert not Path("note.txt").exists()
+        assert len(api.requests) == 1
+        assert (await client.say(id, "and?")).stop_reason == "end_turn"
+
+
 async def test_cancel_ends_a_running_command() -> None:
     command = tool_use("bash", {"command": "touch begun; sleep 600"}, id="b1")
     async with (
@@ -872,6 +889,25 @@ async def test_unsaved_editor_buffer_is_read_and_edited_instead_of_the_file() ->
         assert "unsaved text" in text_of(results_in(api.requests[1].body)[0])
         assert client.call("e1")["status"] == "completed"
         assert client.written == {str(path.resolve()): "changed text\n"}
+
+
+async def test_permission_request_shows_the_unsaved_text_that_would_be_replaced() -> None:
+    """The tool replaces the editor's text, so a difference from the disk hides what is lost."""
+    path = Path("a.txt")
+    path.write_text("saved\n")
+    read = tool_use("read", {"path": "a.txt"}, id="r1")
+    write = tool_use("write", {"path": "a.txt", "content": "new\n"}, id="w1")
+    async with (
+        FakeMessagesApi(reply(read), reply(write), reply("ok")) as api,
+        editor(api) as (client, _),
+    ):
+        client.buffers[str(path.resolve())] = "an hour of work\n"
+        client.permissions.append("once")
+        await client.say(await client.open(client_capabilities=FILES), "write")
+
+        [diff] = [each for each in client.asked[0]["toolCall"]["content"] if each["type"] == "diff"]
+        assert (diff["oldText"], diff["newText"]) == ("an hour of work\n", "new\n")
+        assert client.written == {str(path.resolve()): "new\n"}
 
 
 async def test_a_file_the_editor_cannot_read_is_read_from_the_disk() -> None:
