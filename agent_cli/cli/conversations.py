@@ -165,29 +165,14 @@ def _in_folder(arguments: Arguments) -> AbstractContextManager[SessionFolder]:
 
 
 def ready(arguments: Arguments, *, may_ask: bool, copy_of: Path | None = None) -> StartupContext:
-    """Read the settings, and check that there are credentials, and files for recordings."""
+    """Read the settings, and check that there is access to a model."""
     from agent_cli.app.checks import check_access, check_guards
 
-    _check_recordings(arguments.record, arguments.replay)
     startup = start(arguments, may_ask=may_ask, copy_of=copy_of)
     if not may_ask:
         check_guards(startup)
-    if not arguments.replay:
-        check_access(startup)
+    check_access(startup)
     return startup
-
-
-def _check_recordings(record: Path | None, replay: Path | None) -> None:
-    """Raise a UsageError for a file that cannot be used; the first request would fail later."""
-    try:
-        if replay:
-            replay.open("rb").close()
-    except OSError as error:
-        raise UsageError(f"--replay: {replay} cannot be read: {error.strerror}") from error
-    if record and record.is_dir():
-        raise UsageError(f"--record: {record} is a directory; name a file")
-    if record and not record.parent.is_dir():
-        raise UsageError(f"--record: there is no directory {record.parent}")
 
 
 def _builder(startup: StartupContext, *, one_shot: bool) -> "Callable[[], App]":

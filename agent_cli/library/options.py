@@ -61,7 +61,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("trust", "continue_session"), (bool,)),
     **dict.fromkeys(("system_prompt", "append_system_prompt", "resume", "fork"), (str, type(None))),
     **dict.fromkeys(("mcp_servers", "settings", "environment"), (Mapping,)),
-    "settings_file": (Path, type(None)),
+    **dict.fromkeys(("settings_file", "record", "replay"), (Path, type(None))),
     "json_schema": (Mapping, type(None)),
 }
 """The types of options whose values no setting checks."""
@@ -100,6 +100,8 @@ class SessionOptions:
         keep_session: Whether the conversation is stored, so that it can be resumed.
         settings: Any other settings, by dotted key: {"retry.max": 2}.
         settings_file: One more settings file, after the user's and the project's.
+        record: A file to write the model's replies to.
+        replay: A file of such replies, played in place of a model: no key is needed.
         environment: Variables that replace those of the process: keys, addresses, AGENT_CLI_*.
     """
 
@@ -134,6 +136,8 @@ class SessionOptions:
     keep_session: bool | None = None
     settings: Mapping[str, Json] = field(default_factory=dict[str, Json])
     settings_file: Path | None = None
+    record: Path | None = None
+    replay: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
@@ -183,6 +187,8 @@ def _arguments(options: SessionOptions) -> Arguments:
     return Arguments(
         command="print",
         settings_file=options.settings_file,
+        record=options.record,
+        replay=options.replay,
         continue_session=options.continue_session,
         resume=options.resume,
         fork=options.fork,
@@ -214,6 +220,8 @@ def _check(options: SessionOptions) -> None:
     chosen = [options.resume is not None, options.fork is not None, options.continue_session]
     if sum(chosen) > 1:
         raise UsageError("resume, fork and continue_session exclude each other: give one of them")
+    if options.record and options.replay:
+        raise UsageError("record and replay exclude each other: give one of them")
     if "" in (options.resume, options.fork):
         raise UsageError("resume and fork need the id of a session; list_sessions() returns them")
     for name in (*_RULES, "add_dirs"):

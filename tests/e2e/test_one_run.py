@@ -85,9 +85,9 @@ def test_unusable_prompt_or_schema_file_is_refused_with_a_result(
 @pytest.mark.parametrize(
     ("option", "file", "sentence"),
     [
-        ("--replay", "no/file", "--replay: no/file cannot be read: No such file or directory"),
-        ("--record", "no/file", "--record: there is no directory no"),
-        ("--record", ".", "--record: . is a directory; name a file"),
+        ("--replay", "no/file", "replay: no/file cannot be read: No such file or directory"),
+        ("--record", "no/file", "record: there is no directory no"),
+        ("--record", ".", "record: . is a directory; name a file"),
     ],
 )
 def test_unusable_file_of_a_recording_is_a_usage_error(

@@ -691,6 +691,26 @@ async def test_guard_that_the_user_trusted_and_that_changed_refuses_the_session(
         await query("go", SessionOptions(workspace=strangers_folder))
 
 
+async def test_recorded_session_is_replayed_without_server_or_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests of a program around a session need the same replies each time, and no key."""
+    file = tmp_path / "run.jsonl"
+    allowed: dict[str, Any] = {"allow": ["write"], "workspace": tmp_path}
+    first, _ = await asked(reply(WRITES), reply("Made."), record=file, **allowed)
+    (tmp_path / "a.txt").unlink()
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
+    again = await query("go", SessionOptions(replay=file, **allowed))
+
+    assert (first.text, again.text, again.rounds) == ("Made.", "Made.", 2)
+    assert (tmp_path / "a.txt").read_text() == "a\n"
+    with pytest.raises(UsageError, match=r"replay: .*nowhere.jsonl cannot be read"):
+        await query("go", SessionOptions(replay=tmp_path / "nowhere.jsonl"))
+    with pytest.raises(UsageError, match="record and replay exclude each other"):
+        await query("go", SessionOptions(record=file, replay=file))
+
+
 async def test_mode_that_does_not_exist_is_refused_at_once() -> None:
     """Claude Code's names were taken, and each later call failed in its permission check."""
     with serve_in_thread(reply("hi")) as api:

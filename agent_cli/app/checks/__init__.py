@@ -3,10 +3,11 @@
 The package begins with access to the model, which is checked before the first prompt.
 """
 
+from pathlib import Path
 from typing import assert_never
 
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import GuardsChanged
+from agent_cli.contracts.errors import GuardsChanged, UsageError
 from agent_cli.settings.environment import (
     check_chat_credentials,
     check_credentials,
@@ -33,10 +34,16 @@ def check_guards(startup: StartupContext) -> None:
 def check_access(startup: StartupContext) -> None:
     """Check that the chosen platform has its credentials, variables and packages.
 
+    A replay needs none of them; a recording and a replay need their file.
+
     Raises:
+        UsageError: The file of a recording cannot be used.
         NoCredentials: A key or a variable is not set, or a package is not installed.
         SettingsError: The variables choose two platforms.
     """
+    _check_recordings(startup.arguments.record, startup.arguments.replay)
+    if startup.arguments.replay:
+        return
     wire_api = startup.loaded.settings.provider.wire_api
     match wire_api:
         case "messages":
@@ -45,6 +52,19 @@ def check_access(startup: StartupContext) -> None:
             check_chat_credentials(startup.environment.without_project())
         case _:
             assert_never(wire_api)
+
+
+def _check_recordings(record: Path | None, replay: Path | None) -> None:
+    """Raise a UsageError for a file that cannot be used; the first request would fail later."""
+    try:
+        if replay:
+            replay.open("rb").close()
+    except OSError as error:
+        raise UsageError(f"replay: {replay} cannot be read: {error.strerror}") from error
+    if record and record.is_dir():
+        raise UsageError(f"record: {record} is a directory; name a file")
+    if record and not record.parent.is_dir():
+        raise UsageError(f"record: there is no directory {record.parent}")
 
 
 def _check_platform(startup: StartupContext) -> None:
