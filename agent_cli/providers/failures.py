@@ -44,6 +44,10 @@ _NO_MODEL = late_pattern(
 )
 
 
+_PAGE = late_pattern(r"\s*<(!doctype html|html)\b", re.IGNORECASE)
+_TITLE = late_pattern(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+
+
 class CallFailed(Exception):
     """One attempt failed.
 
@@ -256,6 +260,8 @@ def _trouble(refusal: Refusal) -> Trouble | None:
     if _spent(refusal) or _is_unpaid(refusal) or refusal.status == 402:
         return "billing"
     is_expired = refusal.remedies.is_cloud and _EXPIRED.search(refusal.message)
+    if _is_page(refusal):
+        return "network"
     if refusal.status in (401, 403) or is_expired:
         return "auth"
     if 300 <= refusal.status < 400 or refusal.status == 408:
@@ -264,6 +270,11 @@ def _trouble(refusal: Refusal) -> Trouble | None:
         return None
     by_kind: Mapping[FailureKind, Trouble] = {"429": "rate_limit", "529": "overloaded"}
     return by_kind.get(_kind(refusal), "server")
+
+
+def _is_page(refusal: Refusal) -> bool:
+    """Return whether a proxy or firewall refused the request, which answers with a web page."""
+    return refusal.status in (401, 403, 404, 405, 407) and bool(_PAGE.match(refusal.message))
 
 
 def _spent(refusal: Refusal) -> bool:
@@ -290,6 +301,13 @@ def _reason_and_advice(refusal: Refusal) -> tuple[str, str]:
         return f"spending limit reached ({quote})", "raise it in the API's console"
     if _is_unpaid(refusal):
         return f"no credit left ({quote})", "check the billing settings"
+    if _is_page(refusal):
+        title = _TITLE.search(refusal.message)
+        shown = quoted(title[1]) if title else "without a title"
+        return (
+            f"a web page came in place of the API's answer ({refusal.status}: {shown})",
+            f"check what stands between, such as a proxy, and {refusal.remedies.address}",
+        )
     return _of_cloud(refusal, quote) or _of_status(refusal, quote)
 
 

@@ -159,6 +159,27 @@ def test_html_error_page_is_shortened_to_one_line() -> None:
     assert len(failed.reason) <= MAX_SAID_CHARS + len("API error (502: )")
 
 
+@pytest.mark.parametrize(
+    ("page", "shown"),
+    [
+        ("<html><head><title>\nAccess Denied</title></head>policy 7</html>", "Access Denied"),
+        ("\n<!DOCTYPE html><p>Blocked", "without a title"),
+    ],
+)
+@pytest.mark.parametrize("status", [401, 403, 404, 407])
+def test_page_of_a_firewall_is_not_taken_for_an_answer_of_the_api(
+    status: int, page: str, shown: str
+) -> None:
+    """The key and the model were blamed, and the markup shown."""
+    failed = refused(answer(status, page))
+
+    assert str(failed) == (
+        f"a web page came in place of the API's answer ({status}: {shown});"
+        " check what stands between, such as a proxy, and ANTHROPIC_BASE_URL"
+    )
+    assert (failed.error.trouble, failed.retryable) == ("network", False)
+
+
 def test_failure_without_a_reason_uses_the_text_of_its_error() -> None:
     failed = CallFailed(ModelError("it broke"), retryable=True)
 
