@@ -62,7 +62,10 @@ async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json
         async with asyncio.timeout(settings.timeout_s):
             ran = await ask_program(
                 [shell, "-c", command],
-                json.dumps(data, ensure_ascii=False).encode(errors="replace"),
+                # Without blanks, as Claude Code writes it.
+                json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(
+                    errors="replace"
+                ),
                 environment=environment,
                 workspace=startup.workspace,
             )

@@ -183,7 +183,7 @@ class TranscriptCopy:
                 line = {"parentUuid": parent, "uuid": uuid, "timestamp": _time(at_ms)}
                 common = {"userType": "external", "cwd": str(self.workspace), **self.about}
                 whole = {**line, **common, "version": __version__, **fields}
-                lines.append(json.dumps(whole, ensure_ascii=True) + "\n")
+                lines.append(json.dumps(whole, separators=(",", ":")) + "\n")
             parent = uuid
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:

@@ -136,7 +136,9 @@ async def _run(
 
 
 def _sent(payload: Mapping[str, Json]) -> bytes:
-    return json.dumps(payload, ensure_ascii=False).encode(errors="replace")
+    # Without blanks, as Claude Code writes it: scripts without jq look for `"name":true`.
+    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace")
 
 
 def problem_of(hook: Hook, around: HookEnvironment) -> str:

@@ -43,7 +43,7 @@ def test_status_line_script_of_claude_code_works_unchanged() -> None:
             cat >>~/told.jsonl
             echo >>~/told.jsonl
             printf '\033[31mred\033[0m \033]0;title\007+%s \033[2Jleft%070dright\nsecond line\n' \
-                "$(sed 's/.*lines_added": \([0-9]*\).*/\1/' ~/told.jsonl | tail -1)"
+                "$(sed 's/.*lines_added":\([0-9]*\).*/\1/' ~/told.jsonl | tail -1)"
             """
         )
     )

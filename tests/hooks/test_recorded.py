@@ -75,7 +75,7 @@ async def test_recorded_hook_reads_and_answers_as_others(place: World, recorded:
 
     assert (ran.code, ran.stdout, ran.stderr, ran.fault) == (
         2,
-        '{"hook_event_name": "Stop"}',
+        '{"hook_event_name":"Stop"}',
         "no\n",
         "",
     )

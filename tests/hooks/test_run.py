@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.answers import HookOutcome
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import HookEnvironment, run_hook
@@ -38,6 +39,21 @@ async def test_hook_gets_json_on_stdin_and_the_project_directory(tmp_path: Path)
     assert json.loads(found.stdout) == PAYLOAD
     assert found.stderr == f"{tmp_path} {tmp_path}\n"
     assert (found.code, found.fault) == (2, "")
+
+
+async def test_hook_without_a_json_parser_finds_fields_as_claude_code_writes_them(
+    tmp_path: Path,
+) -> None:
+    """Public scripts end their loop by `"stop_hook_active":true`; a blank in it kept them going."""
+    event: dict[str, Json] = {"hook_event_name": "Stop", "stop_hook_active": True, "cwd": "/w"}
+    script = r"""grep -q '"stop_hook_active":true' || exit 1"""
+    hook = Hook(
+        event="Stop", command=f'tee cwd | {script}; sed \'s/.*"cwd":"\\([^"]*\\)".*/\\1/\' cwd'
+    )
+
+    found = await run_hook(hook, event, HookEnvironment(tmp_path, os.environ))
+
+    assert (found.code, found.stdout) == (0, "/w")
 
 
 async def test_hook_gets_keys_and_passwords_only_if_it_names_them(tmp_path: Path) -> None:
@@ -170,7 +186,7 @@ async def test_http_hook_gets_the_payload_and_only_allowed_variables(
     found = await run_hook(hook, PAYLOAD, around)
 
     assert (found.stdout, found.fault) == ('{"decision": "block"}', "")
-    assert _Server.asked == [(json.dumps(PAYLOAD), "Bearer s3")]
+    assert _Server.asked == [(json.dumps(PAYLOAD, separators=(",", ":")), "Bearer s3")]
 
 
 @pytest.mark.parametrize("status", [302, 500])
