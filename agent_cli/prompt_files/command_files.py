@@ -32,7 +32,9 @@ SHIPPED: Final = ("/init", "/review")
 """Commands whose prompts the program comes with."""
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
-_PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS|[1-9])(?!\w)")
+_FROM_ZERO: Final = re.compile(r"(?<!\\)\$0(?!\w)")
+_ARGUMENT_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
+_NAMED_WORD: Final = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 
 
 Expanding: TypeAlias = Callable[[str, str, str, str], Awaitable[None]]
@@ -90,24 +92,23 @@ class CommandFile:
         Raises:
             UsageError: The file cannot be read, or must not be used any more.
         """
-        body, model = await asyncio.to_thread(self._written)
-        # A skill is written for the model: a $1 in it belongs to shell code.
-        is_skill = self.folder.holds_skills
-        text = f"{body}\n\n{argument}".strip() if is_skill else filled(body, argument)
-        await self.folder.expanding(self.name, argument, self.source, text)
-        return WrittenPrompt(text, model)
+        written = await asyncio.to_thread(self._written, argument)
+        await self.folder.expanding(self.name, argument, self.source, written.text)
+        return written
 
-    def _written(self) -> WrittenPrompt:
-        if self.folder.holds_skills:
+    def _written(self, argument: str) -> WrittenPrompt:
+        is_skill = self.folder.holds_skills
+        if is_skill:
             skill, body = _read_skill(self.folder, self.path)
-            model = skill.model
+            model, names = skill.model, skill.arguments
         else:
             fields, body = _read(self.folder, self.path)
-            model = model_name(fields.get("model", ""))
+            model, names = model_name(fields.get("model", "")), fields.get("arguments", "")
         body = self.folder.filling(body)
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
-        return WrittenPrompt(body, model)
+        named = () if ":" in names else _ARGUMENT_NAME.findall(names)
+        return WrittenPrompt(filled(body, argument, named, is_skill=is_skill), model)
 
 
 class CommandFiles:
@@ -188,13 +189,21 @@ def command_paths(folder: Path) -> Iterator[Path]:
     yield from islice(nested_markdown_files(folder), FILES_MAX)
 
 
-def filled(body: str, argument: str) -> str:
-    r"""Return *body* with *argument* for $ARGUMENTS and its words for $1 to $9.
+def filled(body: str, argument: str, names: Sequence[str] = (), *, is_skill: bool = False) -> str:
+    r"""Return *body* with *argument* for $ARGUMENTS, and its words for $1 to $9.
 
-    Without a placeholder the argument comes last. `\$1` is not a placeholder. Inserted text is not
+    $ARGUMENTS[0] is the first word too, and $0 in a text that has it, as Claude Code counts; a word
+    may have one of *names*, or one of its own as in Codex (`FILE=a.py` for $FILE). Without a
+    placeholder the argument comes last. In a skill it always does, since its text may only speak of
+    $ARGUMENTS, and a $1 belongs to shell code. `\$1` is not a placeholder. Inserted text is not
     expanded again.
     """
     words = _words(argument)
+    named = dict.fromkeys(names, "") | dict(zip(names, words, strict=False))
+    named |= {found[1]: found[2] for found in map(_NAMED_WORD.fullmatch, words) if found}
+    first = 0 if is_skill or _FROM_ZERO.search(body) else 1
+    ways = [r"ARGUMENTS\[(\d{1,2})\]", "ARGUMENTS", *([] if is_skill else [rf"[{first}-9]"])]
+    ways += map(re.escape, sorted(named, key=len, reverse=True))
     places = 0
 
     def value(found: re.Match[str]) -> str:
@@ -202,12 +211,13 @@ def filled(body: str, argument: str) -> str:
         if found[1]:
             return found[0][1:]
         places += 1
-        if found[2] == "ARGUMENTS":
-            return argument
-        return words[int(found[2]) - 1] if int(found[2]) <= len(words) else ""
+        if found[2] == "ARGUMENTS" or found[2] in named:
+            return named.get(found[2], argument)
+        at = int(found[3]) if found[3] else int(found[2]) - first
+        return words[at] if at < len(words) else ""
 
-    text = _PLACEHOLDER.sub(value, body).strip()
-    return f"{text}\n\n{argument}" if argument and not places else text
+    text = re.sub(rf"(\\?)\$({'|'.join(ways)})(?!\w)", value, body).strip()
+    return f"{text}\n\n{argument}" if argument and (is_skill or not places) else text
 
 
 def _words(argument: str) -> list[str]:

@@ -42,6 +42,7 @@ class Skill:
 
     Attributes:
         model: The model for a prompt that names the skill: an alias or an id, "" for the usual one.
+        arguments: The names of its words, as its front matter has them.
         is_users: Whether only the user may ask for it, as `disable-model-invocation` says.
         filling: Returns a text with the folder of its plugin and the values of the plugin's user.
     """
@@ -51,6 +52,7 @@ class Skill:
     folder: Path
     model: str = ""
     is_users: bool = False
+    arguments: str = ""
     filling: Callable[[str], str] = str
 
     def read(self, file: str = FILE) -> str:
@@ -65,7 +67,7 @@ class Skill:
             raise ValueError(f"{file} is not in the folder of the skill")
         if is_special(path):
             raise ValueError("it is a named pipe, a device or a socket")
-        text = self.filling(prompt_text(path))
+        text = self.filling(prompt_text(path)).replace("${CLAUDE_SKILL_DIR}", str(self.folder))
         return split_front_matter(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:
@@ -159,4 +161,5 @@ def read_skill(path: Path) -> Skill:
         raise ValueError(f"it has no description{cause}")
     model = model_name(fields.get("model", ""))
     is_users = fields.get("disable-model-invocation", "").lower() in ("true", "yes", "on", "1")
-    return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model, is_users)
+    named = fields.get("arguments", "")
+    return Skill(name, description[:DESCRIPTION_CHARS_MAX], folder, model, is_users, named)

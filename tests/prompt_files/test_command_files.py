@@ -73,6 +73,10 @@ def test_number_of_searched_command_folders_is_limited() -> None:
         ("$1!", "don't go", "don't!"),
         ("say $1", "$ARGUMENTS", "say $ARGUMENTS"),
         ("$ARGUMENTS_X", "y", "$ARGUMENTS_X\n\ny"),
+        ("$ARGUMENTS[1] of $ARGUMENTS[0]$ARGUMENTS[9]", "a b", "b of a"),
+        ("$0 from $1 to $2", "Bar React", "Bar from React to"),
+        ("see $FILE, not $HOME or \\$FILE", 'FILE="a b.py"', "see a b.py, not $HOME or $FILE"),
+        ("see $ARGUMENTS", "FILE=a.py", "see FILE=a.py"),
         ("nothing", "", "nothing"),
     ],
 )
@@ -278,7 +282,36 @@ async def test_project_commands_work_once_trusted_and_until_they_change() -> Non
 SKILL = "---\nname: deploy\ndescription: Ship it\n---\nRun awk '{print $1}' first."
 
 
-async def test_skill_is_a_command_whose_text_is_not_substituted() -> None:
+@pytest.mark.parametrize(
+    "names", ["[issue, to-branch]", "issue to-branch", "\n  - issue\n  - to-branch"]
+)
+async def test_arguments_that_a_file_names_are_filled_in(names: str) -> None:
+    """Claude Code's skills and commands; one that is not given is empty."""
+    body = f"arguments: {names}\n---\nFix $issue on $to-branch, not $issues."
+    write("commands/fix.md", f"---\n{body}")
+    folder = write("skills/fix/SKILL.md", f"---\nname: fix\ndescription: Fix.\n{body}").parent
+    (command,) = CommandFiles([yours()]).commands()
+    (skill,) = CommandFiles([skills("skills")]).commands()
+
+    assert (await command.prompt("42 'a b'")).text == "Fix 42 on a b, not $issues."
+    assert (await skill.prompt("42")).text == (
+        f"[skill fix, folder {folder}]\nFix 42 on , not $issues.\n\n42"
+    )
+
+
+async def test_skill_has_its_argument_and_folder_where_it_names_them() -> None:
+    """Claude Code's skills do; what was typed comes last too, since text may only speak of it."""
+    text = "Check $ARGUMENTS[1] of $ARGUMENTS: ${CLAUDE_SKILL_DIR}/check.sh"
+    folder = write("skills/check/SKILL.md", SKILL.partition("Run")[0] + text).parent
+    (command,) = CommandFiles([skills("skills")]).commands()
+
+    assert (await command.prompt("v2 now")).text == (
+        f"[skill deploy, folder {folder}]\nCheck now of v2 now: {folder}/check.sh\n\nv2 now"
+    )
+    assert (await command.prompt("")).text.endswith(f"\nCheck  of : {folder}/check.sh")
+
+
+async def test_skill_is_a_command_whose_shell_code_is_not_substituted() -> None:
     """A $1 in a skill is the shell's; the folder comes first, the typed argument last."""
     folder = write("skills/deploy/SKILL.md", SKILL).parent
     write("skills/deploy/steps.md", "one, two")
