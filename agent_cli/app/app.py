@@ -108,7 +108,7 @@ class App:
             await stack.enter_async_context(self._bench)
             for text in notices:
                 self._bench.announce.warn(text)
-            if self._startup.names_model and self._settings.model == self._bench.model.id:
+            if self._startup.names("model") and self._settings.model == self._bench.model.id:
                 self.find_model(self._settings.model)  # warns; an alias was written with care
             self._stack = stack.pop_all()
         return self

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from agent_cli.app import parts
 from agent_cli.app.option_table import CHOOSE_SESSION
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentBusy, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Event, EventSink, Notice, SessionOpened
-from agent_cli.contracts.provider import Model
+from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import UNKNOWN_MODEL, Prompt, ToolOutput
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
+from agent_cli.policies.request_settings import noted_effort
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since, read_header
 from agent_cli.session_store.records import Header
@@ -203,7 +204,9 @@ class Sessions:
         else:
             return False
         here = self._startup.workspace
-        await self._switch(lambda: copy_of(session, self._store, here), drop=self._remove_copy)
+        await self._switch(
+            lambda: copy_of(session, self._store, here), drop=self._remove_copy, is_ours=False
+        )
         was = session.describe().workspace
         there = f" about {was}" if was not in ("", str(here)) else ""
         self._publish(
@@ -300,9 +303,16 @@ class Sessions:
         in_background(lambda: delete_unused(self._store, copy.id))
 
     async def _switch(
-        self, open_session: Callable[[], _Opened], *, drop: _Drop = lambda opened: opened.close()
+        self,
+        open_session: Callable[[], _Opened],
+        *,
+        drop: _Drop = lambda opened: opened.close(),
+        is_ours: bool = True,
     ) -> Header:
-        """Continue the session from *open_session*, run in a thread; on failure *drop* that one."""
+        """Continue the session from *open_session*, run in a thread; on failure *drop* that one.
+
+        *is_ours*: it is no copy of another agent's session, whose models are that agent's.
+        """
         opening = in_background(open_session)
         try:
             session, conversation = await asyncio.shield(opening)
@@ -310,6 +320,9 @@ class Sessions:
             opening.add_done_callback(partial(_drop_unused, drop))
             raise
         try:
+            self._agent.require_idle()
+            if is_ours:
+                self._ask_as_before(conversation)
             self._agent.adopt(conversation, model=self._model_of(conversation))
         except AgentBusy:
             drop(session)
@@ -317,9 +330,31 @@ class Sessions:
         self._keep(session, resumed=True)
         return session.header
 
+    def _ask_as_before(self, conversation: Conversation) -> None:
+        """Use the model and the effort of *conversation*, unless the caller names others.
+
+        Another model would read all of it anew. One that is unknown here may be another server's.
+        """
+        usual, names = self._agent.state, self._startup.names
+        lasting = next((each.model for each in conversation.prompts[::-1] if not each.once), "")
+        kept: list[str] = []
+        if lasting not in ("", UNKNOWN_MODEL) and usual.model and not names("model"):
+            model = parts.model(self._startup, lasting)
+            if model.thinking and model.id != usual.model.id:
+                self._agent.set_model(model)
+                kept.append(model.id)
+        noted = noted_effort(conversation)
+        level = next((each for each in get_args(ThinkingLevel) if each == noted), None)
+        if noted is not None and level != usual.thinking_level and not names("effort"):
+            self._agent.set_thinking_level(level)
+            kept.append(f"effort {level or 'default'}")
+        if kept:
+            text = f"this session goes on as before, with {' and '.join(kept)}"
+            self._publish(Notice("info", text))
+
     def _model_of(self, conversation: Conversation) -> Model | None:
         """Return the model of a waiting prompt, unless --model names another."""
-        if self._startup.names_model or not conversation.waiting:
+        if self._startup.names("model") or not conversation.waiting:
             return None
         usual, asked = self._agent.state.model, conversation.prompts[-1].model
         if usual is None or asked in (usual.id, UNKNOWN_MODEL):

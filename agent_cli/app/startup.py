@@ -80,10 +80,9 @@ class StartupContext(NamedTuple):
         plugins = self.loaded.settings.plugins
         return plugins.enabled and RECALL_TOOL not in plugins.disabled
 
-    @property
-    def names_model(self) -> bool:
-        """Whether the caller names the model of this session, and not the settings alone."""
-        return any(each.key == "model" for each in self.arguments.overrides)
+    def names(self, setting: str) -> bool:
+        """Return whether the caller sets *setting* for this session, and not the files alone."""
+        return any(each.key == setting for each in self.arguments.overrides)
 
     @property
     def folders(self) -> SessionFolders:

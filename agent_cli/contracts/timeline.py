@@ -292,7 +292,8 @@ class Prompt:
     """One request of the user, or of a trigger (then `input` is None), and its outputs.
 
     Only `Conversation` writes to it. `model` is the id of the model asked first, or
-    `UNKNOWN_MODEL`; `visible` is False for prompts the transcript hides.
+    `UNKNOWN_MODEL`; `once` is True if it was chosen for this prompt alone. `visible` is False for
+    prompts the transcript hides.
     """
 
     id: str
@@ -304,6 +305,7 @@ class Prompt:
     input: UserOutput | None = None
     output: list[Output] = field(default_factory=list[Output])
     usage: Usage = NO_USAGE
+    once: bool = False
 
 
 def text_block(text: str) -> Block:

@@ -267,6 +267,7 @@ class Agent(AgentQueues):
         require(model, Model, type(None), what="model")
         stream_fn_of(replace(self._config, model=model or self._config.model))
         self._prompt_model = model
+        self.conversation.once = model is not None
 
     async def _run(self, prompts: Sequence[Incoming], cancel: CancelToken) -> RunResult:
         def publish(event: Event) -> None:

@@ -73,6 +73,7 @@ class Conversation(Record):
         super().__init__(prompts)
         self.id = id or new_id()
         self.user_id = user_id
+        self.once = False  # whether the model is chosen for the next prompt alone
         self._reports: list[Notice] = []
         outputs = projection.entries(self._prompts)
         self._call_ids = {out.tool_call_id for out in outputs if isinstance(out, ToolOutput)}
@@ -161,7 +162,7 @@ class Conversation(Record):
         at_ms = self.now()
         entry = UserOutput(new_id(), at_ms, message.content, message.author) if message else None
         asked = model.id if model else UNKNOWN_MODEL
-        prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry)
+        prompt = Prompt(new_id(), self.user_id, asked, at_ms, visible, input=entry, once=self.once)
         self._start(prompt)
         return prompt
 

@@ -84,8 +84,7 @@ async def check_all(
 
 def in_waves(turn: Turn, ready: Sequence[CheckedCall]) -> list[list[CheckedCall]]:
     """Group consecutive calls that may run in parallel; every other call forms its own wave."""
-    waves: list[list[CheckedCall]] = []
-    beside = False
+    waves, beside = list[list[CheckedCall]](), False
     for item in ready:
         parallel = turn.config.tool_execution == "parallel"
         safe = parallel and (item.tool is None or not alone(item.tool, item.params))
@@ -102,8 +101,7 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall:
     if call.decision == "rejected" and isinstance(call.result, Pending):
         return refuse(call, call.result.reason)
     tools = {tool.name: tool for tool in turn.tools if not tool.is_withdrawn}
-    tool = tools.get(call.name)
-    if tool is None:
+    if (tool := tools.get(call.name)) is None:
         if (explain := turn.config.explain_missing) and (why := explain(call.name)):
             return refuse(call, bounded(f"Not run: {call.name} is not available. {why}"))
         known = ", ".join(sorted(tools)) or "none"

@@ -13,6 +13,7 @@ from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.messages import EFFORT, CustomMessage, UserMessage
 from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn
 from agent_cli.contracts.timeline import CustomOutput, Json, UserOutput, text_of
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import shown
 from agent_cli.core.turn import Turn
 
@@ -60,13 +61,14 @@ def _was_told(turn: Turn) -> bool:
 def note_effort(turn: Turn) -> None:
     """Note the level of *turn* if it is another than that of the turn before; a contributor."""
     level = turn.config.thinking_level or ""
-    if not turn.conversation.open_calls() and level != _noted(turn):
+    if not turn.conversation.open_calls() and level != (noted_effort(turn.conversation) or ""):
         turn.conversation.note(CustomMessage(EFFORT, {"level": level}))
 
 
-def _noted(turn: Turn) -> str:
-    level = ""  # of what is shown: a refused prompt takes its note with it
-    for output in shown(turn.conversation.prompts):
+def noted_effort(conversation: Conversation) -> str | None:
+    """Return the level that *conversation* was last answered at; None if it was never noted."""
+    level: str | None = None  # of what is shown: a refused prompt takes its note with it
+    for output in shown(conversation.prompts):
         match output:
             case CustomOutput(name="effort", data={"level": str(level)}):
                 pass

@@ -111,6 +111,7 @@ class Codec:
             _number(data["at_ms"]),
             bool(data["visible"]),
             input=given if isinstance(given, UserOutput) else None,
+            once=bool(data.get("once")),
         )
 
 
@@ -140,6 +141,7 @@ def prompt_to_json(prompt: Prompt) -> JsonObject:
         "at_ms": prompt.at_ms,
         "visible": prompt.visible,
         "input": output_to_json(prompt.input) if prompt.input else None,
+        **({"once": True} if prompt.once else {}),
     }
 
 

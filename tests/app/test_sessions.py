@@ -405,3 +405,25 @@ def test_session_resumed_in_another_directory_says_where_it_works_now(
     assert f"this session was about {here}; from now on its tools work in {elsewhere}" in (
         resumed.stderr
     )
+
+
+def test_session_goes_on_with_its_model_and_effort_unless_others_are_named() -> None:
+    """The settings' model would read the whole conversation anew; a prompt of /with counts not."""
+    script = "one\n/with small two\n/exit\n"
+    with serve_in_thread(answer=lambda _request: reply("Done.")) as api:
+        agent_cli("--model", "high", "--effort", "low", api=api, script=script)
+        kept = agent_cli("-c", "-p", "three", api=api)
+        agent_cli("-c", "-p", "four", "--model", "normal", "--effort", "high", api=api)
+
+    asked = [request.body for request in api.requests]
+    assert [body["model"] for body in asked] == [
+        *("claude-opus-5-5", "claude-haiku-5-5", "claude-opus-5-5", "claude-sonnet-5-5")
+    ]
+    assert [efforts_in(body)[-1] for body in asked] == ["low", "low", "low", "high"]
+    assert "as before, with claude-opus-5-5 and effort low" in kept.stderr
+
+
+def efforts_in(body: dict[str, Any]) -> list[str]:
+    """Return the levels that a request states, in order."""
+    stated = [body, *(each for each in body["messages"] if "output_config" in each)]
+    return [each["output_config"]["effort"] for each in stated if "output_config" in each]
