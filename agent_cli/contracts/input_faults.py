@@ -67,7 +67,9 @@ def faults_of_call(error: ValidationError, schema: Mapping[str, Json]) -> Iterat
             continue
         parameter = parameters.get(where)
         meaning = parameter.get("description") if isinstance(parameter, Mapping) else None
-        yield f"{where}: {fault['msg']}" + (f" ({meaning})" if meaning else "")
+        quoted = isinstance(fault["input"], str) and _WORDS.get(fault["type"]) in (_LIST, _OBJECT)
+        found = f"{fault['msg']}{', not a string that holds one' if quoted else ''}"
+        yield f"{where}: {found}" + (f" ({meaning})" if meaning else "")
     if unknown:
         there_are = f"they are {', '.join(parameters)}" if parameters else "there are none"
         yield f"no parameter is named {', '.join(unknown)}: {there_are}"

@@ -109,6 +109,21 @@ def test_every_fault_of_a_tool_input_is_named_with_its_path() -> None:
         check_input(move(Outer), {"inner": {}, "n": "many"})
 
 
+def test_list_or_object_in_a_string_is_named_as_such() -> None:
+    """Models that quote them read "should be a valid list", and repeated the same call."""
+
+    class Outer(BaseModel):
+        inner: Move
+        names: list[str]
+
+    with pytest.raises(ToolError) as error:
+        check_input(move(Outer), {"inner": '{"x": 1}', "names": '["a"]'})
+
+    assert str(error.value).count(", not a string that holds one") == 2
+    with pytest.raises(ToolError, match=r"names: Input should be a valid list\. Correct"):
+        check_input(move(Outer), {"inner": {"x": 1}, "names": 7})
+
+
 def test_tool_without_parameters_says_so_when_it_gets_one() -> None:
     """The list of those there are was empty, and the sentence had no end."""
 

@@ -135,6 +135,9 @@ def test_error_for_a_missing_file_suggests_similar_names(workspace: Workspace) -
 
     assert str(error) == "src/b.py does not exist. Did you mean src/a.py?"
     assert "glob" in str(workspace.missing(workspace.root / "nowhere" / "b.py"))
+    (workspace.root / "readme.md").touch()
+    missing = str(workspace.missing(workspace.root / "README.md"))
+    assert missing == "README.md does not exist. Did you mean readme.md?"
 
 
 def test_only_content_read_in_full_counts_as_known(workspace: Workspace) -> None:

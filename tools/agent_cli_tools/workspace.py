@@ -185,7 +185,9 @@ class Workspace:
             siblings = [entry.name for entry in os.scandir(path.parent)]
         except OSError:
             siblings = []
-        close = get_close_matches(path.name, siblings, _CLOSE_NAMES_MAX, 0.6)
+        name = path.name.casefold()
+        close = [each for each in siblings if each.casefold() == name]
+        close = close or get_close_matches(path.name, siblings, _CLOSE_NAMES_MAX, 0.6)
         names = ", ".join(self.shown(path.parent / name) for name in close)
         hint = f"Did you mean {names}?" if names else "Find it with glob."
         return ToolError(f"{self.shown(path)} does not exist. {hint}")
