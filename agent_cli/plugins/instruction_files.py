@@ -1,8 +1,8 @@
 """The files that hold instructions: which there are, whose each is, and what each says.
 
 In a folder these count, in this order: AGENTS.override.md (in place of AGENTS.md), AGENTS.md,
-CLAUDE.md, CLAUDE.local.md, and the Markdown files of `.claude/rules`. A text may bring in others by
-`@path`, as Claude Code reads them.
+CLAUDE.md, `.claude/CLAUDE.md`, CLAUDE.local.md, and the Markdown files of `.claude/rules`. A text
+may bring in others by `@path`, as Claude Code reads them.
 """
 
 import re
@@ -21,7 +21,8 @@ Source: TypeAlias = Literal["user", "repository"]
 
 RULES: Final = ".claude/rules"
 _OVERRIDE, _AGENTS = "AGENTS.override.md", "AGENTS.md"
-_NAMES: Final = (_OVERRIDE, _AGENTS, "CLAUDE.md", "CLAUDE.local.md")
+_CLAUDE_OWN: Final = ".claude/CLAUDE.md"
+_NAMES: Final = (_OVERRIDE, _AGENTS, "CLAUDE.md", _CLAUDE_OWN, "CLAUDE.local.md")
 _HOPS_MAX: Final = 5
 _RULES_MAX: Final = 100
 # For all files together: a repository could otherwise keep us busy with names for a long time.
@@ -91,12 +92,17 @@ class InstructionFiles:
     def at_start(self) -> Iterator[InstructionFile]:
         """Yield the user's files, then the project's from the root down, the nearest last."""
         theirs = [path for folder in self._start_folders() for path in _files_of(folder)]
-        # In a cloned ~/.config, the user's file belongs to a repository.
+        # In a cloned ~/.config, the user's file belongs to a repository; ~/.claude is the user's.
         users = map(in_force, self._user_files)
-        own = [path for path in users if real_path(path.parent) / path.name not in theirs]
+        own = [
+            path
+            for path in users
+            if real_path(path.parent) / path.name not in theirs
+            or path.as_posix().endswith(f"/{_CLAUDE_OWN}")
+        ]
         if self._user_rules:
             own += _rules_in(self._user_rules)
-        # Where the home directory is the workspace, the user's rules are found twice.
+        # Where the home directory is the workspace, the user's Claude files are found twice.
         found = {real_path(path) for path in own}
         theirs = [path for path in theirs if path not in found]
         session = SessionFolders.of(self.directory)

@@ -44,13 +44,14 @@ async def shown(
     trusted: bool = True,
     bytes_max: int = BYTES_MAX,
     is_kept_back: Callable[[Path], bool] = lambda _path: False,
+    more: Sequence[Path] = (),
 ) -> tuple[str, list[str]]:
     """Return the instructions shown to the model, and the warnings."""
     warnings: list[str] = []
     plugin = project_instructions(
         root,
         root / directory,
-        user_files=[user_dir / "shared" / "AGENTS.md", user_dir / "AGENTS.md"],
+        user_files=[user_dir / "shared" / "AGENTS.md", user_dir / "AGENTS.md", *more],
         is_secret=lambda path: path.name == ".env",
         warn=warnings.append,
         trusted=trusted,
@@ -351,6 +352,7 @@ async def test_files_of_claude_code_and_codex_are_read_in_their_order(
         "AGENTS.md": "replaced",
         "AGENTS.override.md": "over",
         "CLAUDE.md": "shared",
+        ".claude/CLAUDE.md": "hidden away",
         "CLAUDE.local.md": "local",
         ".claude/rules/all.md": "for all",
         ".claude/rules/api/http.md": '---\npaths:\n  - "src/**/*.py"\n---\nfor python',
@@ -360,7 +362,8 @@ async def test_files_of_claude_code_and_codex_are_read_in_their_order(
 
     text, warnings = await shown(root, user_dir)
 
-    order = [text.find(words) for words in ("my rule", "over", "shared", "local", "for all")]
+    words_in_order = "my rule", "over", "shared", "hidden away", "local", "for all"
+    order = [text.find(words) for words in words_in_order]
     assert -1 not in order
     assert order == sorted(order)
     assert "replaced" not in text
@@ -711,6 +714,21 @@ async def test_rules_of_the_user_stay_theirs_where_home_is_the_workspace(
 
     assert '<instructions from="user"' in notes[0]
     assert 'from="repository"' not in notes[0]
+
+
+async def test_claude_file_of_the_user_stays_theirs_where_home_is_the_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found a second time as the workspace's."""
+    monkeypatch.setenv("HOME", str(root))
+    (root / ".claude").mkdir()
+    mine = root / ".claude" / "CLAUDE.md"
+    mine.write_text("mine")
+
+    text, _ = await shown(root, root / ".claude", trusted=False, more=[mine])
+
+    assert text.count("mine") == 1
+    assert '<instructions from="user"' in text
 
 
 @pytest.mark.parametrize(("size", "is_whole"), [(32 * 1_024, True), (32 * 1_024 + 1, False)])
