@@ -86,6 +86,12 @@ class Findings:
         """Note a thing that nothing here does."""
         self.rows.append(SetupPart(kind, name, CANNOT, reason, path))
 
+    def not_of(self, project: Path, reasons: Mapping[str, str]) -> None:
+        """Note the files of a *project* that nothing here reads, and what to do instead."""
+        for name, reason in reasons.items():
+            if project != Path.home() and (path := project / name).exists():
+                self.cannot("project", name, reason, path)
+
     def setting(self, name: str, key: str, value: Json, path: Path) -> None:
         """Translate a setting into ours."""
         self.settings[key] = value

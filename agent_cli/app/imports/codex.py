@@ -49,6 +49,13 @@ _STATE_ENDS: Final = (".sqlite", ".sqlite-wal", ".sqlite-shm", ".json", ".jsonl"
 _STATE: Final = ("log", "logs", "tmp", ".tmp", "shell_snapshots", "cache", "installation_id")
 
 
+_PROJECT: Final[Mapping[str, str]] = {
+    ".codex/config.toml": "write its servers into .mcp.json: docs/mcp.md",
+    ".codex/agents": "write each as a Markdown file in .agent-cli/agents: docs/agents.md",
+    ".codex/skills": "put them into .agents/skills",
+}
+
+
 def read_codex(startup: StartupContext) -> Findings:
     """Return everything found of Codex."""
     findings, home = Findings("codex"), paths.codex_dir()
@@ -71,6 +78,7 @@ def read_codex(startup: StartupContext) -> Findings:
     if (path := home / "archived_sessions").is_dir():
         findings.cannot("sessions", path.name, "archived sessions are not listed", path)
     _others(findings, home)
+    findings.not_of(startup.workspace, _PROJECT)
     return findings
 
 

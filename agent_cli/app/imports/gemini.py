@@ -44,10 +44,16 @@ _FILES: Final[Mapping[str, str]] = {
 }
 _READ: Final = ("settings.json", "GEMINI.md", "commands")
 _NO_COUNTERPART: Final = "has no counterpart here"
+_PROJECT: Final[Mapping[str, str]] = {
+    "GEMINI.md": "put @GEMINI.md into the project's AGENTS.md",
+    ".gemini/settings.json": "write its servers into .mcp.json: docs/mcp.md",
+    ".gemini/commands": "write each as a Markdown file in .agent-cli/commands",
+    ".gemini/skills": "put them into .agents/skills",
+}
 _UNSUPPORTED_MARKS: Final = ("!{", "@{")
 
 
-def read_gemini(_startup: StartupContext) -> Findings:
+def read_gemini(startup: StartupContext) -> Findings:
     """Return everything found of Gemini CLI."""
     findings, home = Findings("gemini"), Path.home() / ".gemini"
     if paths.is_file(path := home / "GEMINI.md"):
@@ -65,6 +71,7 @@ def read_gemini(_startup: StartupContext) -> Findings:
             state.append(entry.name)
     if state:
         findings.cannot("state", ", ".join(state), "state that Gemini CLI keeps for itself", home)
+    findings.not_of(startup.workspace, _PROJECT)
     return findings
 
 

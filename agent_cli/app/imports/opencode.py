@@ -37,7 +37,13 @@ _NO_RULE: Final = "it cannot be said as a rule here"
 _CONFIGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
 
 
-def read_opencode(_startup: StartupContext) -> Findings:
+_PROJECT: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_CONFIGS[1:], "write its servers into .mcp.json: docs/mcp.md"),
+    ".opencode": "put its skills into .agents/skills, agents and commands into .agent-cli",
+}
+
+
+def read_opencode(startup: StartupContext) -> Findings:
     """Return everything found of OpenCode."""
     home = paths.xdg_config_dir() / "opencode"
     findings = Findings("opencode")
@@ -62,6 +68,7 @@ def read_opencode(_startup: StartupContext) -> Findings:
     if data.is_dir():
         reason = "keys and sessions of OpenCode are not read here"
         findings.cannot("sessions", paths.shown(data), reason, data)
+    findings.not_of(startup.workspace, _PROJECT)
     return findings
 
 

@@ -324,6 +324,28 @@ def test_codex_gemini_and_opencode_are_used_or_named() -> None:
         assert each in names["opencode"]
 
 
+def test_file_of_a_project_that_nothing_here_reads_is_named() -> None:
+    """They were passed over in silence, and the project's instructions and servers were missing."""
+    names = {
+        "codex": [".codex/config.toml", ".codex/agents/look.toml", ".codex/skills/pdf/SKILL.md"],
+        "gemini": ["GEMINI.md", ".gemini/settings.json", ".gemini/commands/ship.toml"],
+        "opencode": ["opencode.json", ".opencode/agent/look.md"],
+    }
+    for name in (each for of in names.values() for each in of):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("x")
+
+    rows = {program: found(program, "--dry-run") for program in names}
+    details = agent_cli("import", "--dry-run").stdout
+
+    of_projects = {name for of in rows.values() for kind, name in of if kind == "project"}
+    assert of_projects == {
+        *(".codex/config.toml", ".codex/agents", ".codex/skills", "GEMINI.md"),
+        *(".gemini/settings.json", ".gemini/commands", "opencode.json", ".opencode"),
+    }
+    assert "GEMINI.md  cannot  put @GEMINI.md into the project's AGENTS.md" in details
+
+
 def test_file_of_opencode_that_is_no_prompt_is_named_and_the_others_are_copied() -> None:
     """One was read whole, and a pipe waited for."""
     folder = Path.home() / ".config/opencode"
