@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import subprocess
@@ -157,13 +158,17 @@ def run_confined(
     confinement: Confinement, command: str, cwd: Path, environment: dict[str, str]
 ) -> "subprocess.CompletedProcess[str]":
     done: list[subprocess.CompletedProcess[str]] = []
+    # By a shell: opened between fork and exec, they would need a fork of this process, which takes
+    # longer than the command.
+    opened = " ".join(f"{number}<{shlex.quote(path)}" for number, path in confinement.files)
+    opener = ("/bin/sh", "-c", f'exec "$@" {opened}', "sh")
 
     def run() -> None:
         if confinement.restriction is not None:
             restrict_thread(asdict(confinement.restriction))
         done.append(
             subprocess.run(
-                [*confinement.prefix, "bash", "--noprofile", "--norc", "-c", command],
+                [*opener, *confinement.prefix, "bash", "--noprofile", "--norc", "-c", command],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -173,10 +178,6 @@ def run_confined(
                 env={**environment, **confinement.environment},
                 # Of the open files, only these survive the start of the program.
                 close_fds=False,
-                preexec_fn=lambda: [
-                    os.dup2(os.open(path, os.O_RDONLY), number)
-                    for number, path in confinement.files
-                ],
                 start_new_session=True,
             )
         )
