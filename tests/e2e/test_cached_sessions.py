@@ -416,10 +416,8 @@ def test_effort_and_model_ask_before_a_costly_change() -> None:
     """
     with (
         serve_in_thread(*[reply("Fine.")] * 2) as api,
-        in_terminal(api, "--model", "claude-opus-4-8", **{LIMIT: "0.001"}) as terminal,
+        in_terminal(api, "--model", "claude-opus-4-8", LONG, **{LIMIT: "0.001"}) as terminal,
     ):
-        terminal.until_prompt()
-        terminal.send(f"{LONG[:20_000]}\r")
         terminal.until("Fine.")
         terminal.send("/effort high\r")
         terminal.until("keep it")
