@@ -197,15 +197,12 @@ def _listed_act(name: str, words: Sequence[str]) -> str:
 
 def _only_tries(name: str, words: Sequence[str]) -> bool:
     """Return whether an option, which is no other one's value, has the program only say it."""
-    tries = _TRIES.get(name)
+    if (tries := _TRIES.get(name)) is None:
+        return False
     own = [*takewhile(lambda word: word != "--", words)]
-    return (
-        tries is not None
-        and _DEAF.isdisjoint(own)
-        and any(
-            tries.fullmatch(word) and not before.startswith("-")
-            for before, word in pairwise(("", *own))
-        )
+    return _DEAF.isdisjoint(own) and any(
+        tries.fullmatch(word) and not before.startswith("-")
+        for before, word in pairwise(("", *own))
     )
 
 
