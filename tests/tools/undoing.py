@@ -1,9 +1,11 @@
 """A small repository with files of each kind, what is to be restored of it, and its sessions."""
 
+import functools
 import hashlib
 import os
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -87,6 +89,18 @@ def _never(_sandbox: Sequence[str], *, restricts_itself: bool) -> bool:
 
 def fill(root: Path) -> None:
     """Make a repository with a branch, files of each kind, and files that git does not hold."""
+    _write_files(root)
+    for name, content in _committed().items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    # As after the commit: the index knows the files.
+    subprocess.run(["git", "update-index", "--refresh"], cwd=root, check=True)
+    with (root / "src/a3.py").open("a") as file:
+        file.write("changed\n")
+    (root / "untracked.txt").write_text("new\n")
+
+
+def _write_files(root: Path) -> None:
     (root / "src/deep").mkdir(parents=True, exist_ok=True)
     (root / "data").mkdir()
     for number in range(8):
@@ -99,12 +113,20 @@ def fill(root: Path) -> None:
     with (root / "sparse").open("wb") as file:
         file.seek(500_000)
         file.write(b"x")
-    script = (
-        "git init -q . && git config user.name a && git config user.email a@b"
-        " && git add src link && git commit -q -m x && git branch other"
-        " && echo changed >> src/a3.py && echo new > untracked.txt"
-    )
-    subprocess.run(["bash", "-c", script], cwd=root, check=True)
+
+
+@functools.cache
+def _committed() -> dict[str, bytes]:
+    """Return the files of `.git` after a commit: git takes longer for them than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_files(Path(folder))
+        script = (
+            "git init -q --template= . && git config user.name a && git config user.email a@b"
+            " && git add src link && git commit -q -m x && git branch other"
+        )
+        subprocess.run(["bash", "-c", script], cwd=folder, check=True)
+        found = Path(folder, ".git").rglob("*")
+        return {str(f.relative_to(folder)): f.read_bytes() for f in found if f.is_file()}
 
 
 def tree(root: Path) -> dict[str, tuple[object, ...]]:
