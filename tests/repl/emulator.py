@@ -1,5 +1,7 @@
 """A terminal emulator whose screen and scrollback can be read."""
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyte
@@ -12,6 +14,11 @@ class Emulator(pyte.HistoryScreen):
     pyte looks for a turned page before and after each step, which takes half of its time.
     """
 
+    def __init__(self, columns: int, lines: int, history: int) -> None:
+        """Create an empty screen with a scrollback of *history* rows."""
+        super().__init__(columns, lines, history)
+        self._scrolled: list[tuple[Mapping[int, Char], str]] = []
+
     if not TYPE_CHECKING:  # as pyte's says that everything is a function
         __getattribute__ = object.__getattribute__
 
@@ -21,8 +28,16 @@ class Emulator(pyte.HistoryScreen):
 
     def texts(self) -> list[str]:
         """Return each row as text, without trailing blanks."""
-        # A cell that was never drawn is a blank; the one behind a wide character has no text.
-        return [
-            "".join(row[at].data for at in range(max(row, default=-1) + 1)).rstrip()
-            for row in self.rows()
-        ]
+        top, known = self.history.top, self._scrolled
+        # Scrolled rows never change, but may be erased, and the oldest fall out.
+        if known and (len(known) > len(top) or top[len(known) - 1] is not known[-1][0]):
+            known.clear()
+        known += [(row, text_of(row)) for row in islice(top, len(known), None)]
+        shown = (text_of(self.buffer[number]) for number in range(self.lines))
+        return [*(text for _row, text in known), *shown]
+
+
+def text_of(row: Mapping[int, Char]) -> str:
+    """Return a row as text, without trailing blanks."""
+    # A cell that was never drawn is a blank; the one behind a wide character has no text.
+    return "".join(row[at].data for at in range(max(row, default=-1) + 1)).rstrip()

@@ -17,7 +17,7 @@ import pyte
 
 from agent_cli.terminal.first_prompt import PROMPT
 from tests.forked import start_in_terminal
-from tests.repl.emulator import Emulator
+from tests.repl.emulator import Emulator, text_of
 from tests.waiting import unstalled_s
 
 SCRIPTED = Path(__file__).with_name("scripted.py")
@@ -86,7 +86,7 @@ class Terminal:
     @property
     def last_row(self) -> str:
         """Return the row of the cursor, without the emulator's padding."""
-        return self._screen.texts()[self._screen.cursor.y - self._screen.lines]
+        return text_of(self._screen.buffer[self._screen.cursor.y])
 
     def send(self, keys: str) -> None:
         """Type *keys*; Enter is a carriage return."""
