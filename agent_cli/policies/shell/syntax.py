@@ -145,10 +145,16 @@ _HARMLESS_SETTING = late_pattern(
 )
 
 
-# A text for the input of a command: `COMMAND <<'EOF'`, lines in which nothing expands, and EOF.
+# A text for the input of a command in which nothing expands: `COMMAND <<'EOF'`, lines, and EOF, or
+# `COMMAND <<EOF` and lines without $, ` and \, or `COMMAND <<< TEXT`. Behind a `;` or a line end it
+# would be the input of the next command, and a letter behind the mark belongs to the mark.
+_BEHIND = r"(?:[ \t;&|)][^#<\n\\'\"]*)?"
 _TEXT_FOR_INPUT = late_pattern(
-    r"(?P<before>[^#<]*[ \t])<<[ \t]?'(?P<mark>\w+)'(?P<behind>[^#<\n\\'\"]*)\n"
-    r"(?:.*\n)*?(?P=mark)(?P<rest>\n(?s:.*)|\Z)",
+    r"(?P<before>[^#<]*[^\s#<;&|({][ \t]+)(?:"
+    rf"<<[ \t]?'(?P<mark>\w+)'(?P<quoted>{_BEHIND})\n(?:.*\n)*?(?P=mark)"
+    rf"|<<[ \t]?(?P<bare>\w+)(?P<plain>{_BEHIND})\n(?:[^$`\\\n]*\n)*?(?P=bare)"
+    rf"|<<<[ \t]?(?:'[^'\n]*'|\"[^\"$`\\\n]*\"|[\w.,:/@%+-]+)(?P<string>{_BEHIND})"
+    r")(?P<rest>\n(?s:.*)|\Z)",
     re.ASCII,
 )
 
@@ -161,8 +167,8 @@ def without_input_text(script: str) -> tuple[str, str] | None:
     found = _TEXT_FOR_INPUT.fullmatch(script)
     if found is None:
         return None
-    before = found["before"]
-    return before, f"{before}{found['behind']}{found['rest']}"
+    before, *behind = found.group("before", "quoted", "plain", "string")
+    return before, "".join((before, *filter(None, behind), found["rest"]))
 
 
 class NotPlain(Exception):

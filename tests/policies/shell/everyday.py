@@ -320,8 +320,6 @@ EVERYDAY: Mapping[str, Sequence[str]] = {
         "echo `date`",
         "x=5; echo $x",
         'while read -r line; do echo "$line"; done < data.csv',
-        "cat <<'EOF'\nhello\nEOF",
-        "wc -l <<< hello",
         "diff <(sort data.csv) <(sort log.txt)",
         "python3 -c 'print(1)'",
         "python3 -m json.tool package.json",

@@ -116,7 +116,12 @@ def _fed(random: Random) -> str:
     behind = random.choice(("", "", " | b1", "; b1", " 2>&1", "b1", f" {before}", *_OPEN))
     lines = random.choices(_LINES, k=random.randint(0, 3))
     end = random.choice(("", "\n", "\nb1", "\nb1 && c1", " ", "\n\n b1", "\n'", '\n"'))
-    return "\n".join((f"cmd {before} {random.choice(('<<', '<< '))}'E'{behind}", *lines, f"E{end}"))
+    mark = random.choice(("'E'", "E"))
+    if random.randint(0, 3):
+        opening = f"{random.choice(('<<', '<< '))}{mark}"
+        return "\n".join((f"cmd {before} {opening}{behind}", *lines, f"E{end}"))
+    opening = f"{random.choice(('<<<', '<<< '))}{random.choice((*_PIECES, *_LINES))}"
+    return f"cmd {before} {opening}{behind}{end.removeprefix(' ')}"
 
 
 def run(script: str, folder: Path) -> tuple[list[list[str]], list[str]]:

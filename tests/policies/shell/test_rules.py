@@ -452,10 +452,34 @@ def test_allow_rule_covers_a_commit_in_another_folder(
         ("xargs git add <<'E'\nx\nE", "undecided"),
         ("cat <<'E' | xargs cat\n/etc/passwd\nE", "undecided"),
         ("cat <<'E'\nrm x\nE", "allow"),
+        ("ls\n << 'E'ls\nEls\nrm x\nE", "undecided"),
+        ("ls; << 'E'ls\nEls\nrm x\nE", "undecided"),
+        ("ls; << 'E' xargs cat\n/etc/passwd\nE", "undecided"),
+        ("git commit -F - <<E && git add y\nfix: it's (x)\nE", "allow"),
+        ("git commit -F - <<< 'fix: $(x)'; git add y", "allow"),
+        ('git commit -F - <<<"fix (x)"', "allow"),
+        ("wc -l <<< hello", "allow"),
+        ("git commit -F - <<E\nfix $(rm x)\nE", "undecided"),
+        ("git commit -F - <<E\nfix `rm x`\nE", "undecided"),
+        ("git commit -F - <<E\n$x\nE", "undecided"),
+        ("git commit -F - <<E\nfix\\\nE\nrm x\nE", "undecided"),
+        ("git commit -F - <<E-F\nE-F\nrm x\nE", "undecided"),
+        ("git commit -F - <<E\nfix\nE\nrm x", "undecided"),
+        ('git commit -F - <<< "$(rm x)"', "undecided"),
+        ("git commit -F - <<< $x", "undecided"),
+        ("git commit -F - <<< 'fix' --amend; rm x", "undecided"),
+        ("git commit -F - <<< 'fix'\nrm x", "undecided"),
+        ("git commit -F - <<< a > x", "undecided"),
+        ("xargs git add <<< x", "undecided"),
+        ("cat <<< /etc/passwd | xargs cat", "undecided"),
+        ("wc --files0-from=- <<< /etc/passwd", "undecided"),
+        ("sed -f - a.txt <<< 'w x'", "undecided"),
+        ("awk -f - <<E\nBEGIN { print 1 }\nE", "undecided"),
+        ("bash <<E\nls\nE", "undecided"),
     ],
 )
 def test_allow_rule_covers_continued_lines_and_a_text_as_input(script: str, verdict: str) -> None:
-    """As bash reads them: a text in a heredoc with a quoted mark is the input of one command."""
+    """As bash reads them: a text in which nothing expands is the input of one command."""
     assert judged(script, allow="git add *,git commit *").verdict == verdict
 
 
