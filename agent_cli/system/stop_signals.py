@@ -19,7 +19,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from types import FrameType
-from typing import Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    import asyncio
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Service managers send SIGTERM and SIGHUP together, as one request to end.
@@ -98,11 +101,36 @@ def taken(
         loop.call_soon(stop, signal.Signals(number))
     _raised.clear()
     try:
-        yield
+        with _waking(loop):
+            yield
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) is pass_on:  # not if the body called `end_with`
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _waking(loop: "asyncio.AbstractEventLoop") -> Generator[None]:
+    """Wake *loop* when a signal arrives, so that Python calls its handler.
+
+    A signal in the last moment before a wait, or one that another thread gets, interrupts no wait.
+    """
+    if (before := signal.set_wakeup_fd(-1)) != -1:  # signal handlers of the loop wake it as well
+        signal.set_wakeup_fd(before)
+        yield
+        return
+    reading, writing = os.pipe()
+    for descriptor in (reading, writing):
+        os.set_blocking(descriptor, False)
+    loop.add_reader(reading, os.read, reading, 4_096)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(-1)
+        loop.remove_reader(reading)
+        os.close(reading)
+        os.close(writing)
 
 
 def end_with(code: int) -> None:

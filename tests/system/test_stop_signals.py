@@ -101,6 +101,22 @@ def test_a_signal_during_a_run_stops_the_run(number: signal.Signals) -> None:
     assert (process.returncode, out) == (0, f"[{int(number)}]\n")
 
 
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_that_interrupts_no_wait_stops_the_run(number: signal.Signals) -> None:
+    """As one in the last moment before the wait: another thread gets it, and the loop sleeps."""
+    script = f"""
+import signal, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])
+""" + TAKEN.format(wanted=1)
+    with started(script) as process:
+        ready(process)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=LIMIT_S)
+
+    assert (process.returncode, out) == (0, f"[{int(number)}]\n")
+
+
 def test_two_simultaneous_signals_do_not_kill_the_process() -> None:
     """Service managers send SIGTERM and SIGHUP together; the result must still be written."""
     with started(TAKEN.format(wanted=2)) as process:
