@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
-from agent_cli.contracts.events import Event, MessageUpdate
+from agent_cli.contracts.events import Event, MessageUpdate, ToolCall
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.system.records import dataclass, field
@@ -40,6 +40,7 @@ class RunReport:
         output: The value of an answer that fits `--json-schema`, as a 1-tuple.
         error: One sentence.
         trouble: The part of the world that failed, as in `AgentCliError`.
+        declined_calls: Calls that needed an approval, with the reason; nobody could give it.
         undecided_files: Files that make programs act, appeared beside a command, and wait for a
             person's decision.
         refused_commands: Commands that would have deleted or overwritten more than
@@ -59,6 +60,7 @@ class RunReport:
     held_microdollars: int = 0
     error: str = ""
     trouble: Trouble | None = None
+    declined_calls: list[dict[str, Json]] = field(default_factory=list[dict[str, Json]])
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
     refused_hosts: Sequence[str] = ()
@@ -69,6 +71,16 @@ class RunReport:
     def of_failure(cls, error: AgentCliError) -> "RunReport":
         """Return the report of a run that could not begin."""
         return cls(exit_code=error.exit_code, error=str(error), trouble=trouble_of(error))
+
+    def decline(self, call: ToolCall, agent: str) -> None:
+        """Add *call*, of the run or of the subagent *agent*, to those that nobody could approve."""
+        declined: dict[str, Json] = {
+            "tool_call_id": call.id,
+            "tool_name": call.name,
+            "input": call.input,
+            "reason": call.reason,
+        }
+        self.declined_calls.append(declined | ({"agent": agent} if agent else {}))
 
     def to_json(self) -> dict[str, Json]:
         """Return the `app.result` object."""
@@ -89,6 +101,7 @@ class RunReport:
             **({"output": self.output[0]} if self.output else {}),
             **({"check": self.check} if self.check else {}),
             **({"checks": [*self.checks]} if self.checks else {}),
+            **({"declined_calls": [*self.declined_calls]} if self.declined_calls else {}),
             **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
             **({"refused_commands": [*self.refused_commands]} if self.refused_commands else {}),
             **({"refused_hosts": [*self.refused_hosts]} if self.refused_hosts else {}),

@@ -99,7 +99,6 @@ class _HeadlessRun:
         self._loading = CancelToken()
         self._stop: Callable[[], None] = self._loading.cancel
         self._refusals = 0
-        self._has_skipped = False
 
     async def run(self, task: str | Decide, build: Callable[[], Application]) -> int:
         outcome = self._outcome
@@ -206,12 +205,15 @@ class _HeadlessRun:
                 if self._refusals == REFUSALS_MAX:
                     return
                 self._refusals += 1
-                self._note_skipped(call.name)
+                self._note_skipped(ToolCall.of(call))
                 self._note(await agent.reject(call.tool_call_id, NOBODY_ALLOWS))
 
-    def _note_skipped(self, call: str) -> None:
-        self._has_skipped = True
-        self._warn(f"{call} skipped: cannot ask here; use --allow or --permission-mode")
+    def _note_skipped(self, call: ToolCall, agent: str = "") -> None:
+        self._outcome.decline(call, agent)
+        caller = f"agent {agent}: " if agent else ""
+        self._warn(
+            f"{caller}{call.name} skipped: cannot ask here; use --allow or --permission-mode"
+        )
 
     def _note_goal(self, app: Application) -> None:
         """Report a goal of this session; a goal still pursued counts as not reached."""
@@ -265,7 +267,7 @@ class _HeadlessRun:
             return code
         outcome = self._outcome
         refused = (*outcome.refused_commands, *outcome.refused_hosts)
-        needs_person = self._has_skipped or outcome.undecided_files or refused
+        needs_person = outcome.declined_calls or outcome.undecided_files or refused
         return 3 if needs_person else int(self._failed_to_write)
 
     def _note_undecided(self, app: Application) -> None:
@@ -282,7 +284,7 @@ class _HeadlessRun:
         if isinstance(inner, UsageChanged):
             self._outcome.usage += inner.reply
         elif isinstance(event, AgentEvent) and isinstance(inner, ApprovalRequested):
-            self._note_skipped(f"agent {event.agent}: {inner.call.name}")  # it reads the no itself
+            self._note_skipped(inner.call, event.agent)  # it reads the no itself
         self._output.event(event)
         if self._output.is_lost:
             self._stop()

@@ -194,6 +194,19 @@ def test_exit_code_and_stop_reason_match_how_the_run_ended(
     assert told in said[0]["text"]
 
 
+def test_result_lists_the_calls_that_nobody_could_approve() -> None:
+    """A script reads which they were, and why; the exit code 3 says only that there were some."""
+    code, out, _ = run("json", "bash touch made")
+
+    [declined] = last_line(out)["declined_calls"]
+    assert (code, declined.pop("tool_call_id") != "") == (3, True)
+    assert declined == {
+        "tool_name": "bash",
+        "input": {"command": "touch made"},
+        "reason": "commands can change anything",
+    }
+
+
 def test_refused_tool_call_is_reported_to_the_model_and_the_run_continues() -> None:
     """S2-33: the model can report the omission; the exit code tells the script."""
     code, out, _ = run("text", "bash touch made")
