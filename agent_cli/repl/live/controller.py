@@ -285,14 +285,14 @@ class LiveShell:
             await self._arrived.wait()
 
     def _has_work(self) -> bool:
-        waiting = self._app.agent.conversation.waiting
-        more = not self._is_stuck and (waiting or self._outbox.can_deliver)
-        return not self._agent_runs and bool(self._next_line or more)
+        waits = self._app.agent.conversation.waiting or self._outbox.can_deliver
+        return not self._agent_runs and bool(self._next_line or (waits and not self._is_stuck))
 
     @property
     def _next_line(self) -> Queued | None:
-        """The first line, unless it is being edited: the later ones wait for it."""
-        return self._lines[0] if self._lines and not self._lines[0].is_held else None
+        """The first line, unless it is being edited or a message waits before it."""
+        lines = [*self._lines] if self._is_stuck or not self._outbox else []
+        return lines[0] if lines and not lines[0].is_held else None
 
     async def _do_next(self) -> None:
         self._lines_of_work.begin()

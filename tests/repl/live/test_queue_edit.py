@@ -139,6 +139,24 @@ async def test_a_run_that_ends_meanwhile_leaves_an_edited_message_where_it_is(
         assert said == ["You said 'first, edited' to model-1.", "You said 'second' to model-1."]
 
 
+async def test_a_command_waits_for_the_edited_message_before_it(tmp_path: Path) -> None:
+    """`/clear` went first, and the message to a conversation that did not know what it is about."""
+    async with session(tmp_path) as it:
+        it.type("gated 1\r")
+        await it.until(lambda: "piece 0" in it.rows)
+        it.type("first\r/clear\r")
+        await it.until(lambda: "  when done: /clear · ↑ edits" in it.rows)
+        it.type(f"{UP}{UP}, edited")
+        await it.until(lambda: "❯ after this step: first, edited" in it.rows)
+        Path("gate-0").touch()
+        await it.until(lambda: not it.screen.listener.is_busy)
+        it.type("\r")
+        await it.until(lambda: "new conversation" in it.rows)
+
+        rows = ("You said 'first, edited' to model-1.", "you> /clear", "new conversation")
+        assert [row for row in it.rows if row in rows] == [*rows]
+
+
 async def test_a_stop_returns_an_edited_message_with_the_others(tmp_path: Path) -> None:
     """In their order, each once."""
     async with session(tmp_path) as it:
