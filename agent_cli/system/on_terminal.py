@@ -32,7 +32,9 @@ from agent_cli.system.orphans import descendants, status
 _IS_LINUX = sys.platform == "linux"
 _ENDING = frozenset({signal.SIGTERM, signal.SIGHUP})
 _HUNG_UP = 128 + signal.SIGHUP
-_GRACE_S = 2.0  # for an editor to save its draft, also on a busy disk
+# For an editor to save its draft, also on a busy machine. Nobody waits for it where the terminal is
+# closed, and a service manager that ends us kills what is left only later.
+_GRACE_S = 10.0
 _KILL_LIMIT_S = 1.0
 _POLL_MS = 200
 _LOOK_EVERY_S = 0.01

@@ -5,6 +5,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from agent_cli.system.launching import on_terminal
 from tests.system.test_supervisor import read_pids
 from tests.waiting import is_alive, wait_until
@@ -22,14 +24,23 @@ def test_program_on_the_terminal_gives_its_exit_code_and_may_leave_others() -> N
     assert (code, read_pids(Path("group"))) == (3, [os.getpgid(0)])
 
 
-def test_request_to_end_hangs_up_the_program_and_spares_those_that_left_the_terminal() -> None:
+# Whoever left the session, and an editor.
+PROGRAMS = (
+    "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until test -s daemon; do :; done;"
+    " sh -c 'trap \"echo saved > draft; exit\" HUP; echo $$ > editor; sleep 600 & wait' &"
+)
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [" wait", pytest.param(" trap '' HUP TERM; wait; sleep 600", marks=pytest.mark.slow)],
+    ids=["ends", "ignores it"],
+)
+def test_request_to_end_hangs_up_the_program_and_spares_those_that_left_the_terminal(
+    ending: str,
+) -> None:
     """An editor saves its draft; the server of a terminal multiplexer is to outlive it."""
-    script = (
-        "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until test -s daemon; do :; done;"
-        " sh -c 'trap \"echo saved > draft; exit\" HUP; echo $$ > editor; sleep 600 & wait' &"
-        " trap '' HUP TERM; wait; sleep 600"
-    )
-    with subprocess.Popen(on_terminal(["sh", "-c", script])) as process:
+    with subprocess.Popen(on_terminal(["sh", "-c", PROGRAMS + ending])) as process:
         wait_until(lambda: read_pids(Path("editor")) != [])
         process.terminate()
         process.wait(60)
