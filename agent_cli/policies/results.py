@@ -11,7 +11,7 @@ the change itself costs nothing.
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ from agent_cli.core.projection import noted, numbered, shown
 from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
 from agent_cli.policies.estimate import content_tokens
+from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
@@ -52,7 +53,7 @@ def truncate_tool_result(text: str, tool_name: str, limit: int = DEFAULT_LIMIT_C
     return text[: _whole(text, limit)] + _notice(tool_name, limit, len(text))
 
 
-_MAY_SHOW = late_pattern(r"://[^/\s@]+@|authorization", re.IGNORECASE)
+_MAY_SHOW = late_pattern(r"://[^/\s@]+@|(?:authorization|-token)\s*:", re.IGNORECASE)
 MASK: Final = "[hidden: a credential of git]"
 
 
@@ -67,32 +68,27 @@ class HiddenCredentials:
         """Know the repository around *root*, as it is at each result."""
         self._root = root
 
-    def __call__(self, result: ToolResult) -> ToolResult:
+    async def __call__(self, result: ToolResult) -> ToolResult:
         """Return *result* without credentials that the configuration of git holds."""
         if not _MAY_SHOW.search(result.text):
             return result
-        known = self._known()
-        if not any(each in result.text for each in known):
-            return result
+        known = await in_background(self._known)  # of a thousand submodules, too
         return replace(result, content=tuple(_without(known, block) for block in result.content))
 
-    def _known(self) -> Sequence[str]:
+    def _known(self) -> Collection[str]:
         from agent_cli.sandbox.git_config import credentials  # few results may show one
         from agent_cli.sandbox.git_folders import configuration
 
         texts = configuration(real_path(self._root))
-        # One may be part of another one.
-        known = {each for text in texts for each in credentials(text)}
-        return sorted(known, key=len, reverse=True)
+        return {each for text in texts for each in credentials(text)}
 
 
-def _without(credentials: Sequence[str], block: Block) -> Block:
+def _without(known: Collection[str], block: Block) -> Block:
+    from agent_cli.sandbox.git_config import credentials_replaced
+
     if block["type"] != "text":
         return block
-    text = str(block.get("text", ""))
-    for each in credentials:
-        text = text.replace(each, MASK)
-    return {**block, "text": text}
+    return {**block, "text": credentials_replaced(str(block.get("text", "")), known, MASK)}
 
 
 class Truncation:

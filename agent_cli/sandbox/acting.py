@@ -14,12 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from agent_cli.sandbox.git_folders import (
-    GitFolders,
-    GitSearch,
-    folders_for_every_repository,
-    users_configuration,
-)
+from agent_cli.sandbox.git_config import folders_for_every_repository
+from agent_cli.sandbox.git_folders import GitFolders, GitSearch, users_configuration
 from agent_cli.sandbox.secret_index import Contents
 from agent_cli.system.authorship import installation_folders
 from agent_cli.system.paths import (

@@ -4,9 +4,11 @@ Git itself is not run. Source: git-config(1), git-rebase(1). Of the configuratio
 to be harmless are kept.
 """
 
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from agent_cli.system.loading import late_pattern
 
@@ -108,18 +110,46 @@ def destinations(text: str) -> Mapping[tuple[str, str | None], Sequence[tuple[st
     return found
 
 
-_CREDENTIALS_CHARS_MIN = 6
-_IN_ADDRESS = late_pattern(r"://(?:[^/\s:@]*:)?([^/\s:@]+)@")
-_IN_HEADER = late_pattern(r"authorization\s*:\s*(?:\w+\s+)?([^\s\"]+)", re.IGNORECASE)
+_IN_ADDRESS = late_pattern(r"://([^/\s:@]*)(?::([^/\s@]*))?@")
+_IN_HEADER = late_pattern(
+    r"(?:authorization|(?:private|job|deploy)-token)\s*:\s*(?:\w+\s+)?([^\s\"]+)", re.IGNORECASE
+)
+_TOKEN = late_pattern(r"(?=.*\d)[\w+/=-]{20,}", re.ASCII)
 
 
 def credentials(text: str) -> frozenset[str]:
     """Return the passwords and tokens in the addresses and headers of a configuration.
 
-    A short name before an @ is a user's.
+    A user's name is one only if it looks like a token: `https://TOKEN@host`.
     """
-    found = (*_IN_ADDRESS.findall(text), *_IN_HEADER.findall(text))
-    return frozenset(each for each in found if len(each) >= _CREDENTIALS_CHARS_MIN)
+    pairs = _IN_ADDRESS.findall(text)
+    users = (user for user, _password in pairs if is_token(user))
+    passwords = (password for _user, password in pairs)
+    return frozenset((*users, *passwords, *_IN_HEADER.findall(text))) - {""}
+
+
+def credentials_replaced(text: str, known: Collection[str], mask: str) -> str:
+    """Return *text* with *mask* for each credential of *known* where it stands as one.
+
+    A password may be a word that means something elsewhere; a token is hidden wherever it stands.
+    """
+
+    def masked(found: re.Match[str]) -> str:
+        at = max(range(1, len(found.groups()) + 1), key=found.end)
+        begin, end = found.start(at) - found.start(), found.end(at) - found.start()
+        is_one = found[at] in known
+        return f"{found[0][:begin]}{mask}{found[0][end:]}" if is_one else found[0]
+
+    for pattern in (_IN_ADDRESS, _IN_HEADER):
+        text = pattern.sub(masked, text)
+    for each in sorted(filter(is_token, known), key=len, reverse=True):
+        text = text.replace(each, mask)
+    return text
+
+
+def is_token(credential: str) -> bool:
+    """Return whether *credential* is random text, which stands for nothing else in any text."""
+    return _TOKEN.fullmatch(credential) is not None
 
 
 def is_harmless_key(name: str) -> bool:
@@ -232,6 +262,19 @@ def hooks_path(text: str, key: tuple[str, str] = ("core", "hookspath")) -> str:
         if entry and (section, entry["key"].casefold()) == key:
             found = (entry["value"] or "").strip()
     return found[1:].partition('"')[0] if found.startswith('"') else _COMMENT.split(found)[0]
+
+
+def hook_folders(text: str) -> Iterator[Path]:
+    """Yield the folders that git runs hooks from, or copies them from."""
+    for name in (hooks_path(text), hooks_path(text, ("init", "templatedir"))):
+        if name and name[0] != "%":
+            yield Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def folders_for_every_repository(texts: Iterable[str]) -> Iterator[Path]:
+    """Yield the folders of hooks, and of templates with hooks, that the *texts* name whole."""
+    for text in texts:
+        yield from filter(Path.is_absolute, hook_folders(text))
 
 
 def _says_nothing(line: str) -> bool:

@@ -17,7 +17,7 @@ from agent_cli.sandbox.git_config import (
     harmful,
     harmless,
     harmless_steps,
-    hooks_path,
+    hook_folders,
     included,
     pieces_of_commands,
     starting_steps,
@@ -35,6 +35,7 @@ _MOUNTED_MAX = 50
 WATCHED_MAX = 500
 _INCLUDED_MAX, _NAMED_MAX = 20, 50
 _LOGS_MAX = 2_000
+_CONFIGURATION = frozenset({"config", "config.worktree"})
 _MORE_CONFIGURATION = ("commondir", "config.worktree")
 _OF_THE_SYSTEM = Path("/etc/gitconfig")
 _STEPS = "git-rebase-todo"
@@ -70,9 +71,13 @@ def git_folders(root: Path) -> GitFolders:
 
 
 def configuration(root: Path) -> Sequence[str]:
-    """Return the texts of the configuration of the repository around the real directory *root*."""
-    names = ("config", "config.worktree")
-    return [_read(each / name) for each in git_folders(root).writable for name in names]
+    """Return the texts of the configuration that git uses in the real directory *root*.
+
+    That of submodules and worktrees of the repository counts, and the files that any includes.
+    """
+    found = git_folders(root)
+    named = [each for each in (*found.protected, *found.beyond) if each.name in _CONFIGURATION]
+    return [*_with_included([*_users_files(), *named]).values()]
 
 
 class GitSearch:
@@ -213,21 +218,23 @@ def _links(folder: Path) -> Iterator[Path]:
 
 def users_configuration() -> Mapping[Path, str]:
     """Return the files of git's configuration for every repository, included ones, with texts."""
+    return _with_included(_users_files())
+
+
+def _users_files() -> list[Path]:
     chosen = os.environ.get("GIT_CONFIG_GLOBAL")
     own = [xdg_config_dir() / "git" / "config", Path.home() / ".gitconfig"]
-    files = [_OF_THE_SYSTEM, *([Path(chosen)] if chosen else own)]
+    return [_OF_THE_SYSTEM, *([Path(chosen)] if chosen else own)]
+
+
+def _with_included(files: list[Path]) -> Mapping[Path, str]:
     texts: dict[Path, str] = {}
+    files_max = len(files) + _INCLUDED_MAX
     for file in files:  # grows
-        if file not in texts and len(texts) < _INCLUDED_MAX:
+        if file not in texts and len(texts) < files_max:
             texts[file] = _read(file)
             files += _included(file, texts[file])
     return texts
-
-
-def folders_for_every_repository(texts: Iterable[str]) -> Iterator[Path]:
-    """Yield the folders of hooks, and of templates with hooks, that the *texts* name whole."""
-    for text in texts:
-        yield from filter(Path.is_absolute, _hooks(text))
 
 
 def _included(file: Path, text: str) -> Iterator[Path]:
@@ -236,16 +243,9 @@ def _included(file: Path, text: str) -> Iterator[Path]:
         yield file.parent / os.path.expanduser(name)  # noqa: PTH111
 
 
-def _hooks(text: str) -> Iterator[Path]:
-    """Yield the folders that git runs hooks from, or copies them from."""
-    for name in (hooks_path(text), hooks_path(text, ("init", "templatedir"))):
-        if name and name[0] != "%":
-            yield Path(os.path.expanduser(name))  # noqa: PTH111
-
-
 def _in_tree(text: str, folder: Path, tree: Path, *, words: bool = True) -> Iterator[Path]:
     """Yield what a configuration names inside *tree*; with *words* also without a folder."""
-    for name in _hooks(text):
+    for name in hook_folders(text):
         path = named_folder(tree, str(name))
         if _is_below(path, tree) and not folder.is_relative_to(path):
             yield path

@@ -64,6 +64,7 @@ def test_every_surrogate_pair_stays_whole(high: str, low: str) -> None:
 
 
 TOKEN = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
+OLD_TOKEN = "0123456789abcdef0123456789abcdef01234567"
 HEADER = "eC1hY2Nlc3MtdG9rZW46Z2hz"
 
 
@@ -75,7 +76,11 @@ def repository(folder: Path) -> Path:
     (git / "HEAD").write_text("ref: refs/heads/main\n")
     (git / "config").write_text(
         f'[remote "origin"]\n\turl = https://x-access-token:{TOKEN}@github.com/a/b\n'
-        '[remote "mine"]\n\turl = https://somebody@example.com/a\n'
+        '[remote "mine"]\n\turl = https://somebody@dev.azure.com/somebody/shop\n'
+        '[remote "review"]\n\turl = ssh://deploy@example.com:29418/a\n'
+        f'[remote "old"]\n\turl = https://{OLD_TOKEN}:x-oauth-basic@github.com/a\n'
+        '[remote "test"]\n\turl = https://bob:password@localhost/a\n'
+        '[remote "colon"]\n\turl = https://bob:pass:word@localhost/a\n'
         f'[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic {HEADER}\n'
     )
     return folder
@@ -89,23 +94,36 @@ def repository(folder: Path) -> Path:
             f"origin\thttps://x-access-token:{MASK}@github.com/a/b (fetch)",
         ),
         (f"AUTHORIZATION: basic {HEADER}", f"AUTHORIZATION: basic {MASK}"),
-        ("postgres://app:password@localhost/db", "postgres://app:password@localhost/db"),
+        ("postgres://app:pw@localhost/db", "postgres://app:pw@localhost/db"),
+        (
+            "https://somebody@dev.azure.com/somebody/shop, /home/somebody",
+            "https://somebody@dev.azure.com/somebody/shop, /home/somebody",
+        ),
+        ("ssh://deploy@example.com:29418/a deploy", "ssh://deploy@example.com:29418/a deploy"),
+        (
+            f"https://{OLD_TOKEN}:x-oauth-basic@github.com/a",
+            f"https://{MASK}:{MASK}@github.com/a",
+        ),
+        (
+            "https://bob:password@localhost/a: the password, https://bob:pass:word@localhost/a",
+            f"https://bob:{MASK}@localhost/a: the password, https://bob:{MASK}@localhost/a",
+        ),
         ("plain", "plain"),
     ],
 )
-def test_credentials_in_the_configuration_of_git_are_hidden_from_the_model(
+async def test_credentials_in_the_configuration_of_git_are_hidden_from_the_model(
     tmp_path: Path, shown: str, read: str
 ) -> None:
     """Threat 4: `git remote -v` shows them; an address in another file stays as it is."""
     hide = HiddenCredentials(repository(tmp_path) / "sub")
     (tmp_path / "sub").mkdir()
 
-    result = hide(ToolResult((text_block(shown), IMAGE)))
+    result = await hide(ToolResult((text_block(shown), IMAGE)))
 
     assert result.content == (text_block(read), IMAGE)
 
 
-def test_model_reads_no_token_of_a_remote(tmp_path: Path) -> None:
+async def test_model_reads_no_token_of_a_remote(tmp_path: Path) -> None:
     """Threat 4: also from a worktree, whose configuration is that of the repository."""
     worktree = repository(tmp_path / "main").parent / "tree"
     own = tmp_path / "main" / ".git" / "worktrees" / "tree"
@@ -115,9 +133,32 @@ def test_model_reads_no_token_of_a_remote(tmp_path: Path) -> None:
     (own / "commondir").write_text("../..\n")
     (own / "gitdir").write_text(f"{worktree / '.git'}\n")
 
-    result = HiddenCredentials(worktree)(ToolResult.of(f"https://a:{TOKEN}@github.com"))
+    result = await HiddenCredentials(worktree)(ToolResult.of(f"https://a:{TOKEN}@github.com"))
 
     assert result.text == f"https://a:{MASK}@github.com"
+
+
+async def test_tokens_that_git_takes_from_other_files_are_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 4: those of the user, of a file that is included, and of a submodule."""
+    tokens = [f"glpat-{number}{TOKEN}" for number in range(3)]
+    root = repository(tmp_path / "main")
+    user = tmp_path / "gitconfig"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(user))
+    user.write_text(f'[url "https://{tokens[0]}@host/"]\n\tinsteadOf = https://host/\n')
+    with (root / ".git" / "config").open("a") as config:
+        config.write(f'[includeIf "gitdir:{root}/"]\n\tpath = {tmp_path}/job.config\n')
+    (tmp_path / "job.config").write_text(f"[http]\n\textraheader = PRIVATE-TOKEN: {tokens[1]}\n")
+    module = root / ".git" / "modules" / "library"
+    module.mkdir(parents=True)
+    (module / "HEAD").write_text("ref: refs/heads/main\n")
+    (module / "config").write_text(f'[remote "o"]\n\turl = https://{tokens[2]}@host/a\n')
+    shown = f"https://{tokens[0]}@host/ PRIVATE-TOKEN: {tokens[1]} https://{tokens[2]}@host/a"
+
+    result = await HiddenCredentials(root)(ToolResult.of(shown))
+
+    assert result.text == f"https://{MASK}@host/ PRIVATE-TOKEN: {MASK} https://{MASK}@host/a"
 
 
 def test_text_blocks_of_a_result_share_the_limit_and_images_stay() -> None:

@@ -134,7 +134,7 @@ def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResu
     add_receipt = agent.add_receipt
 
     async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
-        result = without_credentials(result)
+        result = await without_credentials(result)
         return truncation(call, await add_receipt(call, result) if add_receipt else result)
 
     return finish
