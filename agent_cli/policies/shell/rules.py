@@ -164,9 +164,26 @@ _REACHES_FURTHER: Mapping[str, re.Pattern[str]] = MappingProxyType(
             ("go", r"--?(?:exec|toolexec|vettool)(?:=.*)?"),
             ("gcc g++ cc c++ clang clang++", r"-wrapper|-fplugin=.*|-Xclang|-B.*"),
             ("rustc", r"(?:-C)?linker=.*"),
-            ("yq", r"-[^-]*i.*|--inplace.*"),
+            ("yq", r"-[^-]*[is].*|--inplace.*|--split-e.*"),
+            ("less", r"-[^-]*[oO].*|--(?i:log-f).*|\+.*!.*"),
+            ("iconv sdiff xmllint pygmentize", r"-o.*|--o.*"),
+            ("tidy", r"-\w*m.*|-o.*|--output-f.*"),
+            ("file", r"-[^-]*C.*|--comp.*"),
             ("psql mysql mariadb", r".*\\[!gowecisTP].*|-[oL].*|--(?:ou|lo|pa|te).*|system\s.*"),
             ("sqlite3", r"-(?:init|cmd)|\s*\.(?!dump|help|ind|schema|show|tables).*"),
+        )
+        for program in programs.split()
+    }
+)
+# Programs that write their second operand, with the options whose value is the next word.
+_WRITES_SECOND: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        program: late_pattern(options)
+        for programs, options in (
+            ("uniq guniq", r"-[fsw]|--(?:skip-f\w*|skip-c\w*|ch\w*)"),
+            ("xxd", r"-(?:[cglnosR]|cols|groupsize|len|name|offset|seek)"),
+            ("cpp", r"-[ADIUox]|-M[FQT]|-(?:i\w+|include)"),
+            ("ps2ascii rst2html rst2html5 rst2latex rst2man rst2xml", r"--\w[\w-]*"),
         )
         for program in programs.split()
     }
@@ -199,6 +216,8 @@ def _reaches_further(words: Sequence[Word], begin: int) -> bool:
     texts = [word.text for word in words]
     if name == "git":
         return _git_reaches_further(texts, begin)
+    if (values := _WRITES_SECOND.get(name.removesuffix(".py"))) is not None:
+        return _names_output(words, begin, values)
     options = _REACHES_FURTHER.get(name)
     if options is None:
         return False
@@ -212,6 +231,21 @@ def _reaches_further(words: Sequence[Word], begin: int) -> bool:
         for at, (word, text) in enumerate(zip(words, texts, strict=True))
         if at >= begin
     )
+
+
+def _names_output(words: Sequence[Word], begin: int, values: re.Pattern[str]) -> bool:
+    """Return whether a second operand may be among *words* from *begin* on."""
+    count, is_value, only_operands = 0, False, False
+    for at, word in enumerate(words[1:], 1):
+        is_option = word.text[:1] == "-" and word.text != "-" and not (only_operands or word.glob)
+        if not is_option and not is_value:
+            # A pattern may stand for several names, and one of them for an option.
+            count += 2 if word.glob or word.unknown else 1
+            if count > 1 and at >= begin:
+                return True
+        only_operands = only_operands or word.text == "--"
+        is_value = is_option and values.fullmatch(word.text) is not None
+    return False
 
 
 def _git_reaches_further(texts: Sequence[str], begin: int) -> bool:
