@@ -6,7 +6,7 @@ from dataclasses import fields
 from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.permissions import Rule
+from agent_cli.contracts.permissions import Rule, RuleKind
 from agent_cli.contracts.servers import is_of_server, server_name
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line
@@ -14,6 +14,7 @@ from agent_cli.policies.permission_rules import COMMAND_TOOL, RuleSet, without_m
 from agent_cli.system.loading import late_pattern
 from agent_cli.terminal.sanitize import reveal
 
+_JOINED_SCHEMAS = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _SERVER_NAMED = late_pattern(r"mcp__(.+?)__")
 
 
@@ -34,7 +35,7 @@ def dead_rules(
     yield from _lost_guards(startup)
     rules = permission_rules(startup)
     yield from without_matches(rules, tools())
-    yield from _without_fit(rules, own_tools())
+    yield from _without_fit(rules.listed(), own_tools())
     for kind, rule in rules.listed():
         named = _SERVER_NAMED.match(rule.tool)
         is_option = rule.origin.startswith(("flag ", "argument "))
@@ -46,25 +47,29 @@ def dead_rules(
             )
 
 
-def _without_fit(rules: RuleSet, tools: Iterable[Tool]) -> Iterator[str]:
-    """Yield a sentence for each rule whose text fits no call of its tool, one of *tools*."""
-    by_name = {tool.name: tool for tool in tools}
-    for kind, rule in rules.listed():
-        tool = by_name.get(rule.tool)
-        if rule.text and tool and tool.name != COMMAND_TOOL and not _fits_text(tool):
+def _without_fit(rules: Iterable[tuple[RuleKind, Rule]], tools: Iterable[Tool]) -> Iterator[str]:
+    """Yield a sentence for each of *rules* whose text fits no call of what it names of *tools*."""
+    there = [*tools]
+    for kind, rule in rules:
+        named = [tool for tool in there if rule.names(tool.name)]
+        if rule.text and named and not any(map(_fits_text, named)):
             yield (
                 f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing: a call of"
-                f" {tool.name} names no paths; write {tool.name}, which is every call"
+                f" {rule.tool} names no paths; write {rule.tool}, which is every call"
             )
 
 
 def _fits_text(tool: Tool) -> bool:
-    """Return whether the text of a rule can fit a call of *tool*: by its subject or its paths."""
+    """Return whether the text of a rule can fit a call: by its command, subject or paths."""
+    if tool.name == COMMAND_TOOL:
+        return True
     own = {field.name: field.default for field in fields(Tool)}
     if any(getattr(tool, name) is not own[name] for name in ("subject", "reads", "writes")):
         return True
-    properties = tool.spec.input_schema.get("properties")
-    return isinstance(properties, dict) and "path" in properties
+    schema = tool.spec.input_schema
+    properties = schema.get("properties")
+    may_be_elsewhere = not _JOINED_SCHEMAS.isdisjoint(schema)
+    return may_be_elsewhere or (isinstance(properties, dict) and "path" in properties)
 
 
 def _lost_guards(startup: StartupContext) -> Iterator[str]:
@@ -81,13 +86,19 @@ def _lost_guards(startup: StartupContext) -> Iterator[str]:
 
 
 def dead_server_rules(
-    startup: StartupContext, server: str, tools: Collection[str]
+    startup: StartupContext, server: str, names: Collection[str], tools: Iterable[Tool]
 ) -> Iterator[str]:
-    """Yield a sentence for each rule about a tool of *server* that is none of its *tools*."""
+    """Yield a sentence for each rule about *server* that matches no call.
+
+    It is about a tool that is none of *names*, or about some calls of *tools* that no text fits.
+    """
     if not startup.loaded.rules:
         return
-    for kind, rule in permission_rules(startup).listed():
-        if _is_of(rule, server) and not any(map(rule.names, tools)):
+    listed = permission_rules(startup).listed()
+    rules = [each for each in listed if _is_of(each[1], server)]
+    yield from _without_fit(rules, (tool for tool in tools if tool.name in names))
+    for kind, rule in rules:
+        if not any(map(rule.names, names)):
             yield (
                 f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing:"
                 f" MCP server '{one_line(reveal(server))}' has no such tool"

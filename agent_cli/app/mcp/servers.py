@@ -356,7 +356,7 @@ class Servers:
         if state.phase is ServerPhase.READY and state.name not in self._listed:
             self._listed.add(state.name)
             names = self.all.names_of(state.name)
-            for text in dead_server_rules(self._startup, state.name, names):
+            for text in dead_server_rules(self._startup, state.name, names, self.all.tools()):
                 self._warn(text)
             if self._one_shot:  # with a person, /mcp shows them; changed tools are told below
                 for note in (note for note in state.notes if "is withheld" not in note):

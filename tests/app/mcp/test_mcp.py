@@ -657,6 +657,23 @@ async def test_rules_about_servers_that_match_no_tool_are_named(
     )
 
 
+async def test_rule_whose_text_fits_no_call_of_a_tool_of_a_server_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Above all one that denies: it holds only where it names every call."""
+    rules = '["mcp__raw__reply(prod*)", "mcp__raw__r*(prod*)", "mcp__raw__raw", "*(prod*)"]'
+    monkeypatch.setenv("AGENT_CLI_PERMISSIONS__DENY", rules)
+    async with program(says("done"), servers={"raw": raw()}) as run:
+        await run.agent.prompt("go")
+
+    named = [text for text in run.notices() if "matches nothing" in text]
+    assert [text.partition(": the rule ")[2] for text in named] == [
+        f"deny {tool}(prod*) matches nothing: a call of {tool} names no paths; write {tool}, which"
+        " is every call"
+        for tool in ("mcp__raw__reply", "mcp__raw__r*")
+    ]
+
+
 async def test_model_lists_and_reads_the_resources_of_servers(full_url: str) -> None:
     """Also those of a template; a server without any is named, and one that is not there."""
     async with program(
