@@ -149,7 +149,7 @@ DATA_LOSS: Final = late_pattern(
 _COMMENT: Final = late_pattern(r"/\*(?!!)(?:.*?\*/|.*)|(?:--|#)[^\n]*", re.DOTALL)
 # In a line that a program prints for redis, or gives it as its input.
 _KEYS_LOST: Final = late_pattern(
-    r"(?:^|['\"])\s*(?:unlink|(?:get|h|x)?del)\s", re.IGNORECASE | re.MULTILINE
+    r"(?:^|['\"])[ \t]*(?:unlink|(?:get|h|x)?del)\s", re.IGNORECASE | re.MULTILINE
 )
 _REDIS: Final = frozenset({"redis-cli", "valkey-cli", "keydb-cli", "iredis"})
 DELETES_DATA: Final = "deletes from a database, which cannot be undone"

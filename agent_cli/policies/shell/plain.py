@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 SCRIPT_CHARS_MAX = 10_000
 JOINED_MAX = 50
+_FED_MAX = 20  # each is parsed with all that stands behind it
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 # Names that are no setting of bash or of any program.
@@ -118,18 +119,21 @@ class Unknown:
     construct: str
 
 
-def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Part, ...] | Unknown:
+def parse(
+    script: str, variables: Mapping[str, str] = _NO_VARIABLES, *, fed: int = 0
+) -> tuple[Part, ...] | Unknown:
     """Return the commands of *script* in order, or why they are unknown.
 
     Args:
         variables: Variables with known values.
+        fed: The number of texts for the input of commands that were taken out of it.
     """
     if len(script) > SCRIPT_CHARS_MAX:
         return Unknown(f"is longer than {SCRIPT_CHARS_MAX:,} characters")
     if odd := odd_character(script):
         return Unknown(f"contains {odd}")
-    if fed := _with_fed_command(script, variables):
-        return fed
+    if fed < _FED_MAX and (known := _with_fed_command(script, variables, fed + 1)):
+        return known
     root = syntax_tree(script)
     text = script.encode()
     try:
@@ -146,18 +150,20 @@ def parse(script: str, variables: Mapping[str, str] = _NO_VARIABLES) -> tuple[Pa
     return parts or Unknown("contains no command")
 
 
-def _with_fed_command(script: str, variables: Mapping[str, str]) -> tuple[Part, ...] | None:
+def _with_fed_command(
+    script: str, variables: Mapping[str, str], fed: int
+) -> tuple[Part, ...] | None:
     """Return the commands of *script* if a text in it is the input of one, else None."""
     if (texts := without_input_text(script)) is None:
         return None
-    before, parts = (parse(each, variables) for each in texts)
+    before, parts = (parse(each, variables, fed=fed) for each in texts)
     if isinstance(before, Unknown) or isinstance(parts, Unknown):
         return None
     last = len(before) - 1
-    fed = before[last]
-    if not isinstance(fed, SimpleCommand) or parts[: last + 1] != before:
+    command = before[last]
+    if not isinstance(command, SimpleCommand) or parts[: last + 1] != before:
         return None
-    return (*before[:last], replace(fed, is_fed=True), *parts[last + 1 :])
+    return (*before[:last], replace(command, is_fed=True), *parts[last + 1 :])
 
 
 def _is_read_whole(node: "Node") -> bool:

@@ -125,8 +125,12 @@ def strongest(
 ) -> tuple[Match, CommandRule | None]:
     """Return the best match between any rule and reading, and the first rule with that match."""
     best: tuple[Match, CommandRule | None] = ("no", None)
+    by_name = _by_name(rules)
     for reading in readings:
-        for rule in rules:
+        is_named = reading and reading[0] is not None
+        name = base_name(reading[0] or "") if is_named else None
+        # Of thousands of rules few are about one program, and a script may have thousands.
+        for rule in rules if name is None else by_name.get(name, by_name[None]):
             match rule.touches(reading):
                 case "yes":
                     return "yes", rule
@@ -135,6 +139,17 @@ def strongest(
                 case _:
                     pass
     return best
+
+
+def _by_name(rules: Sequence[CommandRule]) -> Mapping[str | None, Sequence[CommandRule]]:
+    """Return the rules that may touch each program, in their order; at None those of all."""
+    of_all = [rule for rule in rules if not rule.words]
+    names = {base_name(rule.words[0]) for rule in rules if rule.words}
+    found: dict[str | None, list[CommandRule]] = {name: [] for name in names} | {None: of_all}
+    for rule in rules:
+        for name in [base_name(rule.words[0])] if rule.words else names:
+            found[name].append(rule)
+    return found
 
 
 # Options that run another program, or write a file where the program otherwise only reads. Those

@@ -501,6 +501,29 @@ def test_allow_rule_covers_continued_lines_and_a_text_as_input(script: str, verd
     assert judged(script, allow="git add *,git commit *").verdict == verdict
 
 
+def test_only_the_first_texts_of_a_script_are_taken_for_input() -> None:
+    """S4-28: each is parsed with all behind it, so 300 of them held the prompt for 12 seconds."""
+    twenty, more = (
+        "".join(f"git commit -F - <<'E{at}'\nx\nE{at}\n" for at in range(count))
+        for count in (20, 21)
+    )
+
+    assert judged(twenty, allow="git commit *").verdict == "allow"
+    assert judged(more, allow="git commit *").verdict == "undecided"
+
+
+def test_first_rule_of_several_about_a_program_is_named() -> None:
+    """A rule about every command counts where it stands, also for a program without a rule."""
+    several = CommandRules(deny=[command_rule(each) for each in ("a x", "b *", "*", "/bin/a *")])
+
+    ruled = [
+        judge(script, several, Reach(root=Path("/nowhere"))).rule
+        for script in ("a x", "a y", "b", "c", "B", "$x")
+    ]
+
+    assert ruled == ["a x", "*", "b *", "*", "b *", "*"]
+
+
 def test_command_rule_without_a_star_matches_exactly_its_words() -> None:
     assert judged("make test", allow="make test").verdict == "allow"
     assert judged("make test x", allow="make test").verdict == "undecided"
