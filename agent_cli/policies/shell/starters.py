@@ -150,7 +150,10 @@ def base_name(program: str) -> str:
     return program.rpartition("/")[2].casefold()
 
 
-GIT_OPTIONS_WITH_VALUE: Final = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+GIT_OPTIONS_WITH_VALUE: Final = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"}
+    | {"--super-prefix"}
+)
 """Git's own options, before the subcommand, whose value is the next word."""
 
 

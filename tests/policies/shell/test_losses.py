@@ -33,6 +33,7 @@ def asks(script: str) -> bool:
         "git prune",
         "git gc --aggressive --prune=now",
         "git -C x prune",
+        "git --config-env core.abbrev=X prune",
         "git reflog expire --expire=now --all",
         "kill -9 -1",
         "kill -KILL -1",
