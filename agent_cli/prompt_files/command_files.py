@@ -24,6 +24,7 @@ from agent_cli.prompt_files import (
 )
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 
@@ -32,9 +33,9 @@ SHIPPED: Final = ("/init", "/review")
 """Commands whose prompts the program comes with."""
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
-_FROM_ZERO: Final = re.compile(r"(?<!\\)\$0(?!\w)")
-_ARGUMENT_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
-_NAMED_WORD: Final = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_FROM_ZERO: Final = late_pattern(r"(?<!\\)\$0(?!\w)")
+_ARGUMENT_NAME: Final = late_pattern(r"[A-Za-z][\w-]*")
+_NAMED_WORD: Final = late_pattern(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
 
 
 Expanding: TypeAlias = Callable[[str, str, str, str], Awaitable[None]]
