@@ -127,10 +127,10 @@ def strongest(
     best: tuple[Match, CommandRule | None] = ("no", None)
     by_name = _by_name(rules)
     for reading in readings:
-        is_named = reading and reading[0] is not None
-        name = base_name(reading[0] or "") if is_named else None
+        program = reading[0] if reading else None
         # Of thousands of rules few are about one program, and a script may have thousands.
-        for rule in rules if name is None else by_name.get(name, by_name[None]):
+        fitting = rules if program is None else by_name.get(base_name(program), by_name[None])
+        for rule in fitting:
             match rule.touches(reading):
                 case "yes":
                     return "yes", rule
