@@ -13,6 +13,7 @@ from agent_cli.contracts.events import Event, EventSink, MessageEnd
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.core.agent import Agent
+from agent_cli.core.incoming import checked_user_message
 from agent_cli.headless.report import RunReport
 from agent_cli.system.records import dataclass
 
@@ -65,13 +66,18 @@ class OutputSchema:
         return cls(schema)
 
     def asked_by(self, message: UserMessage) -> UserMessage:
-        """Return *message* with the instruction before what was typed, which stays last."""
+        """Return *message* with the instruction before what was typed, which stays last.
+
+        Raises:
+            ConversationError: It is no message, or holds nothing to send.
+        """
         instruction = (
             "Your last message, when the task is done, must be one JSON value that fits this JSON"
             " Schema, and nothing else: no explanation, no code fence.\n\n"
             + json.dumps(self.schema, ensure_ascii=False)
         )
-        return replace(message, content=(text_block(instruction), *message.content))
+        typed = checked_user_message(message).content
+        return replace(message, content=(text_block(instruction), *typed))
 
     def parse(self, answer: str) -> Json:
         """Return the value in *answer*; a code fence around the whole answer is ignored.

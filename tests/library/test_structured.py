@@ -1,9 +1,20 @@
 """Answers in a form that the program gives: `SessionOptions(json_schema=...)`."""
 
+from typing import Any
+
 import pytest
 from pydantic import BaseModel
 
-from agent_cli import AgentSession, RunFailed, SessionOptions, UsageError, UserMessage, query, tool
+from agent_cli import (
+    AgentSession,
+    ConversationError,
+    RunFailed,
+    SessionOptions,
+    UsageError,
+    UserMessage,
+    query,
+    tool,
+)
 from tests.library.test_session import asked, at
 from tests.messages_api import reply, serve_in_thread, tool_use
 
@@ -59,6 +70,14 @@ async def test_words_between_calls_are_no_answer() -> None:
 
     assert result.output == {"approve": True, "reason": "good"}
     assert len(api.requests) == 2
+
+
+async def test_message_of_a_wrong_type_is_refused_as_without_a_schema() -> None:
+    wrong: Any = 5
+
+    for schema in (None, SCHEMA):
+        with pytest.raises(ConversationError, match="must be text or a UserMessage, not int"):
+            await asked(prompt=wrong, json_schema=schema)
 
 
 async def test_schema_that_is_none_is_refused_before_anything_is_sent() -> None:
