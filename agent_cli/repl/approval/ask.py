@@ -82,11 +82,10 @@ class Approvals:
 
         *before_asking* is called after rows were written that the user must see at once. *asker*
         names the agent that made the calls, if it is a subagent. *draw* shows rows where there is
-        a screen, and gets none once the question is over; by default they are lines for the
-        writer. Answers from *elsewhere* are taken while a question is open. *turn* is held from the
-        first row on, so that no row stands above the answers to another dialog's question.
-        *announced* is entered together with *turn*. *publish* receives answers from elsewhere,
-        perhaps while another dialog asks.
+        a screen; by default they are lines for the writer. Answers from *elsewhere* are taken
+        while a question is open. *turn* is held from the first row on, so that no row stands above
+        the answers to another dialog's question. *announced* is entered together with *turn*.
+        *publish* receives answers from elsewhere, perhaps while another dialog asks.
         """
         self._questions = questions
         self._writer = writer
@@ -144,10 +143,7 @@ class Approvals:
                 if not (waiting := self._waiting(calls, {})):
                     return {}
                 with self._announced():
-                    try:
-                        return await self._ask(waiting, keep)
-                    finally:
-                        self._draw(())
+                    return await self._ask(waiting, keep)
         except _AnsweredElsewhere as answer:
             return self._of_elsewhere(calls, answer)
 

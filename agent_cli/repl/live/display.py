@@ -106,8 +106,6 @@ class Display:
         self._columns = columns
         self._refresh = refresh
         self._changed = asyncio.Event()
-        self._question: tuple[Row, ...] = ()
-        self._is_torn = False
 
     def __call__(self, event: Event) -> None:
         """Queue *event* for the next frame."""
@@ -151,13 +149,8 @@ class Display:
         self._put(Rows(tuple(rows)))
 
     def question(self, rows: Iterable[Row]) -> None:
-        """Print the rows of an approval question; without any, it is over.
-
-        They are printed again when others stand between them and the answers.
-        """
-        self._question = (*rows,)
-        self.drawn(question_rows(self._question, self._paint, self._columns()))
-        self._is_torn = False
+        """Print the rows of an approval question."""
+        self.drawn(question_rows(rows, self._paint, self._columns()))
 
     @contextmanager
     def asking(self) -> Generator[None]:
@@ -232,9 +225,6 @@ class Display:
         if self._painter.is_behind:
             self._changed.set()
             return
-        if self._is_torn and self._question:
-            self.drawn([""])
-            self.question(self._question)
         begun_s = time.monotonic()
         for item in self._backlog.take():
             self._take_in(item)
@@ -261,8 +251,6 @@ class Display:
 
     def _put(self, *items: Item) -> None:
         for item in items:
-            if isinstance(item, Rows) and item.rows and item.kind == "own" and not item.wait:
-                self._is_torn = True
             for shown in [item] if isinstance(item, Rows) else self._streaming(item):
                 self._backlog.put(shown)
         self._changed.set()

@@ -399,29 +399,6 @@ async def test_question_aside_is_no_answer_to_an_open_question(
         assert await answer in (choices[1], "n")
 
 
-@pytest.mark.parametrize(
-    ("line", "printed"),
-    [("/jobs", "npm run"), ("/agents 7", "there is no agent 7"), ("/cost", "total")],
-)
-async def test_rows_of_a_command_do_not_part_a_question_from_its_answers(
-    tmp_path: Path, line: str, printed: str
-) -> None:
-    """The table stood between the diff and its answers: what was asked about was out of sight."""
-    async with session(tmp_path) as it:
-        it.type("bash touch m\r")
-        await accepts_answers(it)
-        it.type(f"{line}\r")
-        title = "── Run touch m"
-        await it.until(lambda: title in " ".join(it.rows).partition(printed)[2])
-        await accepts_answers(it)
-        it.type("n\r")
-        await it.until(lambda: not it.screen.listener.is_busy)
-        it.type("/agents\r")
-        await it.until(lambda: "agent explore" in " ".join(it.rows))
-
-        assert title not in " ".join(it.rows).partition("you> /agents")[2]
-
-
 async def test_question_waits_until_an_open_picker_is_closed(tmp_path: Path) -> None:
     """If a server asks while the user filters a list, the letters would count as an answer."""
     async with session(tmp_path) as it:
