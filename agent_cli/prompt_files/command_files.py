@@ -24,7 +24,6 @@ from agent_cli.prompt_files import (
 )
 from agent_cli.prompt_files.skill_files import Skill, read_skill, skill_paths
 from agent_cli.system import paths
-from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
 
@@ -33,9 +32,9 @@ SHIPPED: Final = ("/init", "/review")
 """Commands whose prompts the program comes with."""
 _HELP_CHARS_MAX: Final = 200
 _NAME: Final = re.compile(r"\w[\w.-]{0,63}(:\w[\w.-]{0,63})*")
-_FROM_ZERO: Final = late_pattern(r"(?<!\\)\$0(?!\w)")
-_ARGUMENT_NAME: Final = late_pattern(r"[A-Za-z][\w-]*")
-_NAMED_WORD: Final = late_pattern(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_FROM_ZERO: Final = r"(?<!\\)\$0(?!\w)"
+_ARGUMENT_NAME: Final = r"[A-Za-z][\w-]*"
+_NAMED_WORD: Final = r"(?s)([A-Z][A-Z0-9_]*)=(.*)"
 
 
 Expanding: TypeAlias = Callable[[str, str, str, str], Awaitable[None]]
@@ -108,7 +107,7 @@ class CommandFile:
         body = self.folder.filling(body)
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
-        named = () if ":" in names else _ARGUMENT_NAME.findall(names)
+        named = () if ":" in names else re.findall(_ARGUMENT_NAME, names)
         return WrittenPrompt(filled(body, argument, named, is_skill=is_skill), model)
 
 
@@ -201,8 +200,8 @@ def filled(body: str, argument: str, names: Sequence[str] = (), *, is_skill: boo
     """
     words = _words(argument)
     named = dict.fromkeys(names, "") | dict(zip(names, words, strict=False))
-    named |= {found[1]: found[2] for found in map(_NAMED_WORD.fullmatch, words) if found}
-    first = 0 if is_skill or _FROM_ZERO.search(body) else 1
+    named |= {found[1]: found[2] for word in words if (found := re.fullmatch(_NAMED_WORD, word))}
+    first = 0 if is_skill or re.search(_FROM_ZERO, body) else 1
     ways = [r"ARGUMENTS\[(\d{1,2})\]", "ARGUMENTS", *([] if is_skill else [rf"[{first}-9]"])]
     ways += map(re.escape, sorted(named, key=len, reverse=True))
     places = 0
