@@ -20,7 +20,7 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable
 from agent_cli.mcp_client.token_storage import Renewal, Renewed, Storage, without_refresh
-from agent_cli.mcp_client.web_client import Addresses, CheckedTransport
+from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import expanded
 
@@ -186,11 +186,7 @@ def enterprise_assertion(oauth: OAuth, addresses: Addresses) -> Assertion:
             form["scope"] = " ".join(oauth.scopes)
         if oauth.idp_client_secret:
             form["client_secret"] = oauth.idp_client_secret
-        async with httpx2.AsyncClient(
-            timeout=_TOKEN_LIMIT_S,
-            event_hooks={"request": [addresses.check]},
-            transport=CheckedTransport.unless_by_proxy(),
-        ) as client:
+        async with CheckedAsyncClient(addresses, timeout=_TOKEN_LIMIT_S) as client:
             response = await client.post(oauth.idp_token_endpoint, data=form)
         answer = json_object(response.content) or {}
         token = answer.get("access_token")

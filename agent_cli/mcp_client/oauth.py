@@ -38,7 +38,7 @@ from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.reasons import error_line
 from agent_cli.mcp_client.token_storage import EXCHANGE_LIMIT_S, Exchange, Renewal, Storage
-from agent_cli.mcp_client.web_client import Addresses, CheckedTransport
+from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 
 _SIGN_IN_LIMIT_S = 600.0
 _NOWHERE = "http://localhost/callback"
@@ -88,12 +88,7 @@ def _exchange(storage: Storage, addresses: Addresses) -> Exchange:
 
     async def send(request: httpx2.Request) -> httpx2.Response:
         bound = BoundTokens(httpx2.Auth(), storage.record)
-        hooks = {"request": [addresses.check]}
-        async with httpx2.AsyncClient(
-            timeout=EXCHANGE_LIMIT_S,
-            event_hooks=hooks,
-            transport=CheckedTransport.unless_by_proxy(),
-        ) as client:
+        async with CheckedAsyncClient(addresses, timeout=EXCHANGE_LIMIT_S) as client:
             return await client.send(request, auth=bound)
 
     return send

@@ -176,7 +176,28 @@ class _Pace:
         await asyncio.sleep(max(self._busy_until - now, 0))
 
 
-class SafeAsyncClient(httpx2.AsyncClient):
+class CheckedAsyncClient(httpx2.AsyncClient):
+    """An HTTP client whose requests, redirected ones too, go to addresses that were checked."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        *,
+        timeout: httpx2.Timeout | float,
+        headers: Mapping[str, str] | None = None,
+        sign_in: httpx2.Auth | None = None,
+    ) -> None:
+        super().__init__(
+            headers=headers,
+            timeout=timeout,
+            auth=sign_in,
+            transport=CheckedTransport.unless_by_proxy(),
+            # Called for the requests of a sign-in and for redirects too.
+            event_hooks={"request": [addresses.check]},
+        )
+
+
+class SafeAsyncClient(CheckedAsyncClient):
     """An HTTP client that turns failures into error responses, so that they affect one call only.
 
     Attributes:
@@ -191,13 +212,11 @@ class SafeAsyncClient(httpx2.AsyncClient):
         self, headers: Mapping[str, str], sign_in: httpx2.Auth | None, addresses: Addresses
     ) -> None:
         super().__init__(
+            addresses,
+            timeout=_TIMEOUT,
             # Streams are repaired as they arrive, which needs them uncompressed.
             headers={"accept-encoding": "identity", **headers},
-            timeout=_TIMEOUT,
-            auth=sign_in,
-            transport=CheckedTransport.unless_by_proxy(),
-            # Called for the requests of a sign-in and for redirects too.
-            event_hooks={"request": [addresses.check]},
+            sign_in=sign_in,
         )
         self.is_connected = False
         self.on_failure: Callable[[], None] = lambda: None
