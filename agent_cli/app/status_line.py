@@ -1,7 +1,6 @@
 """The user's command for the status line: whether it may run, and how."""
 
 import asyncio
-import json
 import os
 import shlex
 import shutil
@@ -53,7 +52,7 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
 
 async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json]) -> str:
     """Return the first line of the command's output, or a sentence about its failure."""
-    from agent_cli.system.asked_program import TooMuchOutput, ask_program
+    from agent_cli.system.asked_program import TooMuchOutput, ask_program, sent_json
 
     settings = startup.loaded.settings.status_line
     environment = environment_of_hooks(startup)
@@ -62,10 +61,7 @@ async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json
         async with asyncio.timeout(settings.timeout_s):
             ran = await ask_program(
                 [shell, "-c", command],
-                # Without blanks, as Claude Code writes it.
-                json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(
-                    errors="replace"
-                ),
+                sent_json(data),
                 environment=environment,
                 workspace=startup.workspace,
             )

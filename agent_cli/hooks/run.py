@@ -6,7 +6,6 @@ and all its processes are killed.
 """
 
 import asyncio
-import json
 import os
 import re
 import shlex
@@ -31,6 +30,7 @@ from agent_cli.system.asked_program import (
     TooMuchOutput,
     ask_program,
     child_environment,
+    sent_json,
 )
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import load
@@ -131,14 +131,8 @@ async def _run(
     if hook.prompt or hook.server:
         return await judged(hook, payload, around.services)
     if hook.url:
-        return await _ask(hook, _sent(payload), around)
+        return await _ask(hook, sent_json(payload), around)
     return await _start(hook, payload, around, limit)
-
-
-def _sent(payload: Mapping[str, Json]) -> bytes:
-    # Without blanks, as Claude Code writes it: scripts without jq look for `"name":true`.
-    text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
-    return text.encode(errors="replace")
 
 
 def problem_of(hook: Hook, around: HookEnvironment) -> str:
@@ -171,10 +165,10 @@ async def _start(
                 payload = {name: value for name, value in payload.items() if name != ANSWERS}
             before = {**environment, **placed.environment}
             if placed.ask:
-                ran = await placed.ask(_sent(payload), before, limit)
+                ran = await placed.ask(sent_json(payload), before, limit)
             else:
                 ran = await ask_program(
-                    *(placed.command, _sent(payload)),
+                    *(placed.command, sent_json(payload)),
                     environment=before,
                     workspace=around.workspace,
                 )

@@ -6,6 +6,7 @@ program. The environment of hooks and MCP servers is an allowlist, and the varia
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import tempfile
@@ -54,6 +55,15 @@ class ProgramAnswer:
 
 class TooMuchOutput(Exception):
     """A program printed more than the limit."""
+
+
+def sent_json(value: Mapping[str, object]) -> bytes:
+    """Return *value* for the stdin of a program that was written for Claude Code.
+
+    It has no blanks, as there: scripts without jq look for `"name":true`.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace")
 
 
 async def ask_program(
