@@ -142,9 +142,9 @@ if TYPE_CHECKING:
     from agent_cli.library.functions import tool as tool
     from agent_cli.library.options import Approve as Approve
     from agent_cli.library.options import SessionOptions as SessionOptions
+    from agent_cli.library.prompt import PromptResult as PromptResult
+    from agent_cli.library.prompt import RunFailed as RunFailed
     from agent_cli.library.session import AgentSession as AgentSession
-    from agent_cli.library.session import PromptResult as PromptResult
-    from agent_cli.library.session import RunFailed as RunFailed
     from agent_cli.library.session import StreamItem as StreamItem
     from agent_cli.library.session import query as query
     from agent_cli.plugins.api import Plugin as Plugin
@@ -210,7 +210,8 @@ _PUBLIC = {
     "agent_cli.library.functions": "tool",
     "agent_cli.library.options": "Approve SessionOptions",
     "agent_cli.library": "list_sessions read_session",
-    "agent_cli.library.session": "AgentSession PromptResult RunFailed StreamItem query",
+    "agent_cli.library.prompt": "PromptResult RunFailed",
+    "agent_cli.library.session": "AgentSession StreamItem query",
     "agent_cli.plugins.api": "Plugin PluginContext PluginState",
     "agent_cli.providers.anthropic.messages": "AnthropicMessages",
     "agent_cli.providers.anthropic.connection": "Connection",

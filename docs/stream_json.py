@@ -135,6 +135,7 @@ def _result() -> dict[str, Json]:
     properties["check"] = {"type": "object"}
     properties["checks"] = {"type": "array", "items": {"type": "object"}}
     properties["declined_calls"] = {"type": "array", "items": {"type": "object"}}
+    properties["denied_calls"] = {"type": "array", "items": {"type": "object"}}
     properties["refused_commands"] = {"type": "array", "items": {"type": "string"}}
     properties["refused_hosts"] = {"type": "array", "items": {"type": "string"}}
     properties["undecided_files"] = {"type": "array", "items": {"type": "string"}}

@@ -32,8 +32,8 @@ from agent_cli.system.records import dataclass, field
 if TYPE_CHECKING:
     from pydantic.config import JsonDict
 
+# Ends an error about invalid input, for the model; front ends leave it out.
 CALL_AGAIN: Final = " Correct it and call again."
-"""Ends an error about invalid input, for the model; front ends leave it out."""
 INVALID_JSON: Final = "INVALID_JSON"
 """The only key of an input that was no JSON object; its value is the text as the model wrote it."""
 
@@ -44,12 +44,14 @@ class ToolResult:
 
     Attributes:
         full_chars: Characters of the whole text, where the text in `content` is an excerpt of it.
+        is_denied: A rule, a hook or the permission mode forbade the call, so it did not run.
     """
 
     content: tuple[Block, ...]
     details: Json = None
     is_error: bool = False
     full_chars: int | None = None
+    is_denied: bool = False
 
     @classmethod
     def of(cls, text: str, details: Json = None) -> "ToolResult":
@@ -123,7 +125,6 @@ class Ask:
 
 
 Verdict: TypeAlias = Allow | Deny | Ask
-
 WEB_SEARCH_TOOL: Final = "web_search"
 WEB_FETCH_TOOL: Final = "web_fetch"
 RECALL_TOOL: Final = "recall"  # Settings may take it away; then nothing refers to it.

@@ -5,7 +5,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.dialogs import Approved
-from agent_cli.contracts.events import AgentStart, Event, ToolCall
+from agent_cli.contracts.events import (
+    AgentStart,
+    Event,
+    ToolCall,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    innermost,
+)
+from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.core.run import RunResult
 
@@ -33,6 +41,23 @@ NOBODY_ALLOWS: Final = (
 REFUSALS_MAX: Final = 10
 """A run ends after so many refusals without a person: the model might call for ever."""
 SAYING: Final = "The user does not want this call to run and says: "
+
+
+class DeniedCalls:
+    """Finds the calls that a rule, a hook or the mode denied in the events of a run, in order."""
+
+    def __init__(self) -> None:
+        """Begin before the first event."""
+        self._input: Json = None
+
+    def ended_by(self, event: Event) -> ToolCall | None:
+        """Return the call that *event* ends, with the reason, if it was denied."""
+        inner = innermost(event)
+        if isinstance(inner, ToolExecutionStart):
+            self._input = inner.args  # The end of a call that never runs comes right behind it.
+        elif isinstance(inner, ToolExecutionEnd) and inner.result.is_denied:
+            return ToolCall(inner.tool_call_id, inner.tool_name, self._input, inner.result.text)
+        return None
 
 
 def closed_after(answered: Iterable[tuple[str, str]]) -> str:

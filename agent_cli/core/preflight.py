@@ -122,7 +122,8 @@ async def check(turn: Turn, call: ToolOutput) -> CheckedCall:
         return refuse(call, bounded(str(error)))
     joined = await _with_own(tool, params, verdict)
     if isinstance(joined, Deny):  # by a rule that may be newer than the person's approval
-        return refuse(call, bounded(joined.reason))
+        denied = replace(ToolResult.error(bounded(joined.reason)), is_denied=True)
+        return CheckedCall(call, refusal=denied)
     ask = joined if isinstance(joined, Ask) and call.decision != "approved" else None
     return CheckedCall(call, tool, params, reads, writes, holds=joined.holds, ask=ask)
 

@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.contracts.errors import AgentCliError, Trouble, trouble_of
-from agent_cli.contracts.events import Event, MessageUpdate, ToolCall
+from agent_cli.contracts.events import (
+    AgentEvent,
+    Event,
+    MessageUpdate,
+    ToolCall,
+    UsageChanged,
+    innermost,
+)
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
+from agent_cli.core.declining import DeniedCalls
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 from agent_cli.system.stop_signals import exit_code_of
@@ -41,6 +49,7 @@ class RunReport:
         error: One sentence.
         trouble: The part of the world that failed, as in `AgentCliError`.
         declined_calls: Calls that needed an approval, with the reason; nobody could give it.
+        denied_calls: Calls that a rule, a hook or the permission mode denied, with the reason.
         undecided_files: Files that make programs act, appeared beside a command, and wait for a
             person's decision.
         refused_commands: Commands that would have deleted or overwritten more than
@@ -48,6 +57,7 @@ class RunReport:
         refused_hosts: Hosts that commands tried to reach and no rule allows.
         check: The receipt of a goal: its command, how it ended, and after how many rounds.
         checks: The receipts of the model's own checks: command, counts, and how old they are.
+        denials: Finds the denied calls in the events.
     """
 
     text: str = ""
@@ -61,11 +71,13 @@ class RunReport:
     error: str = ""
     trouble: Trouble | None = None
     declined_calls: list[dict[str, Json]] = field(default_factory=list[dict[str, Json]])
+    denied_calls: list[dict[str, Json]] = field(default_factory=list[dict[str, Json]])
     undecided_files: Sequence[Path] = ()
     refused_commands: Sequence[str] = ()
     refused_hosts: Sequence[str] = ()
     check: dict[str, Json] | None = None
     checks: Sequence[dict[str, Json]] = ()
+    denials: DeniedCalls = field(default_factory=DeniedCalls)
 
     @classmethod
     def of_failure(cls, error: AgentCliError) -> "RunReport":
@@ -74,13 +86,16 @@ class RunReport:
 
     def decline(self, call: ToolCall, agent: str) -> None:
         """Add *call*, of the run or of the subagent *agent*, to those that nobody could approve."""
-        declined: dict[str, Json] = {
-            "tool_call_id": call.id,
-            "tool_name": call.name,
-            "input": call.input,
-            "reason": call.reason,
-        }
-        self.declined_calls.append(declined | ({"agent": agent} if agent else {}))
+        self.declined_calls.append(_call(call, agent))
+
+    def note(self, event: Event) -> None:
+        """Add the usage that *event* tells of, or the call that was denied."""
+        inner = innermost(event)
+        if isinstance(inner, UsageChanged):
+            self.usage += inner.reply
+        elif denied := self.denials.ended_by(event):
+            agent = event.agent if isinstance(event, AgentEvent) else ""
+            self.denied_calls.append(_call(denied, agent))
 
     def to_json(self) -> dict[str, Json]:
         """Return the `app.result` object."""
@@ -102,11 +117,22 @@ class RunReport:
             **({"check": self.check} if self.check else {}),
             **({"checks": [*self.checks]} if self.checks else {}),
             **({"declined_calls": [*self.declined_calls]} if self.declined_calls else {}),
+            **({"denied_calls": [*self.denied_calls]} if self.denied_calls else {}),
             **({"undecided_files": [*map(str, files)]} if (files := self.undecided_files) else {}),
             **({"refused_commands": [*self.refused_commands]} if self.refused_commands else {}),
             **({"refused_hosts": [*self.refused_hosts]} if self.refused_hosts else {}),
             **({"held_usd": in_usd(self.held_microdollars)} if self.held_microdollars else {}),
         }
+
+
+def _call(call: ToolCall, agent: str) -> dict[str, Json]:
+    shown: dict[str, Json] = {
+        "tool_call_id": call.id,
+        "tool_name": call.name,
+        "input": call.input,
+        "reason": call.reason,
+    }
+    return shown | ({"agent": agent} if agent else {})
 
 
 _NAMES: Final = ("type", "kind", "role", "state")

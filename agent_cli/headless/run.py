@@ -24,7 +24,6 @@ from agent_cli.contracts.events import (
     Notice,
     PromptOutput,
     ToolCall,
-    UsageChanged,
     innermost,
 )
 from agent_cli.contracts.messages import UserMessage
@@ -281,10 +280,9 @@ class _HeadlessRun:
 
     def _tell(self, event: Event) -> None:
         inner = innermost(event)
-        if isinstance(inner, UsageChanged):
-            self._outcome.usage += inner.reply
-        elif isinstance(event, AgentEvent) and isinstance(inner, ApprovalRequested):
+        if isinstance(event, AgentEvent) and isinstance(inner, ApprovalRequested):
             self._note_skipped(inner.call, event.agent)  # it reads the no itself
+        self._outcome.note(event)
         self._output.event(event)
         if self._output.is_lost:
             self._stop()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.contracts.timeline import Json
 from agent_cli.system import paths
 from tests.e2e.program import (
     agent_cli,
@@ -24,6 +25,7 @@ from tests.waiting import wait_until
 YOLO = ("--permission-mode", "yolo")
 JSON = ("--output-format", "json")
 STREAM = ("--output-format", "stream-json")
+NO = "echo no touching >&2; exit 2"
 RESULT_KEYS = ["type", "text", "stop_reason", "rounds", "usage", "cost_usd", "session_id"]
 CORE = {
     "agent_start", "turn_start", "message_start", "message_update", "message_end",
@@ -260,6 +262,33 @@ def test_rules_on_the_command_line_allow_and_deny() -> None:
     assert Path("two").exists()
     assert [bool(result.get("is_error")) for result in results] == [False, False, True]
     assert "bash(rm *)" in text_of(results[2])
+
+
+@pytest.mark.parametrize(
+    ("options", "hooks", "reason"),
+    [
+        (("--deny", "bash(touch *)", *YOLO), {}, "The rule bash(touch *) denies this call"),
+        (("--permission-mode", "plan"), {}, "Plan mode: only reading is allowed"),
+        (YOLO, {"PreToolUse": [{"hooks": [{"type": "command", "command": NO}]}]}, "no touching"),
+    ],
+    ids=["rule", "mode", "hook"],
+)
+def test_result_lists_the_calls_that_were_denied(
+    options: tuple[str, ...], hooks: dict[str, Json], reason: str
+) -> None:
+    """A script learns what was not done without reading the stream; no person could change it."""
+    settings = Path.home() / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"hooks": hooks}))
+
+    with serve_in_thread(reply(bash("touch made")), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *options, *JSON, api=api)
+
+    [denied] = run.result["denied_calls"]
+    assert (denied["tool_name"], denied["input"]) == ("bash", {"command": "touch made"})
+    assert reason in denied["reason"]
+    assert denied["tool_call_id"].startswith("toolu_")
+    assert (run.code, "declined_calls" in run.result, Path("made").exists()) == (0, False, False)
 
 
 def test_recorded_run_is_replayed_without_server_or_key() -> None:

@@ -75,6 +75,7 @@ def test_message_update_holds_only_the_new_piece_of_a_reply() -> None:
                     "details": {"n": 1},
                     "is_error": False,
                     "full_chars": None,
+                    "is_denied": False,
                 },
                 "is_error": False,
             },

@@ -256,6 +256,23 @@ async def test_call_that_waits_in_a_resumed_session_is_not_answered_without_an_a
     assert [each.waiting for each in list_sessions()] == [True]
 
 
+async def test_result_names_the_calls_that_a_rule_denied_those_of_subagents_too() -> None:
+    """What was not done, apart from what a person could have approved."""
+    answers = Script(
+        go=[reply(WRITES), started("do write", agent="hand"), reply("ok")],
+        do_write=[reply(WRITES), reply("x")],
+    )
+    hand = AgentDefinition(name="hand", description="Writes.", prompt="You write.")
+    with serve_in_thread(answer=answers) as api:
+        result = await query(
+            "go", SessionOptions(environment=at(api), deny=["write(a.*)"], agents=[hand])
+        )
+
+    assert [(call.name, call.input) for call in result.denied] == [("write", WRITES["input"])] * 2
+    assert all("The rule write(a.*) denies this call" in call.reason for call in result.denied)
+    assert result.declined == ()
+
+
 async def test_approve_decides_about_calls_of_subagents_and_without_it_they_are_declined() -> None:
     """A subagent of the program's own has the program's tools and hooks, and asks like it."""
     heard: list[tuple[Json, str]] = []
