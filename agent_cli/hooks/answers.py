@@ -128,10 +128,11 @@ class HookOutcome:
 
 def read_answer(hook: Hook, outcome: HookOutcome) -> HookAnswer:
     """Return the answer of *hook*; a guarding hook that could not run denies."""
+    refusal = _printed_refusal(hook, outcome.stdout) if outcome.code else None
     if outcome.fault:
-        return _failed(hook, outcome.fault, is_broken=outcome.is_broken)
+        return refusal or _failed(hook, outcome.fault, is_broken=outcome.is_broken)
     if outcome.code == 2:
-        reason = outcome.stderr.strip()
+        reason = outcome.stderr.strip() or (refusal.reason if refusal else "")
         if hook.background or hook.event not in _BLOCKED_BY_EXIT_2:
             # Too late to prevent it; tell the model, as Claude Code does. Linters print to stdout.
             objects = f"the {hook.event} hook {hook.shown} objects and gives no reason"
@@ -183,6 +184,17 @@ def merged(answers: Sequence[HookAnswer]) -> HookAnswer:
 def _merged_watch(answers: Sequence[HookAnswer]) -> tuple[str, ...] | None:
     lists = [answer.watch for answer in answers if answer.watch is not None]
     return tuple(path for each in lists for path in each) if lists else None
+
+
+def _printed_refusal(hook: Hook, stdout: str) -> HookAnswer | None:
+    """Return the refusal or question that a hook printed in JSON before it ended with an error.
+
+    Claude Code, too, obeys these whatever the exit code is. Nothing else counts of such a hook.
+    """
+    with suppress(_Faulty):
+        answer = _restricting(_parsed(hook, stdout))
+        return answer if answer.decision or answer.stops else None
+    return None
 
 
 def _failed(hook: Hook, fault: str, *, is_broken: bool = False) -> HookAnswer:

@@ -10,11 +10,14 @@ from agent_cli.hooks.definition import Hook
 
 def said(event: str, stdout: object = "", *, code: int = 0, stderr: str = "") -> HookAnswer:
     text = stdout if isinstance(stdout, str) else json.dumps(stdout)
-    return read_answer(Hook(event=event, command="guard"), HookOutcome(code, text, stderr))
+    fault = "" if code in (0, 2) else f"it ended with exit code {code}; correct it"
+    return read_answer(
+        Hook(event=event, command="guard"), HookOutcome(code, text, stderr, fault=fault)
+    )
 
 
-def specific(event: str, **fields: object) -> HookAnswer:
-    return said(event, {"hookSpecificOutput": {"hookEventName": event, **fields}})
+def specific(event: str, *, code: int = 0, **fields: object) -> HookAnswer:
+    return said(event, {"hookSpecificOutput": {"hookEventName": event, **fields}}, code=code)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,45 @@ def test_exit_code_2_after_a_tool_passes_stderr_to_the_model() -> None:
     assert [words.partition(" hook ")[0] for words in silent.contexts] == ["the PostToolUse"]
 
     assert (answer.decision, answer.contexts) == (None, ("lint: 3 errors",))
+
+
+@pytest.mark.parametrize("code", [1, 3, 137])
+@pytest.mark.parametrize(("word", "decision"), [("deny", "deny"), ("ask", "ask")])
+def test_refusal_in_json_counts_whatever_the_exit_code(code: int, word: str, decision: str) -> None:
+    """The model reads the reason that the script gives, and not that the script must be mended."""
+    answer = specific(
+        "PreToolUse", code=code, permissionDecision=word, permissionDecisionReason="why"
+    )
+
+    assert answer == HookAnswer(decision, "why")
+
+
+def test_hook_that_fails_never_allows_or_changes_a_call() -> None:
+    """It may have ended before it had looked at everything."""
+    answer = specific(
+        "PreToolUse", code=1, permissionDecision="allow", updatedInput={"command": "ls"}
+    )
+
+    assert (answer.decision, answer.updated) == ("deny", None)
+    assert "exit code 1" in answer.fault
+
+
+def test_failed_hook_behind_a_tool_tells_the_model_only_a_refusal() -> None:
+    """Plain text of a failed SessionStart hook is no context either."""
+    blocks = json.dumps({"decision": "block", "reason": "lint: 3 errors"})
+
+    assert said("PostToolUse", blocks, code=1).contexts == ("lint: 3 errors",)
+    assert said("SessionStart", "half a text", code=1).contexts == ()
+
+
+def test_reason_in_json_counts_with_exit_code_2_where_stderr_gives_none() -> None:
+    blocks = {"permissionDecision": "deny", "permissionDecisionReason": "why"}
+    printed = json.dumps({"hookSpecificOutput": blocks})
+
+    assert said("PreToolUse", printed, code=2) == HookAnswer("deny", "why")
+    assert said("PreToolUse", printed, code=2, stderr="mine") == HookAnswer("deny", "mine")
+    blocks = {"decision": "block", "reason": "lint"}
+    assert said("PostToolUse", json.dumps(blocks), code=2).contexts == ("lint",)
 
 
 @pytest.mark.parametrize(
