@@ -55,7 +55,7 @@ def test_refusal_in_json_counts_whatever_the_exit_code(code: int, word: str, dec
         "PreToolUse", code=code, permissionDecision=word, permissionDecisionReason="why"
     )
 
-    assert answer == HookAnswer(decision, "why")
+    assert (answer.decision, answer.reason, answer.fault) == (decision, "why", "")
 
 
 def test_hook_that_fails_never_allows_or_changes_a_call() -> None:
