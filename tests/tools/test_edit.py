@@ -45,6 +45,18 @@ async def test_edit_keeps_every_other_byte_of_the_file(
     assert path.read_bytes() == expected
 
 
+async def test_only_ascii_is_added_to_a_file_of_unknown_encoding(tools: Tools) -> None:
+    """The model is told how to add other letters; the bytes of the file stay as they are."""
+    raw = "# 日本語のテスト\nx = 1\n".encode("shift_jis")
+    path = tools.file("a", raw)
+
+    refusal = await tools.error("edit", path="a", edits=one("x = 1", "x = 1  # 数"))
+    await tools.text("edit", path="a", edits=one("x = 1", "x = 2"))
+
+    assert "only ASCII can be added" in refusal
+    assert path.read_bytes() == raw.replace(b"1", b"2")
+
+
 async def test_byte_order_mark_can_be_quoted(tools: Tools) -> None:
     path = tools.file("a", b"\xef\xbb\xbfone\r\ntwo\r\n")
 

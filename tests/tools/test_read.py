@@ -70,6 +70,11 @@ async def test_read_beyond_the_end_names_the_number_of_lines(tools: Tools) -> No
         (b"a\r\nb\n", "[mixed line endings]"),
         (b"\xef\xbb\xbfa\n", "[UTF-8 with BOM]"),
         (b"caf\xe9\n", "[not UTF-8, shown as Latin-1]"),
+        (
+            "# 한국어 주석\n".encode("euc_kr"),
+            "[neither UTF-8 nor Latin-1: all but ASCII is shown wrongly, and kept by edit;"
+            " iconv -f ENCODING -t UTF-8 in bash shows it]",
+        ),
     ],
 )
 async def test_read_reports_unusual_encodings_and_line_endings(

@@ -19,7 +19,14 @@ from agent_cli.system.paths import state_dir
 from agent_cli.system.temporary_files import is_temporary_name, noted, remove_noted, temporary_name
 from agent_cli_tools import textio
 from agent_cli_tools.atomic_write import write_atomic
-from agent_cli_tools.textio import decode, encode, failure, looks_binary, read_bytes
+from agent_cli_tools.textio import (
+    decode,
+    encode,
+    failure,
+    looks_binary,
+    read_bytes,
+    require_writable,
+)
 
 OLD, NEW = b"old\n" * 500, b"new content\n" * 500
 
@@ -37,11 +44,50 @@ def test_decoding_and_encoding_gives_the_same_bytes(raw: bytes) -> None:
         (b"caf\xc3\xa9", ("café", "utf-8")),
         (b"\xef\xbb\xbfa", ("a", "utf-8-sig")),
         (b"caf\xe9", ("café", "latin-1")),
-        (b"\xef\xbb\xbf\xff", ("ï»¿ÿ", "latin-1")),
+        (b"\xef\xbb\xbf\xff", ("ï»¿ÿ", "unknown")),
     ],
 )
 def test_decode_detects_the_encoding(raw: bytes, expected: tuple[str, str]) -> None:
     assert decode(raw) == expected
+
+
+LETTERS = {
+    **dict.fromkeys(("gbk", "gb18030", "big5"), "# 中文注意：你好\nx = 1\n"),
+    **dict.fromkeys(("shift_jis", "euc_jp"), "# 日本語のテスト、カタカナ\nx = 1\n"),
+    **dict.fromkeys(("euc_kr", "cp949", "johab"), "# 한국어 주석입니다\nx = 1\n"),
+    **dict.fromkeys(("cp1251", "koi8_r", "cp866"), "# Комментарий\nx = 1\n"),
+    "cp1253": "# Σχόλιο\nx = 1\n",
+    "cp1255": "# הערה\nx = 1\n",
+    "tis_620": "# ความเห็น\nx = 1\n",
+    "cp850": "# Grüße\nx = 1\n",
+}
+
+
+@pytest.mark.parametrize(("encoding", "text"), LETTERS.items(), ids=LETTERS)
+def test_text_that_latin_1_shows_wrongly_is_unknown_and_keeps_its_bytes(
+    encoding: str, text: str
+) -> None:
+    """The model must not take the letters for real ones, and an edit must not harm them."""
+    raw = text.encode(encoding)
+
+    shown, found = decode(raw)
+
+    assert found == "unknown"
+    assert encode(shown.replace("x = 1", "x = 2"), found) == raw.replace(b"x = 1", b"x = 2")
+
+
+@pytest.mark.parametrize("text", ["Grüße", "déjà créé", "“5 €” – non…", "¿Qué? ¡Sí!", "Åsa, Þór"])
+def test_western_text_is_latin_1(text: str) -> None:
+    """Quotes and dashes of Windows do not make its letters unknown."""
+    assert decode(text.encode("cp1252"))[1] == "latin-1"
+
+
+def test_only_ascii_is_added_to_a_file_of_unknown_encoding() -> None:
+    """Any other letter would be in another encoding than the rest of the file."""
+    require_writable("x ï", "unknown", old="ï")
+    require_writable("x é", "latin-1")
+    with pytest.raises(ToolError, match=r"neither UTF-8 nor Latin-1.*U\+00E9"):
+        require_writable("x é", "unknown", old="x")
 
 
 def test_error_for_a_character_the_encoding_lacks_names_the_character() -> None:

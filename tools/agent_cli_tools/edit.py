@@ -13,7 +13,13 @@ from agent_cli.contracts.wording import counted
 from agent_cli.system.records import dataclass
 from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
-from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
+from agent_cli_tools.textio import (
+    decode,
+    encode,
+    looks_binary,
+    read_to_change,
+    require_writable,
+)
 
 if TYPE_CHECKING:
     from agent_cli_tools.diffs import Diff
@@ -137,6 +143,8 @@ def _change(
     elif encoding == "utf-8-sig" and any("\ufeff" in edit.old for edit in requested):
         # The byte order mark was quoted, so it is text.
         before, encoding = raw.decode("utf-8"), "utf-8"
+    for each in requested:
+        require_writable(each.new, encoding, old=each.old)
     edited = apply_edits(before, requested)
     if not known:
         _refuse_inexact(workspace, path, edited)

@@ -21,6 +21,7 @@ from agent_cli_tools.notebooks import Notebook, notebook_in
 from agent_cli_tools.seen import Lines
 from agent_cli_tools.textio import (
     changed_bytes_max,
+    decode,
     failure,
     looks_binary,
     open_regular,
@@ -41,6 +42,10 @@ _ENCODING_NAMES = {
     "utf-8-sig": "UTF-8 with BOM",
     "utf-16": "UTF-16, which edit and write keep",
     "latin-1": "not UTF-8, shown as Latin-1",
+    "unknown": (
+        "neither UTF-8 nor Latin-1: all but ASCII is shown wrongly, and kept by edit;"
+        " iconv -f ENCODING -t UTF-8 in bash shows it"
+    ),
 }
 
 _BINARY_HINTS = (
@@ -128,6 +133,8 @@ def _read(
         )
     if in_utf_8 is not raw:
         part = replace(part, encoding="utf-16")
+    elif raw is not None and part.encoding == "latin-1":
+        part = replace(part, encoding=decode(raw)[1])
     outputs = None if book is None else _Outputs(book)
     numbered = _numbered(part, outputs)
     if raw is not None:

@@ -253,7 +253,7 @@ class OpenFiles:
 def _is_shown(content: bytes) -> bool:
     """Return whether an editor can show *content* unchanged."""
     is_text = len(content) <= _OPEN_BYTES_MAX and not looks_binary(content)
-    return is_text and decode(content)[1] != "latin-1"
+    return is_text and decode(content)[1] not in ("latin-1", "unknown")
 
 
 def _same(shown: str, saved: str) -> bool:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, Literal, TypeAlias
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.fixed_paths import open_file
 
-Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "latin-1"]
+Encoding: TypeAlias = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "latin-1", "unknown"]
 
 NOTEBOOK_SUFFIX = ".ipynb"
 _BOM = b"\xef\xbb\xbf"
@@ -22,6 +22,11 @@ _UTF_16: Final[dict[bytes, Encoding]] = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _BOM_BYTES = 2
+# Latin-1 has no characters there. Windows has quotes, dashes, dots and the euro sign, and letters
+# that are rare where the rest is Latin-1.
+_NO_LATIN_1: Final = bytes({*range(0x80, 0xA0)} - {0x80, 0x85, *range(0x91, 0x98), 0x99})
+_ASCII: Final = bytes(range(0x80))
+_CLASSES: Final = bytes(128) + b"\1" * 128
 _SNIFFED_BYTES = 8192
 _CHANGED_BYTES_MAX = 20_000_000
 # Most of a large notebook are the pictures in its outputs.
@@ -53,7 +58,8 @@ def _utf_16(raw: bytes, *, is_whole: bool) -> str | None:
 def decode(raw: bytes) -> tuple[str, Encoding]:
     """Return *raw* as text, and the encoding that turns it back into the same bytes.
 
-    Text that is not UTF-8 is decoded as Latin-1: possibly wrong letters, but no lost bytes.
+    Text that is not UTF-8 is decoded as Latin-1: possibly wrong letters, but no lost bytes. It is
+    "unknown" if its letters are surely wrong.
     """
     if (text := _utf_16(raw, is_whole=True)) is not None:
         return text, _UTF_16[raw[:_BOM_BYTES]]
@@ -61,7 +67,31 @@ def decode(raw: bytes) -> tuple[str, Encoding]:
     try:
         return raw.decode(encoding), encoding
     except UnicodeDecodeError:
-        return raw.decode("latin-1"), "latin-1"
+        return raw.decode("latin-1"), "latin-1" if _may_be_latin_1(raw) else "unknown"
+
+
+def _may_be_latin_1(raw: bytes) -> bool:
+    """Return whether the letters of *raw* beyond ASCII mostly stand alone.
+
+    So they do in Western languages; a word such as "Grüße" may have two in a row.
+    """
+    beyond = raw.translate(None, _ASCII)
+    if beyond.translate(None, _NO_LATIN_1) != beyond:
+        return False
+    is_beyond = raw.translate(_CLASSES)
+    starts = is_beyond.count(b"\0\1") + is_beyond.startswith(b"\1")
+    return 2 * (len(beyond) - starts) <= starts + 1
+
+
+def require_writable(new: str, encoding: Encoding, *, old: str = "") -> None:
+    """Raise a `ToolError` if *new* has a character that nobody can encode, and *old* has not."""
+    added = {each for each in new if not each.isascii()} - {*old}
+    if encoding == "unknown" and added:
+        raise ToolError(
+            "The file is neither UTF-8 nor Latin-1, so only ASCII can be added to it; this has"
+            f" U+{ord(min(added)):04X}. Find its encoding, and change it with iconv or Python in"
+            " bash."
+        )
 
 
 def text_bytes(raw: bytes) -> bytes:
@@ -78,7 +108,7 @@ def encode(text: str, encoding: Encoding) -> bytes:
     """
     marks = (mark for mark, each in _UTF_16.items() if each == encoding)
     try:
-        return next(marks, b"") + text.encode(encoding)
+        return next(marks, b"") + text.encode("latin-1" if encoding == "unknown" else encoding)
     except UnicodeEncodeError as error:
         character = f"U+{ord(text[error.start]):04X}"
         raise ToolError(

@@ -9,7 +9,13 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.tooling import FileContents, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli_tools.stoppable import Claim, in_thread, unstoppable
-from agent_cli_tools.textio import decode, encode, looks_binary, read_to_change
+from agent_cli_tools.textio import (
+    decode,
+    encode,
+    looks_binary,
+    read_to_change,
+    require_writable,
+)
 
 if TYPE_CHECKING:
     from agent_cli_tools.workspace import Workspace
@@ -97,6 +103,7 @@ def _new_content(content: str, raw: bytes | None) -> tuple[bytes, str, str]:
     if raw is None:
         return encode(content, "utf-8"), "", ""
     before, encoding = decode(raw)
+    require_writable(content, encoding, old=before)
     content, note = _with_old_endings(content, before)
     return encode(content, encoding), before, note
 
