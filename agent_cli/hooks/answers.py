@@ -1,7 +1,6 @@
 """The result of a hook and its answer; decisions are merged: deny before ask before allow."""
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +11,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import QUESTIONS
 from agent_cli.system.json_text import mend_surrogates
-from agent_cli.system.records import dataclass, field
+from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 
 Decision: TypeAlias = Literal["deny", "ask", "allow"]
@@ -355,58 +354,3 @@ def _text(printed: Mapping[str, Json], key: str) -> str:
     if not isinstance(value, str):
         raise _Faulty(f"{key} must be text")
     return value
-
-
-ENV_FILE: Final = "CLAUDE_ENV_FILE"
-# No limit of a kernel for the arguments of a program is lower.
-CHARS_MAX: Final = 65_536
-
-_SCRIPT: Final = """
-mark=$1
-shift
-CLAUDE_ENV_FILE=$(mktemp) || exec "$@"
-export CLAUDE_ENV_FILE
-"$@"
-code=$?
-if [ -s "$CLAUDE_ENV_FILE" ]; then
-    (
-        . "$CLAUDE_ENV_FILE" >/dev/null 2>&1 </dev/null
-        printf %s "$mark"
-        command -p env -0
-    )
-fi
-rm -f "$CLAUDE_ENV_FILE"
-exit $code
-"""
-# Set by every shell, or of no use to another one.
-_NOT_EXPORTED: Final = frozenset(
-    {ENV_FILE, "_", "SHLVL", "PWD", "OLDPWD", "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ExportsReader:
-    """Wraps the command line of a hook, and reads from its output what it exports."""
-
-    mark: str = field(default_factory=lambda: secrets.token_hex(16))
-
-    def around(self, command: Sequence[str]) -> list[str]:
-        """Return the command line that runs *command* and reports its exported variables."""
-        return ["/bin/sh", "-c", _SCRIPT, "sh", self.mark, *command]
-
-    def read(
-        self, stdout: str, before: Mapping[str, str], *, is_confined: bool
-    ) -> tuple[str, Exports]:
-        """Return the output of the hook itself, and its variables that differ from *before*."""
-        own, _, reported = stdout.partition(self.mark)
-        found = dict(each.split("=", 1) for each in reported.split("\0") if "=" in each)
-        changed = {
-            name: value
-            for name, value in found.items()
-            if name.isidentifier() and name.isascii() and name not in _NOT_EXPORTED
-            if before.get(name) != value
-        }
-        if sum(map(len, changed.values())) > CHARS_MAX:
-            fault = f"it sets variables of more than {CHARS_MAX} characters; commands get none"
-            return own, Exports({}, is_confined, fault)
-        return own, Exports(changed, is_confined)

@@ -8,6 +8,7 @@ and all its processes are killed.
 import asyncio
 import os
 import re
+import secrets
 import shlex
 import shutil
 import time
@@ -15,11 +16,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.written_hooks import PROJECT_DIR, with_project_dir
-from agent_cli.hooks.answers import Exports, ExportsReader, HookOutcome
+from agent_cli.hooks.answers import Exports, HookOutcome
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.events import printed_by
 from agent_cli.hooks.judging import HookServices, judged
@@ -316,3 +317,58 @@ def _filled(value: str, hook: Hook, around: HookEnvironment) -> str:
         return around.environment.get(name, "") if name in hook.allowed_variables else ""
 
     return re.sub(r"\$\{(\w+)\}|\$(\w+)", variable, value).strip()
+
+
+ENV_FILE: Final = "CLAUDE_ENV_FILE"
+# No limit of a kernel for the arguments of a program is lower.
+CHARS_MAX: Final = 65_536
+
+_SCRIPT: Final = """
+mark=$1
+shift
+CLAUDE_ENV_FILE=$(mktemp) || exec "$@"
+export CLAUDE_ENV_FILE
+"$@"
+code=$?
+if [ -s "$CLAUDE_ENV_FILE" ]; then
+    (
+        . "$CLAUDE_ENV_FILE" >/dev/null 2>&1 </dev/null
+        printf %s "$mark"
+        command -p env -0
+    )
+fi
+rm -f "$CLAUDE_ENV_FILE"
+exit $code
+"""
+# Set by every shell, or of no use to another one.
+_NOT_EXPORTED: Final = frozenset(
+    {ENV_FILE, "_", "SHLVL", "PWD", "OLDPWD", "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportsReader:
+    """Wraps the command line of a hook, and reads from its output what it exports."""
+
+    mark: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def around(self, command: Sequence[str]) -> list[str]:
+        """Return the command line that runs *command* and reports its exported variables."""
+        return ["/bin/sh", "-c", _SCRIPT, "sh", self.mark, *command]
+
+    def read(
+        self, stdout: str, before: Mapping[str, str], *, is_confined: bool
+    ) -> tuple[str, Exports]:
+        """Return the output of the hook itself, and its variables that differ from *before*."""
+        own, _, reported = stdout.partition(self.mark)
+        found = dict(each.split("=", 1) for each in reported.split("\0") if "=" in each)
+        changed = {
+            name: value
+            for name, value in found.items()
+            if name.isidentifier() and name.isascii() and name not in _NOT_EXPORTED
+            if before.get(name) != value
+        }
+        if sum(map(len, changed.values())) > CHARS_MAX:
+            fault = f"it sets variables of more than {CHARS_MAX} characters; commands get none"
+            return own, Exports({}, is_confined, fault)
+        return own, Exports(changed, is_confined)
