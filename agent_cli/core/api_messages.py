@@ -1,7 +1,7 @@
 """Build the `messages` of the Messages API, and check that the API accepts them; pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from agent_cli.contracts.messages import (
     INCOMPLETE,
@@ -12,13 +12,16 @@ from agent_cli.contracts.messages import (
 )
 from agent_cli.contracts.timeline import Block, Json, text_block
 
+_GO_ON: Final = "(go on)"
+
 
 def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
     """Return *llm_messages* as the `messages` of the Messages API.
 
     Neighbours of one role become one message, blank text is left out (the API refuses it), and an
-    empty tool result gets a text that says so. A reply that is to be continued must not end in
-    white space.
+    empty tool result gets a text that says so. Behind a reply that paused after a text the model is
+    asked to go on: the API continues only calls that its server runs. No other reply at the end may
+    end in white space.
     """
     sent: list[Block] = []
     for message in llm_messages:
@@ -34,15 +37,15 @@ def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
     if sent and sent[-1]["role"] == "assistant":
         merged = sent[-1]["content"]
         assert isinstance(merged, list)
-        sent[-1] = {**sent[-1], "content": _without_space_at_end(merged)}
+        last, said = merged[-1], llm_messages[-1]
+        if not isinstance(last, dict) or last["type"] != "text":
+            return sent
+        if isinstance(said, AssistantMessage) and said.stop_reason == "pause_turn":
+            sent.append({"role": "user", "content": [text_block(_GO_ON)]})
+        else:
+            last = {**last, "text": str(last["text"]).rstrip()}
+            sent[-1] = {**sent[-1], "content": [*merged[:-1], last]}
     return sent
-
-
-def _without_space_at_end(content: list[Json]) -> list[Json]:
-    last = content[-1]
-    if not isinstance(last, dict) or last["type"] != "text":
-        return content
-    return [*content[:-1], {**last, "text": str(last["text"]).rstrip()}]
 
 
 def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:

@@ -18,13 +18,11 @@ from agent_cli.contracts.messages import (
     AssistantMessage,
     LlmMessage,
     ToolResultMessage,
-    UserMessage,
 )
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import one_line
 
 _SOURCES_MAX: Final = 10
-_GO_ON: Final = "(go on)"
 
 
 def is_hosted(history: Iterable[LlmMessage]) -> bool:
@@ -73,14 +71,12 @@ def as_text(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
 
     Of a page only its title and address are given: its words would stand in the model's own voice.
     """
-    told = tuple(
+    return tuple(
         replace(each, content=tuple(_told(each.content)))
         if isinstance(each, AssistantMessage) and _is_foreign(each)
         else without_references(each)
         for each in history
     )
-    paused = told and isinstance(told[-1], AssistantMessage) and told[-1] is not history[-1]
-    return (*told, UserMessage.of(_GO_ON)) if paused else told
 
 
 def without_references(message: LlmMessage, names: Collection[str] | None = None) -> LlmMessage:

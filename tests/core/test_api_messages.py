@@ -80,18 +80,30 @@ def test_error_results_are_marked_and_blank_text_is_left_out() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("tail", "sent"), [("so far \n", "so far"), (" so far", " so far"), ("so far", "so far")]
-)
-def test_reply_that_is_to_be_continued_does_not_end_in_white_space(tail: str, sent: str) -> None:
-    """The API refuses it; earlier replies and their bytes stay as they are."""
+@pytest.mark.parametrize("tail", ["so far \n", "so far"])
+def test_model_is_asked_to_go_on_behind_a_reply_that_paused_after_a_text(tail: str) -> None:
+    """The API refuses a reply's text at the end; it stands as it was received."""
     said = AssistantMessage((text_block("one "), text_block(tail)), "pause_turn")
+    sent = {"role": "assistant", "content": [text_block("one "), text_block(tail)]}
 
-    assert to_api([UserMessage.of("go"), said])[-1]["content"] == [
-        text_block("one "),
-        text_block(sent),
-    ]
-    assert to_api([UserMessage.of("go"), said, UserMessage.of("on")])[1]["content"] == [
-        text_block("one "),
-        text_block(tail),
-    ]
+    paused = to_api([UserMessage.of("go"), said])
+    assert paused[1:] == [sent, {"role": "user", "content": [text_block("(go on)")]}]
+    assert problems(paused) == []
+    assert to_api([UserMessage.of("go"), said, UserMessage.of("on")])[1] == sent
+
+
+def test_reply_that_is_to_be_summarized_does_not_end_in_white_space() -> None:
+    """The API refuses that too; earlier replies and their bytes stay as they are."""
+    said = AssistantMessage((text_block("one \n"),), "end_turn")
+
+    assert to_api([UserMessage.of("go"), said])[1]["content"] == [text_block("one")]
+    followed = to_api([UserMessage.of("go"), said, UserMessage.of("on")])
+    assert followed[1]["content"] == [text_block("one \n")]
+
+
+def test_reply_that_paused_in_a_call_of_the_server_is_sent_as_it_is() -> None:
+    """The server goes on with its own call."""
+    use: Block = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    said = AssistantMessage((text_block("Wait."), use), "pause_turn")
+
+    assert to_api([UserMessage.of("go"), said])[-1]["content"] == [text_block("Wait."), use]
