@@ -254,11 +254,14 @@ async def test_rest_of_a_pattern_is_matched_in_its_folder_only(tree: Tools) -> N
 async def test_glob_follows_no_link_out_of_the_searched_folder(
     tree: Tools, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """Nor does it search the whole workspace for the rest of the pattern."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "a.md").write_text("")
     (tree.root / "out").symlink_to(outside)
 
-    assert await tree.text("glob", pattern="out/*.md") == "[no files match out/*.md in .]"
+    for pattern in ("out/*.md", "out/*", "out/**/*.py"):
+        expected = f"[no files match {pattern} in .]"
+        assert await tree.text("glob", pattern=pattern) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,13 +76,11 @@ def _named_folder(workspace: Workspace, base: Path, pattern: str) -> tuple[Path,
     folder, parts = base, pattern.removeprefix(f"{base}/").split("/")
     while parts[1:] not in ([], [""]) and parts[0] not in ("", "..") and is_dir(folder / parts[0]):
         folder /= parts.pop(0)
-    try:
+    with suppress(ToolError):  # A link out of the workspace: no file below *base* is behind it.
         real = workspace.resolve(str(folder))
-    except ToolError:
-        real = base
-    if folder == base or not real.is_relative_to(base):
-        return base, pattern.removeprefix(f"{base}/")
-    return real, f"/{'/'.join(parts)}"
+        if folder != base and real.is_relative_to(base):
+            return real, f"/{'/'.join(parts)}"
+    return base, pattern.removeprefix(f"{base}/")
 
 
 async def _ignored_names(
