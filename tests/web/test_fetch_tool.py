@@ -254,13 +254,13 @@ async def test_text_is_read_whatever_its_encoding_and_depth(
     assert text in await fetch(tool_for(web), f"https://{DOCS}/")
 
 
-@pytest.mark.parametrize("html", ["<a " * 6_000, "<main><img src=x>" * 30_000])
 async def test_page_that_takes_long_to_parse_is_refused(
-    web: Web, monkeypatch: pytest.MonkeyPatch, html: str
+    web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 17: time grows with the square; a page of 2 MB took hours, in a thread of ours."""
     monkeypatch.setattr(pages, "_PARSED_WITHIN_S", 0.2)
-    web.answers["/"] = Answer(html.encode())
+    # Unclosed tags do it too, but not with Python 3.14, which reads them in linear time.
+    web.answers["/"] = Answer(b"<main>" + b"<img src=x>" * 30_000)
 
     with pytest.raises(ToolError, match="takes too much time or memory to be read"):
         await fetch(tool_for(web), f"https://{DOCS}/")
