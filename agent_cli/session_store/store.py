@@ -218,13 +218,18 @@ class SessionStore:
         Raises:
             SessionError: It has none.
         """
+        above = ""
         for path in self.files():
             header = read_header(path)
             if header is None:
                 self._tell_left_out(path)
-            elif header.workspace == str(workspace) and not _is_unused(path):
+            elif not workspace.is_relative_to(header.workspace) or _is_unused(path):
+                continue
+            elif header.workspace == str(workspace):
                 return path.stem
-        raise SessionError(f"there is no session of {workspace} to continue yet")
+            else:
+                above = above or f"; -r {path.stem} goes on with the last one of {header.workspace}"
+        raise SessionError(f"there is no session of {workspace} to continue yet{above}")
 
     def _tell_left_out(self, path: Path) -> None:
         with suppress(FileNotFoundError):  # deleted meanwhile

@@ -540,8 +540,17 @@ def test_latest_session_is_the_latest_of_the_workspace(store: SessionStore) -> N
     used_in_this_order(*here, there)
 
     assert store.latest(Path("/here")) == here[1].id
-    with pytest.raises(SessionError, match="no session of /nowhere"):
+    with pytest.raises(SessionError, match=r"no session of /nowhere to continue yet$"):
         store.latest(Path("/nowhere"))
+
+
+def test_session_of_a_folder_above_is_named_and_not_continued(store: SessionStore) -> None:
+    """Its tools would work in another directory than the one the user stands in."""
+    above = [short_session(store, text, at=Path("/here")) for text in ("old", "new")]
+    used_in_this_order(*above, short_session(store, "elsewhere", at=Path("/here/other")))
+
+    with pytest.raises(SessionError, match=f"yet; -r {above[1].id} .* the last one of /here$"):
+        store.latest(Path("/here/deep/down"))
 
 
 def test_session_can_be_open_only_once(store: SessionStore) -> None:
