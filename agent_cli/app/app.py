@@ -18,11 +18,12 @@ from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.provider import Model
+from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
 from agent_cli.policies.cache_watch import cache_lines
 from agent_cli.policies.side_questions import SideQuestions
-from agent_cli.prompt_files.command_files import written_out
+from agent_cli.prompt_files.command_files import name_of_no_command, written_out
 from agent_cli.providers.anthropic.models import doubt_about
 from agent_cli.system import paths
 from agent_cli.system.paths import real_path
@@ -199,6 +200,8 @@ class App:
     async def written_out(self, prompt: str) -> tuple[str, Model | None]:
         """Expand *prompt* if it begins with a command defined by a prompt file."""
         written = await written_out(prompt, self._command_files.commands)
+        if written.text == prompt and (name := name_of_no_command(prompt)):
+            self._bench.announce.warn(f"there is no command {one_line(name)}: it is sent as text")
         return written.text, self.find_model(written.model) if written.model else None
 
     def use_documents(self, documents: "Documents") -> None:

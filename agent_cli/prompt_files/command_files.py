@@ -176,6 +176,13 @@ async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]
     return WrittenPrompt(await asyncio.to_thread(shipped_prompt, name.removeprefix("/"), argument))
 
 
+def name_of_no_command(prompt: str) -> str:
+    """Return the name at the start of *prompt*, which is none's, if it reads like a command."""
+    name = re.split(r"\s", prompt, maxsplit=1)[0]
+    is_path = "/" in name[1:] or paths.exists(Path(name))
+    return "" if is_path or not name.startswith("/") else name
+
+
 def shipped_prompt(name: str, wish: str) -> str:
     """Return the prompt *name* that the program comes with, and what the user adds to it."""
     from importlib.resources import files  # rare, and it imports a dozen modules

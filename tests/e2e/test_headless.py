@@ -209,6 +209,21 @@ def test_names_in_a_prompt_are_those_of_the_working_directory_that_the_settings_
     assert (run.code, "content of the workspace" in sent) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "is_warned_of"), [("/fix-it now", True), ("/", False), ("/etc what is it?", False)]
+)
+def test_name_of_no_command_is_sent_as_text_with_a_warning(
+    prompt: str, *, is_warned_of: bool
+) -> None:
+    """A script with a mistyped name would let the model guess what was meant, and pay for it."""
+    with serve_in_thread(reply("ok")) as api:
+        run = agent_cli("-p", prompt, api=api)
+
+    assert (run.code, run.stdout) == (0, "ok\n")
+    assert ("there is no command /fix-it: it is sent as text" in run.stderr) is is_warned_of
+    assert prompt in said_by_user(api.requests[0].body)
+
+
 def test_flags_reach_the_request() -> None:
     """C12: aliases, tokens, effort, prompts and directories."""
     Path("beside").mkdir()

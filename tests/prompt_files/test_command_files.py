@@ -15,6 +15,7 @@ from agent_cli.prompt_files.command_files import (
     CommandFiles,
     CommandFolder,
     filled,
+    name_of_no_command,
     written_out,
 )
 from agent_cli.system import paths
@@ -96,6 +97,23 @@ async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
         assert await written_out(prompt, commands) == (prompt, "")
     with pytest.raises(UsageError, match="it is empty"):
         await written_out("/empty", commands)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name"),
+    [
+        ("/team now", "/team"),
+        ("/fix\nit", "/fix"),
+        ("/etc/passwd, what is it?", ""),
+        ("/etc is full", ""),
+        ("/", ""),
+        ("see /team", ""),
+        ("", ""),
+        ("/" + "n" * 300, "/" + "n" * 300),
+    ],
+)
+def test_prompt_that_begins_with_a_path_names_no_command(prompt: str, name: str) -> None:
+    assert name_of_no_command(prompt) == name
 
 
 async def test_prompt_that_the_program_comes_with_is_written_out_too() -> None:
