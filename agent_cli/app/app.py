@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from agent_cli.contracts.timeline import Json
     from agent_cli.contracts.tooling import Tool
     from agent_cli.core.application import Todo
+    from agent_cli.policies.accounts import Account
 
 # The user waits for the list after typing /model.
 _OFFERED_WITHIN_S: Final = 3.0
@@ -150,7 +151,12 @@ class App:
     @property
     def held_microdollars(self) -> int:
         """The possible cost of this prompt's calls that broke off."""
-        return self._bench.calls.ledger.account.lost
+        return self.account.lost
+
+    @property
+    def account(self) -> "Account":
+        """The spending of this prompt, and its limit."""
+        return self._bench.calls.ledger.account
 
     def cache_lines(self) -> Sequence[str]:
         """Return the hits and losses of the prompt cache, with causes and money."""

@@ -14,8 +14,9 @@ from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.permission_modes import STRICTNESS
 from agent_cli.contracts.timeline import Block
+from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.core.agent import Agent
-from agent_cli.core.arguments import require_one_of
+from agent_cli.core.arguments import require_number, require_one_of
 from agent_cli.core.run import RunSlot
 from agent_cli.library.options import SessionOptions, build
 from agent_cli.library.prompt import PromptResult, PromptRun
@@ -118,6 +119,19 @@ class AgentSession:
     def permission_mode(self, mode: "Mode") -> None:
         require_one_of(mode, STRICTNESS, what="permission_mode")
         self._opened().permissions.mode = mode
+
+    @property
+    def max_cost_usd(self) -> float:
+        """The limit of cost of each prompt, or 0; it may be set at any time, for a running one too.
+
+        0 sets no limit.
+        """
+        return in_usd(self._opened().account.limit)
+
+    @max_cost_usd.setter
+    def max_cost_usd(self, limit: float) -> None:
+        require_number(limit, what="max_cost_usd")
+        self._opened().account.limit_to(in_microdollars(limit))
 
     def servers(self) -> Sequence["ServerState"]:
         """Return the state of every MCP server."""

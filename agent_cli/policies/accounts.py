@@ -56,6 +56,11 @@ class Account:
         """Whether any limit applies, its own or one above."""
         return any(account.limit for account in self._line)
 
+    def limit_to(self, limit: int) -> None:
+        """Set its own limit, and wake tasks that wait for the rest of the earlier one."""
+        self.limit = limit
+        self.add()
+
     def add(self, *, spent: int = 0, held: int = 0, lost: int = 0) -> None:
         """Book amounts here and above, and wake tasks that wait for a change."""
         for account in self._line:

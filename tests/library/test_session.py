@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import sys
 import threading
@@ -578,6 +579,23 @@ async def test_prompt_that_does_not_come_to_its_end_raises_with_its_result(
     assert caught.value.trouble == ("auth" if "API key" in str(caught.value) else None)
     cost = caught.value.result.usage.cost_microdollars
     assert cost == 0 or stop_reason == "max_rounds"
+
+
+async def test_limit_of_cost_changes_in_an_open_session() -> None:
+    """One budget over several prompts, without opening the session anew for each."""
+    with serve_in_thread(reply("one"), reply("two")) as api:
+        async with AgentSession(SessionOptions(environment=at(api), max_cost_usd=1)) as session:
+            first = await session.prompt("go")
+            session.max_cost_usd = 0.000001
+            with pytest.raises(RunFailed, match="cost limit reached"):
+                await session.prompt("go on")
+            session.max_cost_usd = 0
+            assert (await session.prompt("go on")).text == "two"
+            for wrong in (-1, math.nan, "1"):
+                with pytest.raises(AgentCliError, match="max_cost_usd must be a number from 0"):
+                    session.max_cost_usd = wrong  # type: ignore[assignment] # as a program may
+
+            assert (first.text, session.max_cost_usd) == ("one", 0)
 
 
 @pytest.mark.parametrize("required", [True, False])
