@@ -37,6 +37,7 @@ from agent_cli.trust.store import (
 if TYPE_CHECKING:  # imported late, for a quick first prompt
     from agent_cli.added_plugins.plugin import AddedPlugin
     from agent_cli.agents.definitions import AgentDefinition
+    from agent_cli.contracts.provider import Provider
     from agent_cli.contracts.tooling import Tool
     from agent_cli.hooks.definition import Hook
     from agent_cli.mcp_client import ServerConfig
@@ -53,7 +54,8 @@ class StartupContext(NamedTuple):
     content. `guarded` is set if only the guards of the workspace are trusted, because another part
     of its files changed. `lost_guards` are the files of guards that were trusted and changed.
     `servers` are MCP servers that an editor or a Python program passed along; `tools`, `agents`,
-    `hooks` and `python_plugins` are a Python program's. `plugins` are those that the user added.
+    `hooks`, `python_plugins` and the `provider` are a Python program's. `plugins` are those that
+    the user added.
     """
 
     arguments: Arguments
@@ -71,6 +73,7 @@ class StartupContext(NamedTuple):
     hooks: "tuple[Hook, ...]" = ()
     python_plugins: "tuple[Plugin, ...]" = ()
     plugins: "tuple[AddedPlugin, ...]" = ()
+    provider: "Provider | None" = None
 
     @property
     def can_recall(self) -> bool:

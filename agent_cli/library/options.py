@@ -13,12 +13,13 @@ from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.options import Network
 from agent_cli.contracts.permission_modes import STRICTNESS, Mode
-from agent_cli.contracts.provider import ThinkingLevel
+from agent_cli.contracts.provider import Provider, ThinkingLevel
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.arguments import (
     all_of,
     require,
+    require_function,
     require_number,
     require_one_of,
     require_whole,
@@ -102,6 +103,8 @@ class SessionOptions:
         settings_file: One more settings file, after the user's and the project's.
         record: A file to write the model's replies to.
         replay: A file of such replies, played in place of a model: no key is needed.
+        provider: Answers all model calls of the session, in place of the settings' server: a
+            gateway of yours, or a fake for tests. No key is needed; retries are its own.
         environment: Variables that replace those of the process: keys, addresses, AGENT_CLI_*.
     """
 
@@ -138,6 +141,7 @@ class SessionOptions:
     settings_file: Path | None = None
     record: Path | None = None
     replay: Path | None = None
+    provider: Provider | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
@@ -157,7 +161,8 @@ def build(options: SessionOptions) -> "App":
         _arguments(options), may_ask=False, workspace=workspace, variables=options.environment
     )
     check_guards(startup)
-    check_access(startup)
+    if options.provider is None:
+        check_access(startup)
     from agent_cli.app.app import App  # slow, and the caller's import waits for it
 
     # The logs are the host's: they are not configured here.
@@ -180,6 +185,7 @@ def _with_parts(startup: StartupContext, options: SessionOptions) -> StartupCont
         agents=tuple(options.agents),
         hooks=tuple(options.hooks),
         python_plugins=tuple(options.plugins),
+        provider=options.provider,
     )
 
 
@@ -220,8 +226,10 @@ def _check(options: SessionOptions) -> None:
     chosen = [options.resume is not None, options.fork is not None, options.continue_session]
     if sum(chosen) > 1:
         raise UsageError("resume, fork and continue_session exclude each other: give one of them")
-    if options.record and options.replay:
-        raise UsageError("record and replay exclude each other: give one of them")
+    if sum(map(bool, (options.record, options.replay, options.provider))) > 1:
+        raise UsageError("record, replay and provider exclude each other: give one of them")
+    if options.provider is not None:
+        require_function(getattr(options.provider, "stream", None), what="provider.stream")
     if "" in (options.resume, options.fork):
         raise UsageError("resume and fork need the id of a session; list_sessions() returns them")
     for name in (*_RULES, "add_dirs"):

@@ -9,7 +9,7 @@ from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.library.options import SETTING_OF, _arguments
 from agent_cli.settings.layers import all_rules
 
-PARTS = {"tools", "agents", "hooks", "plugins", "mcp_servers", "approve"}
+PARTS = {"tools", "agents", "hooks", "plugins", "mcp_servers", "approve", "provider"}
 """Live objects, which no command line can give."""
 PASSED = {"workspace", "environment", "settings"}
 """Given to `start`, or settings by any key."""

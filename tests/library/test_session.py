@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +24,32 @@ from agent_cli import (
     GuardsChanged,
     Hook,
     HookEvent,
+    ModelRequest,
     Notice,
     PromptResult,
+    Reply,
+    ReplyEnd,
+    ReplyStart,
     RunFailed,
     ServerPhase,
     SessionError,
     SessionNotFound,
     SessionOptions,
     SettingsError,
+    StreamEvent,
+    TextDelta,
     ToolCall,
     ToolOutput,
+    Usage,
     UsageError,
     UserMessage,
     list_sessions,
     query,
     read_session,
+    text_block,
     tool,
 )
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Block, Json
 from agent_cli.trust.store import TrustStore, fingerprint
 from tests.app.agents.test_agents import Script, started
 from tests.e2e.program import results_in, text_of
@@ -581,6 +589,37 @@ async def test_prompt_that_does_not_come_to_its_end_raises_with_its_result(
     assert cost == 0 or stop_reason == "max_rounds"
 
 
+class Parrot:
+    """Calls a tool first, then says what the tool returned."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        last = request.messages[-1]
+        yield ReplyStart("parrot")
+        if isinstance(last, UserMessage):
+            call: Block = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a"}}
+            yield ReplyEnd(Reply("r1", "parrot", (call,), "tool_use", Usage(1, 1)))
+            return
+        yield TextDelta(0, last.text)
+        yield ReplyEnd(Reply("r2", "parrot", (text_block(last.text),), "end_turn", Usage(1, 1)))
+
+
+async def test_provider_of_the_program_answers_in_place_of_a_server() -> None:
+    """No key and no server: the tools and the stored session are those of any other."""
+    Path("a").write_text("hello")
+    options = SessionOptions(provider=Parrot(), model="parrot")
+
+    result = await query("go", options)
+
+    assert (result.text.splitlines()[0], result.rounds) == ("1\thello", 2)
+    assert result.session_id
+    assert len(read_session(result.session_id).messages()) == 4 + 1
+    wrong: Any = {"provider": object()}
+    with pytest.raises(AgentCliError, match=r"provider\.stream must be"):
+        await query("go", SessionOptions(**wrong))
+    with pytest.raises(UsageError, match="exclude each other"):
+        await query("go", SessionOptions(provider=Parrot(), replay=Path("x")))
+
+
 async def test_limit_of_cost_changes_in_an_open_session() -> None:
     """One budget over several prompts, without opening the session anew for each."""
     with serve_in_thread(reply("one"), reply("two")) as api:
@@ -742,7 +781,7 @@ async def test_recorded_session_is_replayed_without_server_or_key(
     assert (tmp_path / "a.txt").read_text() == "a\n"
     with pytest.raises(UsageError, match=r"replay: .*nowhere.jsonl cannot be read"):
         await query("go", SessionOptions(replay=tmp_path / "nowhere.jsonl"))
-    with pytest.raises(UsageError, match="record and replay exclude each other"):
+    with pytest.raises(UsageError, match="record, replay and provider exclude each other"):
         await query("go", SessionOptions(record=file, replay=file))
 
 

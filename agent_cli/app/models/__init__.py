@@ -50,6 +50,30 @@ class SessionProvider(Provider, Protocol):
         ...
 
 
+class _ProgramProvider:
+    """The provider of a Python program, which need not have more than the stream."""
+
+    def __init__(self, provider: Provider, on_sent: Callable[[], None]) -> None:
+        self._provider = provider
+        self._on_sent = on_sent
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        self._on_sent()
+        return self._provider.stream(request)
+
+    def preload(self) -> None:
+        pass
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:  # noqa: ARG002 - as the protocol has it
+        return None
+
+    def states_effort(self, model: Model) -> bool:  # noqa: ARG002 - as above
+        return False
+
+    async def aclose(self) -> None:
+        pass
+
+
 class Providers:
     """The provider that the settings name, registered for the API of its models."""
 
@@ -128,6 +152,8 @@ def _provider(
     on_sent: Callable[[], None],
     on_refused_tool: Callable[[str, str], None],
 ) -> SessionProvider:
+    if startup.provider:
+        return _ProgramProvider(startup.provider, on_sent)
     shared = _shared_pause(startup)
     match startup.loaded.settings.provider.wire_api:
         case "messages":
