@@ -654,6 +654,41 @@ async def test_diff_shows_what_commands_changed(session: Session) -> None:
     assert session.diff() == {}
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "true",
+        "sed -i 1s/x/z/ b.py",
+        "mv b.py c.py",
+        "mkdir d; mv b.py d/c.py; mv d e; echo >> e/c.py",
+        "rm b.py",
+    ],
+)
+async def test_diff_compares_a_moved_file_whose_name_is_used_again(
+    session: Session, more: str
+) -> None:
+    """Wherever it is by now, or what was kept of it: the new file is not all of the difference."""
+    session.run()
+    await session.bash("mv src/a1.py b.py; printf 'new\n' > src/a1.py")
+    await session.bash(more)
+
+    found = session.diff()["src/a1.py"]
+
+    assert (found.kind, found.added, found.removed) == ("changed", 1, 20)
+    assert found.note == f"moved to {session.root / 'b.py'}"
+
+
+async def test_diff_of_a_moved_file_is_that_of_a_deleted_and_a_new_one(session: Session) -> None:
+    """So `git apply` takes both."""
+    session.run()
+    await session.bash("mv src/a1.py b.py")
+
+    found = session.diff()
+
+    kinds = {path: (each.kind, each.added, each.removed) for path, each in found.items()}
+    assert kinds == {"src/a1.py": ("deleted", 0, 20), "b.py": ("new", 20, 0)}
+
+
 async def test_undo_names_what_could_not_be_kept(session: Session) -> None:
     """A file above the limit is not copied; deleting it needs no copy."""
     (session.root / "large").write_bytes(os.urandom(1_500_000))

@@ -133,7 +133,8 @@ class OriginalFile:
 
     Attributes:
         before: The digest, for a file that a tool changed first; the path of the kept file, for one
-            that a command changed first; None if there was no file, or its content is not kept.
+            that a command changed first, or of the file itself, for one that was only moved; None
+            if there was no file, or its content is not kept.
         state: Its state, for a file that a command changed first.
         note: What became of it otherwise.
     """
@@ -150,14 +151,18 @@ def origins(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> dict[str
     Without folders, the files of git's own that only it reads, and the caches of tools.
     """
     found: dict[str, OriginalFile] = {}
+    places: dict[str, str] = {}
     events: list[tuple[int, int, int, ChangeSpan | ChangeRecord]] = [*_records(logs)]
     events += [(edit.began_ns, -1, number, edit) for number, edit in enumerate(edits)]
     for _at, log, _number, event in sorted(events, key=lambda each: each[:3]):
         if isinstance(event, ChangeSpan):
             origin = OriginalFile(event.before is not None, event.before)
-            _note_content(found, str(event.path), origin)
+            _note_content(found, str(event.path), origin, places)
         else:
-            _note(found, event, logs[log].folder)
+            _note(found, event, logs[log].folder, places)
+    for place, first in places.items():
+        if not _holds_the_same(place, found[first].state):
+            found[first] = replace(found[first], before=None)
     edited_ns = {str(edit.path): edit.at_ns for edit in edits}
     now = {
         path: left
@@ -178,15 +183,27 @@ def changed_files(log: CommandLog) -> list[Path]:
     return [Path(path) for path in origins((), [log]) if "/.git/" not in path]
 
 
-def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) -> None:
-    """Note what a record tells about the files as they were."""
+def _note(
+    found: dict[str, OriginalFile], record: ChangeRecord, folder: Path, places: dict[str, str]
+) -> None:
+    """Note what a record tells about the files as they were.
+
+    *places* are the present names of those that were moved, each with the name before.
+    """
     path, state = record.path, record.state
     match record.kind:
         case "gone" | "write":
-            _note_content(found, path, OriginalFile(True, folder / record.to, state))
+            origin = OriginalFile(True, folder / record.to, state)
+            _note_content(found, path, origin, places)
         case "moved":
+            if path not in found:
+                places[path] = path
             found.setdefault(path, OriginalFile(True, None, state, f"moved to {record.to}"))
             found.setdefault(record.to, OriginalFile(False, note=f"moved from {path}"))
+            for place in [each for each in places if f"{each}/".startswith(f"{path}/")]:
+                first, now = places.pop(place), record.to + place.removeprefix(path)
+                places[now] = first
+                found[first] = replace(found[first], before=Path(now))
         case "made" | "came":
             found.setdefault(path, OriginalFile(False))
         case "meta":
@@ -197,8 +214,12 @@ def _note(found: dict[str, OriginalFile], record: ChangeRecord, folder: Path) ->
             pass
 
 
-def _note_content(found: dict[str, OriginalFile], path: str, origin: OriginalFile) -> None:
-    """Note what a file held, also if so far only its mode, owner or times had changed."""
+def _note_content(
+    found: dict[str, OriginalFile], path: str, origin: OriginalFile, places: dict[str, str]
+) -> None:
+    """Note what a file held, also if so far it was only moved, or got another mode or owner."""
+    if first := places.pop(path, ""):
+        found[first] = replace(found[first], before=origin.before)
     known = found.setdefault(path, origin)
     if known.was_there and known.before is None and not known.note:
         found[path] = replace(known, before=origin.before)
@@ -299,6 +320,14 @@ def _differs(path: str, origin: OriginalFile, now: Mapping[str, Signature]) -> b
         return left is not None and len(left) > 1 if not origin.was_there else True
     state = origin.state
     return state is None or left != [state.mode, state.size, state.changed_ns]
+
+
+def _holds_the_same(place: str, state: State | None) -> bool:
+    """Return whether the file *place*, which was moved there in *state*, was not written since."""
+    now = signature_at(place)
+    if state is None or now is None:
+        return False
+    return now[1:] == [state.size, state.changed_ns]
 
 
 def _shown(path: str) -> Path:
