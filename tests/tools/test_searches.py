@@ -251,6 +251,31 @@ async def test_rest_of_a_pattern_is_matched_in_its_folder_only(tree: Tools) -> N
     assert await tree.text("glob", pattern="src/*.py") == "src/a.py"
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (b"a\n[1 line].py", "a\\n[1 line].py"),
+        (b"a\xff.py", "a\\udcff.py"),
+        ("a\u202eb.py".encode(), "a\\u202eb.py"),
+        ("größe\u00a0 x.py".encode(), "größe\u00a0 x.py"),
+    ],
+)
+async def test_name_of_a_file_is_one_line_of_a_result(
+    tools: Tools, name: bytes, expected: str
+) -> None:
+    """The rest of a name must not read like another file, or like words of the tool."""
+    (tools.root / os.fsdecode(name)).write_text("word\n")
+
+    assert (await tools.text("glob", pattern="*.py")).splitlines() == [expected]
+    assert (await tools.text("read", path=".")).splitlines() == [expected, "[1 entry]"]
+
+
+async def test_name_that_is_no_text_is_shown_by_grep(tools: Tools) -> None:
+    (tools.root / os.fsdecode(b"a\xff.py")).write_text("word\n")
+
+    assert await tools.text("grep", pattern="word") == "a\\udcff.py:1:word"
+
+
 async def test_glob_follows_no_link_out_of_the_searched_folder(
     tree: Tools, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -247,13 +247,15 @@ def _directory(workspace: "Workspace", path: Path) -> ToolResult:
             entries = names_in(dir_fd)
     except OSError as error:
         raise failure(error, path) from error
-    shown = entries[:LINES_MAX]
-    while sum(len(name.encode(errors="replace")) + 1 for name in shown) > RESULT_BYTES_MAX - 512:
+    from agent_cli_tools.workspace import named  # rare
+
+    shown = [*map(named, entries[:LINES_MAX])]
+    while sum(len(name.encode()) + 1 for name in shown) > RESULT_BYTES_MAX - 512:
         shown = shown[: len(shown) // 2]
     note = f"[{counted(len(entries), 'entry', 'entries')}"
     if len(shown) < len(entries):
         note += f"; the first {len(shown):,} are shown, use glob for others"
-    text = "\n".join([*shown, f"{note}]"]).encode(errors="replace").decode()
+    text = "\n".join([*shown, f"{note}]"])
     return ToolResult.of(
         text, {"kind": "directory", "path": workspace.shown(path), "entries": len(entries)}
     )

@@ -26,7 +26,7 @@ from agent_cli_tools.searches import (
     search_root,
 )
 from agent_cli_tools.secret_files import is_secret
-from agent_cli_tools.workspace import Workspace
+from agent_cli_tools.workspace import Workspace, named
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -150,7 +150,7 @@ def _shown_paths(paths: Sequence[Path], limit: int, root: Path) -> list[str]:
     names: list[str] = []
     room = RESULT_BYTES_MAX - _FOOTER_BYTES
     for path in islice(filter(is_there, paths), min(limit, LIMIT_MAX)):
-        name = str(_below(path, root)).encode(errors="replace").decode()
+        name = named(str(_below(path, root)))
         room -= len(name.encode()) + 1
         if room < 0:
             break

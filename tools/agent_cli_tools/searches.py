@@ -22,7 +22,7 @@ from agent_cli.system.programs import find_program
 from agent_cli.system.records import dataclass
 from agent_cli_tools.command_line import command_environment
 from agent_cli_tools.secret_files import is_linked_secret
-from agent_cli_tools.workspace import Workspace
+from agent_cli_tools.workspace import Workspace, named
 
 LIMIT_S = 20.0
 OUTPUT_BYTES_MAX = 32 * 1024 * 1024
@@ -172,7 +172,7 @@ def left_out(secrets: int) -> list[str]:
 
 def displayed(raw: bytes) -> str:
     """Return a path printed by ripgrep without a leading "./"."""
-    return os.fsdecode(raw).removeprefix("./").encode(errors="replace").decode()
+    return named(os.fsdecode(raw).removeprefix("./"))
 
 
 # Verify the output of a search against the files themselves.

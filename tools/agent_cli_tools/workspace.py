@@ -273,10 +273,23 @@ class _Outside(ToolError):
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+def named(name: str) -> str:
+    r"""Return the *name* of a file on one line: `\n` and the like for what no call may write."""
+    if name.isprintable():
+        return name
+    return "".join(
+        each.encode("unicode_escape").decode() if _is_hidden(each) else each for each in name
+    )
+
+
+def _is_hidden(character: str) -> bool:
+    return character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}
+
+
 def refuse_hidden_characters(written: str) -> None:
     """Raise `ToolError` if *written* has a character that hides which file it names."""
     for character in written:
-        if character in _BIDI or unicodedata.category(character) in {"Cc", "Cs"}:
+        if _is_hidden(character):
             raise ToolError(
                 f"The path {written!a} holds the character U+{ord(character):04X}, which hides"
                 " what it names. Write the path without it."
