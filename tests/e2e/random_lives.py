@@ -42,6 +42,8 @@ PACE_S: Final = 0.01
 PAUSE_S: Final = 0.4
 ROWS: Final = 14
 """The rows at the bottom that show what the program does: the list of a question has so many."""
+UNCHOSEN: Final = "choose with ↓"
+"""Below the answers while none is marked."""
 MARGIN: Final = " " * len("you> ")
 """Of the later rows of a draft."""
 CTRL_C, CTRL_D, CTRL_U, ESCAPE, DOWN = "\x03", "\x04", "\x15", "\x1b", "\x1b[B"
@@ -298,7 +300,7 @@ class LongSession:
         is_later = last == "" or last.startswith(MARGIN)
         # Esc and Enter in one are a line break in what may be typed instead of an answer.
         if last.startswith("allow") or (last == "" and any(map(_is_question, rows))):
-            is_open = any(row.startswith("❯") or "goes out" in row for row in rows)
+            is_open = any(row.startswith("❯") or UNCHOSEN in row for row in rows)
             return "question" if is_open else None
         if any("Ctrl-C stops" in row for row in rows):
             return "running" if is_later or last.startswith("you>") else None
@@ -390,8 +392,8 @@ def _is_question(row: str) -> bool:
 
 
 def _yes(terminal: Terminal) -> str:
-    """Return the keys that allow a call; while a message waits, no answer is chosen yet."""
-    if "goes out after this answer" in terminal.text:
+    """Return the keys that allow a call; after a message, sent or deleted, no answer is chosen."""
+    if any(UNCHOSEN in row for row in terminal.text.split("\n")[-ROWS:]):
         return f"{DOWN}\r"
     return "y\r" if terminal.last_row.startswith("allow all") else "\r"
 
