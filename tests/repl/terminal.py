@@ -171,7 +171,11 @@ class Terminal:
             return False
         self.bytes += data
         self.read_at_s.append(unstalled_s())
-        self._stream.feed(data)
+        try:
+            self._stream.feed(data)
+        except TypeError as error:  # pyte knows no such sequence, and does not say which
+            error.add_note(f"the terminal got: {self.bytes[-len(data) - 1_000 :]!r}")
+            raise
         self._text = None
         return bool(data)
 
