@@ -115,7 +115,8 @@ class Permissions:
         is_command = call.name == COMMAND_TOOL
         report = await self._sandbox() if self._sandbox and is_command else None
         mode = stricter(self.mode, mode or self.mode)
-        decision = self.decide(call, tool, params, report, mode=mode)
+        decided = self._decided(call, tool, params, report)
+        decision = self._or_attempted(call, tool, report, mode, decided(mode))
         if isinstance(decision.verdict, Ask) and not is_command:
             paths = (*tool.reads(params), *tool.writes(params))
             if self._is_other_question(call, paths):
@@ -126,7 +127,9 @@ class Permissions:
         if isinstance(decision.verdict, Ask):
             by_mode = session_rules(call, self._reach_in(report)) if decision.by_mode else ()
             unkept = self._unkept(command_of(call)) if is_command else ""
-            verdicts = self._other_verdicts(call, tool, params, report, mode)
+            verdicts: dict[Mode, Verdict] = {
+                each: decided(each).verdict for each in STRICTNESS if each != mode
+            }
             self._asked[call.id] = ApprovalFacts(
                 decision.rules or by_mode,
                 (
@@ -150,33 +153,25 @@ class Permissions:
     ) -> Decision:
         """Decide about a call without remembering it; *report* describes the sandbox."""
         mode = stricter(self.mode, mode or self.mode)
-        decision = self._decided(call, tool, params, report, mode)
-        is_command = call.name == COMMAND_TOOL
-        if (
-            is_command
-            and decision.by_mode
-            and tool.attempt
-            and self._may_attempt(call, report, mode)
-        ):
-            return attempted(decision, lambda: self._attempted.add((call.id, command_of(call))))
-        return decision
+        decision = self._decided(call, tool, params, report)(mode)
+        return self._or_attempted(call, tool, report, mode, decision)
+
+    def _or_attempted(
+        self, call: ToolCall, tool: Tool, report: Report | None, mode: Mode, decision: Decision
+    ) -> Decision:
+        if not (call.name == COMMAND_TOOL and decision.by_mode and tool.attempt):
+            return decision
+        if not self._may_attempt(call, report, mode):
+            return decision
+        return attempted(decision, lambda: self._attempted.add((call.id, command_of(call))))
 
     def _decided(
-        self, call: ToolCall, tool: Tool, params: object, report: Report | None, mode: Mode
-    ) -> Decision:
+        self, call: ToolCall, tool: Tool, params: object, report: Report | None
+    ) -> Callable[[Mode], Decision]:
+        """Return what decides about *call* in a mode; a command is judged once for all of them."""
         if call.name == COMMAND_TOOL:
-            return self._about_command(call, report, mode)
-        return self._files.decide(call, tool, params, rules=self._rules, mode=mode)
-
-    def _other_verdicts(
-        self, call: ToolCall, tool: Tool, params: object, report: Report | None, mode: Mode
-    ) -> dict[Mode, Verdict]:
-        """Return the verdict about *call* in each mode but *mode*, where it is asked about."""
-        return {
-            each: self._decided(call, tool, params, report, each).verdict
-            for each in STRICTNESS
-            if each != mode
-        }
+            return self._about_command(call, report)
+        return lambda mode: self._files.decide(call, tool, params, rules=self._rules, mode=mode)
 
     def asked_about(self, call: ToolCall) -> ApprovalFacts:
         """Return the rules that "always" would add, and the facts needed to decide."""
@@ -292,35 +287,38 @@ class Permissions:
         if rule not in self._rules.allow:
             self._rules = replace(self._rules, allow=(*self._rules.allow, rule))
 
-    def _about_command(self, call: ToolCall, report: Report | None, mode: Mode) -> Decision:
+    def _about_command(self, call: ToolCall, report: Report | None) -> Callable[[Mode], Decision]:
         from agent_cli.policies.shell import judge  # with the first command
 
         unsandboxed = leaves_sandbox(call)
-        if unsandboxed:
-            report = None
+        report = None if unsandboxed else report
         reach = self._reach_in(report)
         judged = judge(command_of(call), self._rules.for_commands(), reach)
         rule = self._rule_behind(judged)
-        if judged.verdict == "deny" and rule:
-            return denied_by(rule, judged.commands)
         hiding, unsure = self._rule_hiding_named_file(call, reach)
-        if hiding:
-            return denied_by(hiding, judged.commands)
-        if mode == "plan" and not judged.read_only:
-            return denied_by_plan(judged.commands)
-        if judged.verdict == "ask":
-            return asked(judged.reason, rule=rule, commands=judged.commands)
-        if unsandboxed or unsure:
-            return asked(unsure or UNSANDBOXED, commands=judged.commands)
-        if judged.verdict == "allow":
-            return allowed(judged.reason, rule=rule, commands=judged.commands)
-        if every := self._rule_for_every_command():
-            return allowed(f"allowed by the rule {every}", rule=every, commands=judged.commands)
-        if mode == "yolo":
-            return allowed("allowed by the mode yolo", commands=judged.commands)
-        if report and self._is_held(call, report, reach, mode):
-            return allowed("contained by the sandbox", commands=judged.commands)
-        return asked(judged.reason, commands=judged.commands, by_mode=True)
+
+        def decided(mode: Mode) -> Decision:
+            if judged.verdict == "deny" and rule:
+                return denied_by(rule, judged.commands)
+            if hiding:
+                return denied_by(hiding, judged.commands)
+            if mode == "plan" and not judged.read_only:
+                return denied_by_plan(judged.commands)
+            if judged.verdict == "ask":
+                return asked(judged.reason, rule=rule, commands=judged.commands)
+            if unsandboxed or unsure:
+                return asked(unsure or UNSANDBOXED, commands=judged.commands)
+            if judged.verdict == "allow":
+                return allowed(judged.reason, rule=rule, commands=judged.commands)
+            if every := self._rule_for_every_command():
+                return allowed(f"allowed by the rule {every}", rule=every, commands=judged.commands)
+            if mode == "yolo":
+                return allowed("allowed by the mode yolo", commands=judged.commands)
+            if report and self._is_held(call, report, reach, mode):
+                return allowed("contained by the sandbox", commands=judged.commands)
+            return asked(judged.reason, commands=judged.commands, by_mode=True)
+
+        return decided
 
     def _reach_in(self, report: Report | None) -> Reach:
         """Return the reach of a command in the sandbox of *report*."""

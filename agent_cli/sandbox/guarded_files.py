@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from agent_cli.system import paths
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import identity, real_path
+from agent_cli.system.paths import Identity, identity, real_path
 
 _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
@@ -120,6 +120,7 @@ _TOKEN = late_pattern(
     re.IGNORECASE,
 )
 _BYTES_MAX = 100_000
+_PARTS_MAX = 2_048  # of a path: no system opens a longer one
 
 
 def why_protected(path: Path, root: Path, own: Iterable[Path] = ()) -> str | None:
@@ -147,7 +148,8 @@ def what_it_starts(path: Path, root: Path) -> str | None:
     Names are compared as in `why_protected`. Such a change needs approval.
     """
     folder = ""
-    for part in (part.casefold() for part in path.relative_to(root).parts):
+    parts = path.relative_to(root).parts[:_PARTS_MAX]
+    for part in map(str.casefold, parts):
         if what := _starts_in(folder).get(part) or _variant_starts(part):
             return what
         folder += f"/{part}"
@@ -202,11 +204,14 @@ def _leads_version_control(folder: str, name: str, entry: "os.DirEntry[str]") ->
 
 def _same(path: Path, root: Path, names: Iterable[str]) -> str | None:
     """Return the name of *names* in *root* that is the same file as *path* or a folder above it."""
-    depth = len(path.relative_to(root).parts)
-    found = {*map(identity, (path, *path.parents)[:depth])} - {None}
-    if not found:  # most words of a script are no file
-        return None
-    return next((name for name in names if identity(root / name) in found), None)
+    found = set[Identity]()
+    above = str(root)
+    for part in path.relative_to(root).parts:
+        above += f"/{part}"
+        if (known := identity(above)) is None:  # so is all below it: a script has many such words
+            break
+        found.add(known)
+    return next((name for name in names if identity(root / name) in found), None) if found else None
 
 
 def _is_setting_in_home(path: Path, root: Path) -> bool:

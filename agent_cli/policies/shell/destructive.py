@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
@@ -10,6 +10,7 @@ from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name, git_call
+from agent_cli.policies.shell.syntax import TOO_LONG
 from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset(
@@ -40,7 +41,6 @@ _GIT_LOSSES = tuple(
     )
 )
 _EVERY_FILE = "deletes every file of a folder"
-_TOO_DEEP = "runs commands that are nested too deep, or have too many words, to be checked"
 _REMOVERS = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
 # Without one of these, `find` finds everything.
 _TESTS_OF_FIND = frozenset(
@@ -60,6 +60,7 @@ _FD_VALUE = late_pattern(
 )
 _FD_NAMES = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
 _FD_ALL = late_pattern(r"[.^$*]*|\.\*")
+_SEARCHES_MAX = 20  # each is read with all words behind it
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
 _SCRIPT_DELETES = late_pattern(
@@ -73,7 +74,7 @@ _EVERY_NAME_BELOW = late_pattern(r"/\*(?:\.\*|\*)?[\"'>)\]]")
 _REMOVER_IN_TEXT = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
 # A pattern that every visible name matches, or every name with a dot, quoted in part or not.
-_EVERY_NAME = late_pattern(r"(?:.*/)?[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
+_EVERY_NAME = late_pattern(r"(?:.*/)?+[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 # A mode without the owner's right to read.
 _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
 _DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
@@ -106,7 +107,7 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
         if not any(narrow):
             found.append("deletes every file that a command lists")
     if BEYOND in seen:
-        found.append(_TOO_DEEP)
+        found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
 
 
@@ -151,18 +152,22 @@ def emptied_folders(script: str) -> list[str]:
     found = [
         f"rm {target} deletes every file of a folder"
         for words in scripts
-        for at, word in enumerate(words)
-        if base_name(word) in ("rm", "unlink", "shred")
-        for target in words[at + 1 :]
+        for target in dropwhile(_is_no_remover, words)
         if _EVERY_NAME.fullmatch(target)
     ]
-    found += [
-        f"{word} {_EVERY_FILE}"
-        for words in scripts
-        for at, word in enumerate(words)
-        if base_name(word) in ("fd", "fdfind") and _fd_removes_all(words[at + 1 :])
-    ]
+    for words in scripts:
+        begins = [at for at, word in enumerate(words) if base_name(word) in ("fd", "fdfind")]
+        found += [
+            f"{words[at]} {_EVERY_FILE}"
+            for at in begins[:_SEARCHES_MAX]
+            if _fd_removes_all(words[at + 1 :])
+        ]
+        found += [TOO_LONG] if len(begins) > _SEARCHES_MAX else []
     return list(dict.fromkeys(found))
+
+
+def _is_no_remover(word: str) -> bool:
+    return base_name(word) not in ("rm", "unlink", "shred")
 
 
 def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:

@@ -71,7 +71,8 @@ _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
 # In a script of sed: a file behind r or w, and a command behind e.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
 _COMMAND_OF_SED: Final = late_pattern(r"(?:^|[\d$/;{}\s])e\s+(\S.*)|(?:^|[;{}\s])\d+e(\S.*)")
-_REPLACED_BY_COMMAND: Final = late_pattern(r"s([^\w\s]).*?\1(.*)\1\w*e")
+_SUBSTITUTES: Final = late_pattern(r"s([^\w\s])")
+_RUNS_RESULT: Final = late_pattern(r"([^\w\s])\w*e")
 _LITERALS_MAX: Final = 400
 
 
@@ -159,7 +160,13 @@ def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:
 
 def _commands_of_sed(code: str) -> Iterator[str]:
     yield from (found[1] or found[2] for found in _COMMAND_OF_SED.finditer(code))
-    yield from (found[2] for found in _REPLACED_BY_COMMAND.finditer(code))
+    for line in code.split("\n"):
+        ends = {found[1]: found.start() for found in _RUNS_RESULT.finditer(line)}
+        begins = {found[1]: found.end() for found in reversed([*_SUBSTITUTES.finditer(line)])}
+        for mark in begins.keys() & ends.keys():
+            replacement = line.find(mark, begins[mark]) + 1
+            if 0 < replacement <= ends[mark]:
+                yield line[replacement : ends[mark]]
 
 
 def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:

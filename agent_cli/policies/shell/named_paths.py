@@ -13,6 +13,7 @@ from pathlib import PurePath
 from agent_cli.policies.shell.assignments import composed_words, preset_values
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
+from agent_cli.policies.shell.syntax import TOO_LONG, is_too_long
 from agent_cli.policies.shell.words import TooManyWords, unbraced, without_quotes
 from agent_cli.system.loading import late_pattern
 
@@ -87,8 +88,10 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
     """Yield every piece of *script* that may be a path.
 
     Raises:
-        OutOfReach: As `unbraced`.
+        OutOfReach: As `unbraced`, or the script is too long.
     """
+    if is_too_long(script):
+        raise OutOfReach(TOO_LONG)
     text = _HOME.sub(lambda _found: reach.home, script)
     text = _WORKING_DIRECTORY.sub(lambda _found: str(reach.root), text)
     plain = without_quotes(_ANSI_C.sub(_decoded, text))

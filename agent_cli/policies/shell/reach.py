@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -226,5 +227,6 @@ def _could_match(pattern: str, name: str) -> bool:
         return False
     # Bracket matches depend on the locale, so the rest may match anything.
     known, bracket, _ = pattern.partition("[")
-    expression = "".join({"*": ".*", "?": "."}.get(each, re.escape(each)) for each in known)
-    return bool(re.fullmatch(expression + (".*" if bracket else ""), name, re.DOTALL))
+    if len(known.replace("*", "")) > len(name):
+        return False
+    return fnmatchcase(name, f"{known}*" if bracket else known)

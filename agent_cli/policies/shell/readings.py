@@ -22,7 +22,13 @@ from agent_cli.policies.shell.starters import (
     set_value,
     started_at,
 )
-from agent_cli.policies.shell.syntax import descendants, redirect_words, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    descendants,
+    is_too_long,
+    redirect_words,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.words import likely_word, without_quotes
 from agent_cli.system.loading import late_pattern
 
@@ -32,8 +38,7 @@ if TYPE_CHECKING:
 Reading: TypeAlias = tuple[str | None, ...]
 
 UNSEEN: Reading = (None,)
-# A command that is nested too deep, or has too many words, to tell what it loses; no word of a
-# command holds a NUL.
+# Nested too deep, or too long, to tell what it loses; no word of a command holds a NUL.
 BEYOND: Reading = (None, "\0")
 _ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
@@ -83,11 +88,8 @@ _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
 def readings(script: str, depth: int = 0) -> Iterator[Reading]:
-    """Yield every command that *script* might run, including those started by wrappers.
-
-    BEYOND stands for those that are not read because there is too much.
-    """
-    if depth > _DEPTH_MAX:
+    """Yield every command that *script* might run, also behind wrappers; BEYOND if too much."""
+    if depth > _DEPTH_MAX or is_too_long(script):
         yield BEYOND
         return
     tree = syntax_tree(script)
@@ -145,9 +147,8 @@ def all_commands(script: str) -> list[Reading]:
 def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
     """Return the names of all programs that *script* would start, each once, in order.
 
-    Returns:
-        ? stands for an unknown name. The command of a wrapper such as sudo or xargs is found among
-        its arguments: each one that names a program of *search_path* counts.
+    ? stands for an unknown name. The command of a wrapper such as sudo or xargs is found among
+    its arguments: each one that names a program of *search_path* counts.
     """
     found: dict[str, None] = {}
     for words in _commands(syntax_tree(script)):
@@ -157,7 +158,7 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
         found |= {} if head is not None else {"?": None}
         if head is None or base_name(head) not in STARTERS:
             continue
-        for written in filter(None, arguments):
+        for written in filter(None, arguments[:_TAKEN_WHOLE_MAX]):
             joined = _OPTION_TEXT.fullmatch(written)
             word = joined[1] if joined else written
             if _SCRIPT.search(word) and depth < _DEPTH_MAX:

@@ -14,16 +14,34 @@ if TYPE_CHECKING:
 
 WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 """The operators of redirects that write the file they open."""
+TOO_LONG: Final = "runs commands that are nested too deep, or are too long, to be checked"
+# What is longer, or of more parts, would hold the session while it is looked at: up to a second.
+_CHARS_MAX: Final = 128_000
+_NODES_MAX: Final = 12_500
+# Stands for it: everything that understands only what parses rejects it.
+_UNPARSABLE: Final = "("
 _HEREDOCS_NESTED_MAX: Final = 8  # the innermost backquote has 255 backslashes
 _QUOTES_MARK: Final = late_pattern(rb"['\"\\]")
 _BACKQUOTED: Final = late_pattern(rb"\\.|`(?P<script>(?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPED: Final = late_pattern(rb"\\([$`\\])")
 
 
-# Cached: a decision parses the same script three times, and some scripts take a second.
-@lru_cache(maxsize=8)
+def is_too_long(script: str) -> bool:
+    """Return whether *script* has too many characters or parts to be looked at."""
+    return len(script) > _CHARS_MAX or _parsed(script).descendant_count > _NODES_MAX
+
+
 def syntax_tree(script: str) -> "Node":
-    """Return the root of the tree of *script*; unparsable text is an ERROR node."""
+    """Return the root of the tree of *script*; unparsable text is an ERROR node.
+
+    So is a whole script that is too long.
+    """
+    return _parsed(_UNPARSABLE if is_too_long(script) else script)
+
+
+# Cached: a decision parses the same script three times.
+@lru_cache(maxsize=8)
+def _parsed(script: str) -> "Node":
     # A lone surrogate cannot be encoded; it becomes "?", which no allowlist accepts.
     text = script.encode(errors="replace")
     root = _parser().parse(text).root_node

@@ -1,10 +1,12 @@
 """What cannot be undone on servers, in registries and databases asks in every mode."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, command_rule, judge
+from agent_cli.policies.shell.reserved import is_reserved
 
 
 def asks(script: str) -> bool:
@@ -348,3 +350,58 @@ def test_what_loses_nothing_is_left_to_the_rules(script: str) -> None:
 def test_statement_that_deletes_asks_by_whatever_way_it_reaches_a_database(script: str) -> None:
     """Threat 19: as an argument, a here-document or the output of another command."""
     assert asks(script)
+
+
+_REPEATED = (
+    *("echo {word }", "echo {delete/* }", "nice {a -b }", "echo {'a b' }", 'echo {"$x" }'),
+    *(
+        "{true; }",
+        "{ls && }ls",
+        "{cat | }cat",
+        "echo {$(ls) }",
+        "echo {$(}",
+        "{cat > a <<E\nx\nE\n}",
+    ),
+    *(
+        "cat > a <<'E'\n{line $x `ls`\n}E\n",
+        "cat > a <<E\n{line $x `ls`\n}E\n",
+        "ls {*a}",
+        "ls {*a? }",
+    ),
+    *("{a=1 }ls", "{a=b\n}", "echo {>a }", "{for i in a b; do rm $i; done\n}", "x=({a })"),
+    *(
+        "{[[ a = b ]] && }ls",
+        "[[ {a = b && }x ]]",
+        "echo $(({1+}1))",
+        "{(}",
+        "echo {'a\"}",
+        "sed '{s/a/b/;}'",
+    ),
+    *(
+        "xargs bash -c '{rm x }'",
+        "python3 -c '{print(1); }'",
+        "cat {a/}",
+        "rm {/[}",
+        "env {a=}",
+        "{cd a; }",
+    ),
+    *("xargs bash -c '{fd x }'", "bash -c '{echo x; }'", "echo {{a,b} }", "psql -c '{/* a }'"),
+)
+
+
+@pytest.mark.parametrize("length", [12_000, 120_000, 1_000_000])
+@pytest.mark.parametrize("shape", _REPEATED)
+def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path: Path) -> None:
+    """The session waits for it: some took a minute. Above 128,000 characters it asks at once."""
+    head, _, rest = shape.partition("{")
+    unit, _, tail = rest.rpartition("}")
+    script = head + unit * (length // len(unit)) + tail
+    (tmp_path / ("a" * 60)).touch()
+    reach = Reach(root=tmp_path, secrets_are_masked=True)
+    before = time.process_time()
+
+    verdict = judge(script, CommandRules(allow=[command_rule("*")]), reach).verdict
+    needs_person = is_reserved(script, reach)
+
+    assert time.process_time() - before < 3
+    assert length < 128_000 or (verdict == "ask" and needs_person)
