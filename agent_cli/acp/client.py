@@ -210,8 +210,12 @@ class PermissionRequests:
         self,
         calls: Sequence[ToolCall],
         record: Callable[[ToolCall, Decision], None] = lambda _call, _decision: None,
+        *,
+        check: Callable[[], None] = lambda: None,
     ) -> list[Decision]:
         """Return the user's decision about each of *calls*; each goes to *record* at once.
+
+        *check* raises if the turn was cancelled: an answer right behind the cancel is none.
 
         Raises:
             QuestionClosed: The user closed a question.
@@ -222,11 +226,11 @@ class PermissionRequests:
         for call in calls:
             await permissions.recall(call, self._app.tools)
             is_allowed = permissions.is_remembered(call)
-            decisions.append(Approved() if is_allowed else await self._ask(call))
+            decisions.append(Approved() if is_allowed else await self._ask(call, check))
             record(call, decisions[-1])
         return decisions
 
-    async def _ask(self, call: ToolCall) -> Decision:
+    async def _ask(self, call: ToolCall, check: Callable[[], None]) -> Decision:
         try:
             shown = self._shown(call, await self._unsaved(call))
             answer = await self._client.choose(shown, self._choices(call))
@@ -236,6 +240,7 @@ class PermissionRequests:
             return Rejected(NOBODY_ALLOWS)
         if answer is None:
             raise QuestionClosed
+        check()
         return self._decision(call, answer)
 
     def _decision(self, call: ToolCall, answer: str) -> Decision:

@@ -219,8 +219,10 @@ class OpenSession:
             self._updates.announce(call)
         try:
             async with cancel.scope():
-                decisions = await self._approvals.decide(calls, partial(record_decision, agent))
-            cancel.check()  # an answer right behind the cancel is none
+                decisions = await self._approvals.decide(
+                    calls, partial(record_decision, agent), check=cancel.check
+                )
+            cancel.check()
         except (Aborted, QuestionClosed):
             await decline_and_stop(agent, [call.id for call in calls])
             raise

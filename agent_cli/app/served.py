@@ -194,7 +194,7 @@ class ServedProgram(EditorProgram):
     def _overrides(self, request: RunRequest) -> list[Override]:
         settings = self._startup.loaded.settings
         found: list[Override] = []
-        if request.model is not None:
+        if request.model:
             found.append(Override("model", request.model, "model"))
         if request.max_cost_usd is not None:
             own = settings.max_cost_usd

@@ -259,7 +259,7 @@ _log = logger(__name__)
 class _Decision(BaseModel):
     """The form of a question."""
 
-    allow: bool = Field(default=False, title="Allow this call")
+    allow: bool = Field(default=False, strict=True, title="Allow this call")
 
 
 _SCHEMA: Final = {

@@ -308,6 +308,27 @@ async def test_permission_that_is_given_right_after_a_cancel_allows_nothing() ->
         assert (await client.say(id, "and?")).stop_reason == "end_turn"
 
 
+async def test_rule_that_is_given_right_after_a_cancel_is_not_kept() -> None:
+    """An answer that allows nothing now must not allow the next call either."""
+    again = tool_use("write", {"path": "note.txt", "content": "again\n"}, id="w2")
+    async with (
+        FakeMessagesApi(reply(WRITE), reply(again), reply("ok")) as api,
+        editor(api) as (client, _),
+    ):
+        id = await client.open()
+
+        async def cancel_and_allow(_question: object) -> str:
+            await client.agent.cancel(session_id=id)
+            return "session"
+
+        client.permissions += [cancel_and_allow, "no"]
+        await client.say(id, "write it")
+        await client.say(id, "write it after all")
+
+        assert len(client.asked) == 2
+        assert not Path("note.txt").exists()
+
+
 async def test_cancel_ends_a_running_command() -> None:
     command = tool_use("bash", {"command": "touch begun; sleep 600"}, id="b1")
     async with (

@@ -279,6 +279,32 @@ async def test_two_approvals_in_a_row_are_both_asked() -> None:
         assert api.refusals == []
 
 
+async def test_empty_model_is_the_servers_own() -> None:
+    """Models fill in optional arguments that they do not mean."""
+    async with FakeMessagesApi(reply("Done.")) as api, serving(api) as client:
+        assert (await called(client, "ask", prompt="go", model=""))["text"] == "Done."
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_only_true_in_the_form_allows_a_call(mode: str) -> None:
+    """The form asks for a boolean; both protocol revisions read it alike."""
+
+    class Wordy(User):
+        async def answer(
+            self, context: Any, params: ElicitRequestParams
+        ) -> ElicitResult | ErrorData:
+            await super().answer(context, params)
+            return ElicitResult(action="accept", content={"allow": "yes"})
+
+    async with (
+        FakeMessagesApi(reply(WRITE), reply("Not written.")) as api,
+        serving(api, user=Wordy(True), mode=mode) as client,
+    ):
+        await called(client, "ask", prompt="write it")
+
+    assert not Path("note.txt").exists()
+
+
 async def test_each_decision_is_recorded_while_the_next_is_asked_for() -> None:
     """A client that goes away then costs only the decisions that it had not sent."""
     again = tool_use("write", {"path": "two.txt", "content": "2\n"})
