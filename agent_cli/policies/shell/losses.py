@@ -31,7 +31,8 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("cargo gem", ("publish", "yank", "owner --remove", "push")),
             ("docker podman nerdctl", _CONTAINER_LOSSES),
             ("nuget", ("push", "delete")),
-            ("python python3", ("-m twine upload", "manage.py flush", "manage.py reset_db")),
+            ("python python3", ("-m twine upload",)),
+            ("manage.py django-admin", ("flush", "reset_db", "migrate zero")),
             ("terraform tofu terragrunt", ("apply -destroy", "state rm", "workspace delete")),
             ("helm", ("del", "un", "push")),
             ("twine anaconda luarocks", ("upload",)),
@@ -59,7 +60,13 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("alembic goose dbmate diesel sqlx migrate", ("downgrade", "reset", "drop", "down")),
             ("dotnet", ("nuget push", "nuget delete", "ef database drop")),
             ("pg_restore", ("--clean", "-c")),
-            ("kubectl oc", ("replace --force",)),
+            ("mongorestore", ("--drop",)),
+            ("pg_dropcluster", ("",)),
+            ("flask", ("db downgrade",)),
+            ("dvc", ("gc", "destroy")),
+            ("swift", ("delete",)),
+            ("diskutil", ("eraseDisk", "eraseVolume", "partitionDisk", "zeroDisk")),
+            ("kubectl oc", ("replace --force", "scale --replicas=0", "scale --replicas 0")),
             ("redis-cli valkey-cli keydb-cli iredis", ("del", "unlink", "getdel", "hdel", "xdel")),
             ("aws", ("schedule-key-deletion", "release-address")),
             ("vboxmanage", ("--delete",)),
@@ -80,13 +87,13 @@ _MANAGERS: Final = _CLOUDS | {
     *("gh", "kubectl", "oc", "helm", "terraform", "tofu", "terragrunt", "cdk", "cdktf", "sam"),
     *("eksctl", "kops", "kind", "k3d", "minikube", "velero", "serverless", "sls", "copilot", "eb"),
     *("amplify", "firebase", "supabase", "railway", "render", "ibmcloud", "aliyun", "yc", "exo"),
-    *("civo", "vultr", "vultr-cli", "openstack", "swift", "b2", "cloudflared", "databricks"),
+    *("civo", "vultr", "vultr-cli", "openstack", "b2", "cloudflared", "databricks"),
     *("snow", "s3cmd", "s5cmd", "mc", "rclone", "azcopy", "skopeo", "crane", "oras", "vagrant"),
     *("zfs", "zpool", "btrfs", "virsh", "multipass", "limactl", "colima", "lxc", "incus", "qm"),
     *("restic", "borg", "duplicity", "kopia", "vault", "etcdctl", "consul", "nomad", "influx"),
     *("rabbitmqctl", "rabbitmqadmin", "nats", "pulsar-admin", "op", "bw", "pass", "gopass"),
     *("turso", "neonctl", "planetscale", "pscale", "mongocli", "atlas", "stripe", "okteto"),
-    *("huggingface-cli", "hf", "dvc", "mlflow", "ngrok", "tailscale", "security", "schema"),
+    *("huggingface-cli", "hf", "mlflow", "ngrok", "tailscale", "security", "schema"),
 }
 _DELETES: Final = (
     r"delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down|remove|drop|deregister|erase|nuke"
@@ -116,12 +123,14 @@ _TRIES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             ("kubectl oc helm", "--dry-run(?:=(?:client|server))?"),
             ("aws", "--dry-?run"),
             ("rclone restic borg s3cmd", "-n|--dry-run"),
+            ("manage.py django-admin", "--plan"),
             ("goreleaser", "--snapshot|--version|check"),
             ("gh glab docker podman terraform tofu gcloud az", "-h"),
         )
         for program in programs.split()
     }
 )
+_INTERPRETER: Final = late_pattern(r"python[\d.]*|pypy\d*")
 # Npm ignores an option that a subcommand does not know.
 _DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
 # Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
@@ -141,7 +150,8 @@ _DATABASES: Final = frozenset(
 DATA_LOSS: Final = late_pattern(
     r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned"
     r"|materialized|sequence|function|type|extension|tablespace|trigger|measurement|graph)\b"
-    r"|\btruncate\b(?!\s*\()|\bdelete\s+from\b|\bflush(?:all|db)\b|dropDatabase"
+    r"|\btruncate\b(?!\s*\()|\bdelete\s+(?:(?:low_priority|quick|ignore)\s+)*+"
+    r"(?:[\w$`]+(?:\.[\w$`*]+)*+(?:\s*,\s*[\w$`]+(?:\.[\w$`*]+)*+)*+\s+)?from\b|\bflush(?:all|db)\b|dropDatabase"
     r"|\.(?:drop|remove)\s*\(|delete(?:Many|One)",
     re.IGNORECASE,
 )
@@ -158,6 +168,8 @@ _ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?
 
 def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     """Return why the program *name* with the arguments *words* cannot be undone, or None."""
+    if _INTERPRETER.fullmatch(name) and words and words[0].endswith(".py"):
+        return lost_by_subcommand(words[0].rpartition("/")[2], words[1:])
     if _only_tries(name, words):
         return None
     commands = [*map(str.casefold, words)] if name in _REDIS else words
