@@ -36,6 +36,7 @@ def bind_keys(screen: LiveScreen) -> None:
     queued = Condition(lambda: bool(screen.listener.queued) and not screen.asking.question)
     bind_queue_keys(keys, screen.queue, screen.draft, queued)
     screen.app.key_bindings = keys
+    screen.app.key_processor.after_key_press += screen.insert_answer
 
 
 def _know_shift_enter() -> None:
@@ -83,6 +84,7 @@ def _send(screen: LiveScreen, *, follow_up: bool) -> None:
         screen.queue.keep()
     elif screen.listener.submit(screen.draft.message, follow_up=follow_up):
         screen.draft.clear()
+        screen.app.insert()  # vi's mode at each new line of a shell
     else:
         screen.note_refusal()
 

@@ -72,6 +72,7 @@ class Picker:
         self._opened_at_s, self._is_blind = self._clock(), False
         self._picked = asyncio.get_running_loop().create_future()
         app.layout.focus(self._control)
+        app.vi_state.reset()  # in vi's normal mode no key would filter
         app.invalidate()
         try:
             return await self._picked

@@ -91,7 +91,7 @@ class LiveScreen:
         self.draft = Draft(history, warn=warnings.append)
         self.buffer = self.draft.buffer
         self.menu = Menu(self.buffer, lambda: self.app)
-        self.asking = Asking(self.buffer, clock, self.refresh, take_draft=self.draft.take)
+        self.asking = Asking(self.buffer, clock, self._asked, take_draft=self.draft.take)
         self.queue = self._queue_edit()
         self.picker = Picker(lambda: self.rows_max, lambda: self.columns, self.put_back, clock)
         self.agents = AgentRows(
@@ -149,9 +149,18 @@ class LiveScreen:
             can_begin=lambda: self.asking.question is None,
         )
 
+    def _asked(self) -> None:
+        self.insert_answer()
+        self.refresh()
+
     def _note_requested_mode(self) -> None:
         """Count a press before the session exists, which takes it over."""
         self.requested_modes += 1
+
+    def insert_answer(self, _keys: object = None) -> None:
+        """Leave vi's normal mode at a question: there `5` is a count, and Enter would say yes."""
+        if self.asking.question and self.draft.is_empty:
+            self.app.insert()
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Print a sentence above the prompt."""

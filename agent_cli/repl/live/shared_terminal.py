@@ -176,6 +176,11 @@ class LiveApplication(Application[None]):
         mode = self.vi_state.input_mode
         return "normal" if mode is InputMode.NAVIGATION else mode.name.lower().replace("_", " ")
 
+    def insert(self) -> None:
+        """Take the next keys as text, whatever vi's mode was."""
+        self.current_buffer.exit_selection()
+        self.vi_state.reset()
+
     # There is no public way to learn where the renderer drew, nor to redraw without switching
     # terminal modes; tests/test_private_names.py pins the private names used.
     @property

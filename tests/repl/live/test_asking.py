@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
 
+import pytest
+
 from agent_cli.repl.dialogue import ENTER, Choice
 from agent_cli.repl.live.asking import SILENCE_S
-from tests.repl.live.test_screen import UP, Live, live
+from tests.repl.live.test_screen import ESCAPE, UP, Live, live
 
 
 async def opened(it: Live, row: str) -> None:
@@ -231,6 +233,33 @@ async def test_space_takes_the_marked_checkbox_and_is_text_before_one_is_marked(
 
         assert before is None
         assert await asked is boxes[0]
+
+
+async def asked_in_normal_mode(it: Live) -> "asyncio.Future[Choice | str]":
+    """Ask yes (the mark) or no while vi is in normal mode; return the future answer."""
+    await it.press(ESCAPE)
+    assert it.screen.app.vi_mode == "normal"
+    listed = [Choice("Yes", ("y", "1")), Choice("No", ("n", "2"))]
+    answer = asyncio.ensure_future(it.screen.asking.select("allow? ", listed, text="decline"))
+    await it.until(lambda: "allow?" in it.rows)
+    it.now_s += SILENCE_S + 0.01
+    await it.until(lambda: "❯ Yes" in it.rows)
+    return answer
+
+
+@pytest.mark.parametrize("typed", ["2", f"{ESCAPE}2", f"no{ESCAPE}0D2"])
+async def test_answer_typed_in_vis_normal_mode_is_the_answer(typed: str, tmp_path: Path) -> None:
+    """A digit is a count there, so that Enter took the marked answer: yes."""
+    async with live(tmp_path, vi=True) as it:
+        answer = await asked_in_normal_mode(it)
+        for key in typed:
+            await it.press(key)
+        assert it.screen.buffer.text == "2"
+        it.type("\r")
+        taken = await answer
+
+    assert isinstance(taken, Choice)
+    assert taken.label == "No"
 
 
 async def test_message_begun_before_a_list_is_sent_and_answers_nothing(tmp_path: Path) -> None:

@@ -50,6 +50,17 @@ async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Pat
         assert await taken == 1
 
 
+async def test_picker_filters_in_vis_normal_mode_too(tmp_path: Path) -> None:
+    """Escape before Enter is a habit; the letters behind it moved a cursor."""
+    async with live(tmp_path, vi=True) as it:
+        await it.press(ESCAPE)
+        taken = picking(it, NAMES)
+        await it.until(lambda: it.rows[0] == "which?")
+        it.type("7\r")
+
+        assert await taken == 7
+
+
 @pytest.mark.parametrize(("typed", "left"), [("a sentence ", "a sentence"), ("session 3", "")])
 async def test_leaving_the_picker_returns_typed_text_that_no_row_fits(
     typed: str, left: str, tmp_path: Path

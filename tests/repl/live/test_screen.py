@@ -259,7 +259,10 @@ async def test_editor_gets_the_whole_draft_and_a_failed_edit_keeps_it(
 async def test_escape_in_vi_mode_ends_insert_mode_at_once_and_stops_nothing(
     tmp_path: Path,
 ) -> None:
-    """S6: Ctrl-C stops; Enter right after Escape is not Alt-Enter, which Ctrl-F replaces."""
+    """S6: Ctrl-C stops; Enter right after Escape is not Alt-Enter, which Ctrl-F replaces.
+
+    Each line begins in insert mode, as in a shell.
+    """
     async with live(tmp_path, vi=True) as it:
         it.person.is_busy = True
         assert it.screen.app.vi_mode == "insert"
@@ -267,7 +270,7 @@ async def test_escape_in_vi_mode_ends_insert_mode_at_once_and_stops_nothing(
         await it.until(lambda: it.screen.app.vi_mode == "normal")
         it.type("0iX\x1b\r")
         await it.until(lambda: it.person.got == [("Xabc", False)])
-        it.type("iafterwards\x06")
+        it.type("afterwards\x06")
         await it.until(lambda: it.person.got[1:] == [("afterwards", True)])
         it.type(f"{ESCAPE}{CTRL_C}")
         await it.until(lambda: it.person.interrupted == 1)
