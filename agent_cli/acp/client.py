@@ -16,7 +16,7 @@ from agent_cli.acp.connection import RpcConnection
 from agent_cli.acp.content import text
 from agent_cli.acp.ports import Application
 from agent_cli.acp.schema import ClientCapabilities
-from agent_cli.contracts.dialogs import Approved, Decision, Rejected
+from agent_cli.contracts.dialogs import Approved, Decision, Filled, Rejected
 from agent_cli.contracts.errors import SettingsError, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
@@ -34,13 +34,6 @@ class PermissionOption(NamedTuple):
     id: str
     name: str
     kind: ChoiceKind
-
-
-class FormAnswer(NamedTuple):
-    """The user's answer to a form."""
-
-    action: Literal["accept", "decline", "cancel"]
-    values: Mapping[str, Json]
 
 
 class EditorClient:
@@ -81,13 +74,13 @@ class EditorClient:
             case _:
                 return None
 
-    async def fill_form(self, message: str, schema: Mapping[str, Json]) -> FormAnswer:
+    async def fill_form(self, message: str, schema: Mapping[str, Json]) -> Filled:
         """Let the user fill in a form."""
         params: dict[str, Json] = {"mode": "form", "message": message}
         answer = await self._ask("elicitation/create", {**params, "requestedSchema": dict(schema)})
         return _form_answer(answer)
 
-    async def visit_page(self, message: str, url: str, id: str) -> FormAnswer:
+    async def visit_page(self, message: str, url: str, id: str) -> Filled:
         """Ask the user to visit a URL."""
         params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
         return _form_answer(await self._ask("elicitation/create", {**params, "elicitationId": id}))
@@ -108,16 +101,14 @@ class EditorClient:
         return await self._connection.request(method, {"sessionId": self._session_id, **params})
 
 
-def _form_answer(answer: Json) -> FormAnswer:
+def _form_answer(answer: Json) -> Filled:
     match answer:
         case {"action": "accept", "content": dict(values)}:
-            return FormAnswer("accept", values)
-        case {"action": "accept"}:
-            return FormAnswer("accept", {})
-        case {"action": "decline"}:
-            return FormAnswer("decline", {})
+            return Filled("accept", values)
+        case {"action": ("accept" | "decline") as action}:
+            return Filled(action)
         case _:
-            return FormAnswer("cancel", {})
+            return Filled("cancel")
 
 
 _LIMIT_S: Final = 10.0

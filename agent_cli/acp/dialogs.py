@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Final
 
 from agent_cli.acp import ConnectionLost, RpcFault
-from agent_cli.acp.client import EditorClient, FormAnswer, PermissionOption
+from agent_cli.acp.client import EditorClient, PermissionOption
 from agent_cli.acp.content import fenced, text
 from agent_cli.contracts.dialogs import (
     Action,
@@ -171,11 +171,9 @@ class EditorServerDialogs:
         async with self._turn:
             for _ in range(_TRIES_MAX):
                 answer = await _answered(self._client.fill_form(message, schema))
-                if answer.action != "accept":
-                    return Filled(answer.action)
-                faults = _faults(form, answer.values)
+                faults = _faults(form, answer.values) if answer.action == "accept" else ()
                 if not faults:
-                    return Filled("accept", answer.values)
+                    return answer
                 message = f"{_named(form.server)}: {reveal('; '.join(faults))}"
         return Filled("cancel")
 
@@ -213,12 +211,12 @@ class EditorServerDialogs:
         self._say(f"{_named(server)} {what}, declined: this client shows no such question")
 
 
-async def _answered(asking: Awaitable[FormAnswer]) -> FormAnswer:
+async def _answered(asking: Awaitable[Filled]) -> Filled:
     """Return the client's answer; a refusal or a lost connection counts as closed."""
     try:
         return await asking
     except (RpcFault, ConnectionLost):
-        return FormAnswer("cancel", {})
+        return Filled("cancel")
 
 
 def _schema(fields: Sequence[FormField]) -> dict[str, Json]:
