@@ -25,8 +25,6 @@ from agent_cli.app.option_table import (
 from agent_cli.contracts.errors import UsageError
 from agent_cli.settings import Override
 
-OUTPUT_FORMATS = ("text", "json", "stream-json")
-
 
 class Arguments(NamedTuple):
     """The parsed command line.
@@ -143,9 +141,9 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         elif option.setting:
             overrides.append(_override(option, value, name))
         elif option.takes is Takes.SEVERAL:
-            found[option.field] = (*found.get(option.field, ()), option.convert(str(value)))
+            found[option.field] = (*found.get(option.field, ()), _converted(name, option, value))
         elif found.get("command") not in ("version", "help") or option.field != "command":
-            found[option.field] = option.convert(value) if isinstance(value, str) else value
+            found[option.field] = _converted(name, option, value)
     return _checked(Arguments(**found, overrides=tuple(overrides)), operands)
 
 
@@ -216,10 +214,17 @@ def _is_option(name: str) -> bool:
     return name in FOREIGN_OPTIONS
 
 
+def _converted(name: str, option: OptionEntry, value: object) -> object:
+    try:
+        return option.convert(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise UsageError(f"{name} must be {error}, not {value!r}") from error
+
+
 def _override(option: OptionEntry, value: object, name: str) -> Override:
     if isinstance(value, bool):
         return Override(option.setting, value, name)
-    text = str(option.convert(str(value)))
+    text = str(_converted(name, option, value))
     return Override(option.setting, (text,) if option.takes is Takes.SEVERAL else text, name)
 
 
@@ -237,11 +242,6 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
     """Find the command and reject invalid combinations."""
     if arguments.command in ("version", "help"):
         return arguments
-    if arguments.output_format not in OUTPUT_FORMATS:
-        raise UsageError(
-            f"--output-format must be one of {', '.join(OUTPUT_FORMATS)},"
-            f" not {arguments.output_format!r}"
-        )
     if operands:
         arguments = _with_command(arguments, operands)
     for group in EXCLUSIVE:

@@ -4,7 +4,7 @@ arguments.py reads these tables; help.txt documents them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
@@ -22,8 +22,8 @@ FILES: Final = "@files"
 SESSIONS: Final = "@sessions"
 MODELS: Final = "@models"
 ENGINES: Final = ("local", "ray")
+_FORMATS: Final = ("text", "json", "stream-json")
 _JOBS_MAX: Final = 1_000
-_RAY_CPUS_MIN, _RAY_CPUS_MAX = 0.01, 1024.0
 _RETRIES_MAX = 100
 
 
@@ -41,7 +41,8 @@ class Takes(Enum):
 class OptionEntry(NamedTuple):
     """One option and the target of its value: a field of `Arguments`, or the key of a setting.
 
-    `values` is the completion for shells: words, `FILES`, `SESSIONS` or `MODELS`.
+    `convert` raises ValueError with what the value must be. `values` is the completion for shells:
+    words, `FILES`, `SESSIONS` or `MODELS`.
     """
 
     takes: Takes
@@ -63,71 +64,35 @@ def _limit_usd(text: str) -> str:
     return text
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"--time-limit must be a number of seconds above 0, not {text!r}")
-    return seconds
+def _number(kind: str, fits: Callable[[float], bool]) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        with suppress(ValueError):
+            if fits(number := float(text)):  # never NaN
+                return number
+        raise ValueError(kind)
+
+    return read
 
 
-def _wait(text: str) -> float:
-    seconds = _number(text)
-    if not 0 <= seconds < math.inf:
-        raise UsageError(f"--wait must be a number of seconds from 0, not {text!r}")
-    return seconds
+def _whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        # Not int() alone: it takes "1_000", signs and digits of other scripts.
+        if text.isascii() and text.isdigit() and len(text) <= 15:
+            number = int(text)
+            if least <= number and (most is None or number <= most):
+                return number
+        raise ValueError(f"a whole number from {least}{'' if most is None else f' to {most}'}")
+
+    return read
 
 
-def _ray_wait(text: str) -> float:
-    seconds = _number(text)
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"--ray-wait must be a number of seconds above 0, not {text!r}")
-    return seconds
+def _one_of(words: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return text
 
-
-def _ray_cpus(text: str) -> float:
-    cpus = _number(text)
-    if not _RAY_CPUS_MIN <= cpus <= _RAY_CPUS_MAX:
-        most = f"{_RAY_CPUS_MIN:g} to {_RAY_CPUS_MAX:g}"
-        raise UsageError(f"--ray-cpus must be a number from {most}, not {text!r}")
-    return cpus
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _retries(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:9]) <= _RETRIES_MAX):
-        raise UsageError(f"--retries must be a whole number from 0 to {_RETRIES_MAX}, not {text!r}")
-    return int(text)
-
-
-def _jobs(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _JOBS_MAX):
-        raise UsageError(f"--jobs must be a whole number from 1 to {_JOBS_MAX}, not {text!r}")
-    return int(text)
-
-
-def _engine(text: str) -> str:
-    if text not in ENGINES:
-        raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {text!r}")
-    return text
-
-
-def _dollars(text: str) -> float:
-    try:
-        dollars = float(text)
-    except ValueError:
-        dollars = math.nan
-    if not 0 < dollars <= USD_MAX:
-        raise UsageError(f"--budget must be dollars above 0, not {text!r}")
-    return dollars
+    return read
 
 
 def _check(text: str) -> str:
@@ -142,35 +107,37 @@ def _name(text: str) -> str:
     return name
 
 
-def _tokens(text: str) -> int:
-    # Not int() alone: it takes "1_000", signs and digits of other scripts.
-    if not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
-        raise UsageError(f"--max-tokens-total must be a whole number from 1, not {text!r}")
-    return int(text)
-
+_SECONDS = _number("a number of seconds above 0", lambda seconds: 0 < seconds < math.inf)
+_WAIT = _number("a number of seconds from 0", lambda seconds: 0 <= seconds < math.inf)
+_DOLLARS = _number("dollars above 0", lambda dollars: 0 < dollars <= USD_MAX)
+_RAY_CPUS = _number("a number from 0.01 to 1024", lambda cpus: 0.01 <= cpus <= 1024)
 
 OPTIONS = {
     "--print": OptionEntry(Takes.VALUE, "print_prompt"),
     "--prompts-from": OptionEntry(Takes.VALUE, "prompts_from", values=FILES),
     "--prompt-file": OptionEntry(Takes.VALUE, "prompt_file", convert=Path, values=FILES),
-    "--time-limit": OptionEntry(Takes.VALUE, "time_limit_s", convert=_seconds),
-    "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_tokens),
+    "--time-limit": OptionEntry(Takes.VALUE, "time_limit_s", convert=_SECONDS),
+    "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_whole_number(1)),
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
     "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
     "--require-check": OptionEntry(Takes.VALUE, "require_check", convert=_check),
     "--park": OptionEntry(Takes.NOTHING, "park"),
-    "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_jobs),
-    "--retries": OptionEntry(Takes.VALUE, "retries", convert=_retries),
-    "--wait": OptionEntry(Takes.VALUE, "outage_wait_s", convert=_wait),
+    "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_whole_number(1, _JOBS_MAX)),
+    "--retries": OptionEntry(Takes.VALUE, "retries", convert=_whole_number(0, _RETRIES_MAX)),
+    "--wait": OptionEntry(Takes.VALUE, "outage_wait_s", convert=_WAIT),
     "--retry-failed": OptionEntry(Takes.NOTHING, "retry_failed"),
-    "--engine": OptionEntry(Takes.VALUE, "engine", convert=_engine, values=" ".join(ENGINES)),
+    "--engine": OptionEntry(
+        Takes.VALUE, "engine", convert=_one_of(ENGINES), values=" ".join(ENGINES)
+    ),
     "--batch-api": OptionEntry(Takes.NOTHING, "batch_api"),
     "--ray-address": OptionEntry(Takes.VALUE, "ray_address"),
-    "--ray-cpus": OptionEntry(Takes.VALUE, "ray_cpus", convert=_ray_cpus),
+    "--ray-cpus": OptionEntry(Takes.VALUE, "ray_cpus", convert=_RAY_CPUS),
     "--ray-copy": OptionEntry(Takes.NOTHING, "ray_copy"),
-    "--ray-wait": OptionEntry(Takes.VALUE, "ray_wait_s", convert=_ray_wait),
-    "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_dollars),
-    "--output-format": OptionEntry(Takes.VALUE, "output_format", values="text json stream-json"),
+    "--ray-wait": OptionEntry(Takes.VALUE, "ray_wait_s", convert=_SECONDS),
+    "--budget": OptionEntry(Takes.VALUE, "budget_usd", convert=_DOLLARS),
+    "--output-format": OptionEntry(
+        Takes.VALUE, "output_format", convert=_one_of(_FORMATS), values=" ".join(_FORMATS)
+    ),
     "--settings": OptionEntry(Takes.VALUE, "settings_file", convert=Path, values=FILES),
     "--config": OptionEntry(Takes.SETTING, "overrides"),
     "--continue": OptionEntry(Takes.NOTHING, "continue_session"),
