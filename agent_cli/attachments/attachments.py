@@ -144,6 +144,21 @@ class Attachments:
                 at = reference.start + 1 + reference.length
         return "".join([*parts, text[at:]])
 
+    async def message(self, text: str, *, data: str = "") -> UserMessage:
+        """Return *text* as a message with the files and images it names.
+
+        Names in *data*, the part of *text* that was piped in, are ignored.
+
+        Raises:
+            UsageError: An image cannot be read or sent.
+        """
+        if data and data not in text:  # a command has rearranged it
+            return UserMessage.of(text)
+        before, _, after = text.rpartition(data) if data else (text, "", "")
+        before, after = self.marked(before), self.marked(after)
+        message = UserMessage.of(f"{before}{data}{after}")
+        return await self.attached(message, typed=f"{before}\n{after}")
+
     async def attached(self, message: UserMessage, *, typed: str | None = None) -> UserMessage:
         """Return *message* with the images and files it names, before its other content.
 
@@ -219,46 +234,6 @@ class Attachments:
             and not any(exists(resolve_mention(path, self._folder)) for path in paths)
         )
         return [*islice(missing, _MISSING_MAX)]
-
-
-async def with_attachments(
-    text: str,
-    folder: Path,
-    *,
-    data: str = "",
-    refusal: Callable[[Path], str] = lambda _path: "",
-    outside: Callable[[Path], str] = lambda _path: "",
-    names: bool = True,
-    documents: bool = False,
-    tell: Callable[[str], None] = lambda _sentence: None,
-    note: Callable[[Path, bytes], None] = lambda _path, _content: None,
-) -> UserMessage:
-    """Return *text* as a message with the files and images it names.
-
-    Args:
-        text: The prompt.
-        folder: The base of relative paths.
-        data: The part of *text* that was piped in: names in it are ignored.
-        refusal, outside, names, documents, tell, note: As for `Attachments`.
-
-    Raises:
-        UsageError: An image cannot be read or sent.
-    """
-    attachments = Attachments(
-        folder,
-        refusal=refusal,
-        outside=outside,
-        names=names,
-        documents=documents,
-        tell=tell,
-        note=note,
-    )
-    if data and data not in text:  # a command has rearranged it
-        return UserMessage.of(text)
-    before, _, after = text.rpartition(data) if data else (text, "", "")
-    before, after = attachments.marked(before), attachments.marked(after)
-    message = UserMessage.of(f"{before}{data}{after}")
-    return await attachments.attached(message, typed=f"{before}\n{after}")
 
 
 def _fitted_block(image: "Image") -> Block:

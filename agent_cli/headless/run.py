@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from agent_cli.attachments.attachments import with_attachments
+from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
     Aborted,
@@ -160,17 +160,15 @@ class _HeadlessRun:
     ) -> tuple[UserMessage, Model | None]:
         text, model = await app.written_out(given.text)
         with preparing(text):
-            message = await with_attachments(
-                text,
+            message = await Attachments(
                 app.workspace,
-                data=given.piped,
                 refusal=app.why_kept_back,
                 outside=app.why_outside,
                 names=app.attaches_names,
                 documents=app.takes_documents,
                 note=app.note_attached,
                 tell=lambda text: self._tell(Notice("info", text)),
-            )
+            ).message(text, data=given.piped)
         if check := self._options.require_check:
             from agent_cli.contracts.goals import Goal  # rare
 

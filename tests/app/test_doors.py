@@ -19,7 +19,7 @@ from agent_cli.app.arguments import Arguments
 from agent_cli.app.mcp import configured_servers
 from agent_cli.app.plugins import command_files, output_styles, skill_texts
 from agent_cli.app.startup import StartupContext, start
-from agent_cli.attachments.attachments import with_attachments
+from agent_cli.attachments.attachments import Attachments
 from agent_cli.batch.folder import BatchFolder
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.mcp_client import ServerConfig
@@ -201,7 +201,7 @@ def test_names_of_a_strangers_links_reach_no_file_of_the_user(
     app = App(start(Arguments(trust=True), may_ask=False), one_shot=True)
 
     message = asyncio.run(
-        with_attachments("see @notes.txt @AGENTS.md", repository, outside=app.why_outside)
+        Attachments(repository, outside=app.why_outside).message("see @notes.txt @AGENTS.md")
     )
     assert CANARY not in str(message.content)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from agent_cli.attachments.attachments import Attachments, with_attachments
+from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.images import read_image
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.messages import UserMessage
@@ -29,7 +29,7 @@ def picture() -> Path:
 
 async def test_image_named_in_a_prompt_is_attached(picture: Path) -> None:
     """S6: it precedes the text, where a mark replaces its name; other names stay text."""
-    message = await with_attachments("what is @pic.png, @none.png and me@pic.png?", Path.cwd())
+    message = await Attachments(Path.cwd()).message("what is @pic.png, @none.png and me@pic.png?")
 
     text = "what is [image 1: pic.png 8×6], @none.png and me@pic.png?"
     assert message.content == (read_image(picture).block, text_block(text))
@@ -37,7 +37,7 @@ async def test_image_named_in_a_prompt_is_attached(picture: Path) -> None:
 
 async def test_quoted_names_with_spaces_and_absolute_paths_are_attached(picture: Path) -> None:
     """Completion inserts them like this; images keep the order of the text."""
-    message = await with_attachments(f'@"my pic.png" or @{picture.absolute()}', Path.cwd())
+    message = await Attachments(Path.cwd()).message(f'@"my pic.png" or @{picture.absolute()}')
 
     assert message.text == "[image 1: my pic.png 8×6] or [image 2: pic.png 8×6]"
     assert [block["type"] for block in message.content] == ["image", "image", "text"]
@@ -45,7 +45,7 @@ async def test_quoted_names_with_spaces_and_absolute_paths_are_attached(picture:
 
 async def test_prompt_without_images_is_sent_unchanged() -> None:
     """Nothing is added and nothing is read; `@~name` need not be a user."""
-    message = await with_attachments("look at @src/app.py, @~nobody/app.py", Path.cwd())
+    message = await Attachments(Path.cwd()).message("look at @src/app.py, @~nobody/app.py")
 
     assert message.content == (text_block("look at @src/app.py, @~nobody/app.py"),)
 
@@ -71,7 +71,7 @@ async def test_an_image_that_cannot_be_sent_is_an_error_not_text(
     Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n")
 
     with pytest.raises(UsageError, match=r"pic\.png is damaged"):
-        await with_attachments("what is @pic.png", Path.cwd())
+        await Attachments(Path.cwd()).message("what is @pic.png")
 
 
 async def test_images_too_large_together_are_an_error_before_they_are_sent() -> None:
@@ -81,15 +81,15 @@ async def test_images_too_large_together_are_an_error_before_they_are_sent() -> 
         Path(f"{number}.png").write_bytes(start + bytes(3_900_000))
     four, five = (" ".join(f"@{n}.png" for n in range(count)) for count in (4, 5))
 
-    assert len((await with_attachments(four, Path.cwd())).content) == 5
+    assert len((await Attachments(Path.cwd()).message(four)).content) == 5
     with pytest.raises(UsageError, match=r"26 MB together, .* room for 24 MB .*; attach fewer"):
-        await with_attachments(five, Path.cwd())
+        await Attachments(Path.cwd()).message(five)
 
 
 async def test_images_of_a_user_message_are_counted_and_sent(picture: Path) -> None:
     """S6: both the context estimate and the request include them."""
     conversation = Conversation()
-    conversation.begin(await with_attachments("@pic.png", Path.cwd()))
+    conversation.begin(await Attachments(Path.cwd()).message("@pic.png"))
 
     assert USUAL_IMAGE_TOKENS <= estimate_tokens(conversation.context()) < USUAL_IMAGE_TOKENS + 20
     (sent,) = to_api([m for m in conversation.context() if isinstance(m, UserMessage)])

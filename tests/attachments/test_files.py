@@ -5,20 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.attachments.attachments import with_attachments
+from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.files import FILE_CHARS_MAX, FILES_MAX
 
 
 async def sent(text: str, *, data: str = "", refused: str = "") -> tuple[list[str], list[str]]:
     """Return the texts of the message, and the notices to the user."""
     told: list[str] = []
-    message = await with_attachments(
-        text,
+    message = await Attachments(
         Path.cwd(),
-        data=data,
         refusal=lambda path: "it may hold secrets" if path.name == refused else "",
         tell=told.append,
-    )
+    ).message(text, data=data)
     return [str(block["text"]) for block in message.content], told
 
 
@@ -215,7 +213,7 @@ async def test_file_attached_in_full_counts_as_read() -> None:
     Path("long.txt").write_text("x" * (FILE_CHARS_MAX + 1))
     text = "compare @whole.txt with @long.txt"
 
-    await with_attachments(text, Path.cwd(), note=lambda *each: noted.append(each))
+    await Attachments(Path.cwd(), note=lambda *each: noted.append(each)).message(text)
 
     assert noted == [(Path("whole.txt").resolve(), b"all of it\n")]
 
@@ -236,7 +234,9 @@ async def test_symlink_that_changes_after_the_check_attaches_nothing_else(name: 
         return ""
 
     told: list[str] = []
-    message = await with_attachments(f"see @{name}", Path.cwd(), refusal=refusal, tell=told.append)
+    message = await Attachments(Path.cwd(), refusal=refusal, tell=told.append).message(
+        f"see @{name}"
+    )
 
     attached = str(message.content[0]["text"])
     assert "open" in attached

@@ -12,7 +12,7 @@ import pytest
 from pypdf import PdfReader
 
 from agent_cli.attachments import pdfs
-from agent_cli.attachments.attachments import with_attachments
+from agent_cli.attachments.attachments import Attachments
 from agent_cli.attachments.pdfs import PdfContent, pdf_content
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.media_files import DOCUMENT_PAGES_MAX, document_block, pages_of
@@ -267,8 +267,8 @@ async def test_a_named_pdf_goes_with_the_message() -> None:
     Path("paper.pdf").write_bytes(PAPER)
     told: list[str] = []
 
-    message = await with_attachments(
-        "sum up @paper.pdf", Path.cwd(), documents=True, tell=told.append
+    message = await Attachments(Path.cwd(), documents=True, tell=told.append).message(
+        "sum up @paper.pdf"
     )
 
     assert message.content[0] == document_block(PAPER, "paper.pdf", pages=3)
@@ -280,7 +280,7 @@ async def test_a_named_pdf_is_text_for_an_api_without_documents() -> None:
     Path("paper.pdf").write_bytes(PAPER)
     told: list[str] = []
 
-    message = await with_attachments("sum up @paper.pdf", Path.cwd(), tell=told.append)
+    message = await Attachments(Path.cwd(), tell=told.append).message("sum up @paper.pdf")
 
     assert message.text.startswith(
         "[The user attached the file paper.pdf: pages 1–3 of 3 as text]\n[page 1]\nIntroduction\n"
@@ -295,13 +295,12 @@ async def test_a_named_pdf_that_may_not_or_cannot_be_read_is_not_attached() -> N
     Path("link.pdf").symlink_to("kept.pdf")
     told: list[str] = []
 
-    message = await with_attachments(
-        "@broken.pdf @kept.pdf @link.pdf",
+    message = await Attachments(
         Path.cwd(),
         documents=True,
         refusal=lambda path: "a rule forbids it" if path.name == "kept.pdf" else "",
         tell=told.append,
-    )
+    ).message("@broken.pdf @kept.pdf @link.pdf")
 
     assert message.text == "@broken.pdf @kept.pdf @link.pdf"
     assert [block["type"] for block in message.content] == ["text"]
