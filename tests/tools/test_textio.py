@@ -76,9 +76,11 @@ def test_text_that_latin_1_shows_wrongly_is_unknown_and_keeps_its_bytes(
     assert encode(shown.replace("x = 1", "x = 2"), found) == raw.replace(b"x = 1", b"x = 2")
 
 
-@pytest.mark.parametrize("text", ["Grüße", "déjà créé", "“5 €” – non…", "¿Qué? ¡Sí!", "Åsa, Þór"])
+@pytest.mark.parametrize(
+    "text", ["Grüße", "déjà créé", "“5 €” – non…", "un œuf, Œdipe", "¿Qué? ¡Sí!", "Åsa, Þór"]
+)
 def test_western_text_is_latin_1(text: str) -> None:
-    """Quotes and dashes of Windows do not make its letters unknown."""
+    """Quotes, dashes and ligatures of Windows do not make its letters unknown."""
     assert decode(text.encode("cp1252"))[1] == "latin-1"
 
 

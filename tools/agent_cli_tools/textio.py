@@ -22,9 +22,11 @@ _UTF_16: Final[dict[bytes, Encoding]] = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _BOM_BYTES = 2
-# Latin-1 has no characters there. Windows has quotes, dashes, dots and the euro sign, and letters
-# that are rare where the rest is Latin-1.
-_NO_LATIN_1: Final = bytes({*range(0x80, 0xA0)} - {0x80, 0x85, *range(0x91, 0x98), 0x99})
+# Latin-1 has no characters there. Windows has quotes, dashes, dots, the euro sign and the French
+# ligatures, and letters that are rare where the rest is Latin-1.
+_NO_LATIN_1: Final = bytes(
+    {*range(0x80, 0xA0)} - {0x80, 0x85, 0x8C, *range(0x91, 0x98), 0x99, 0x9C}
+)
 _ASCII: Final = bytes(range(0x80))
 _CLASSES: Final = bytes(128) + b"\1" * 128
 _SNIFFED_BYTES = 8192
