@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 
@@ -29,15 +29,15 @@ class RuntimeEnvSetupError(Exception):
     pass
 
 
-exceptions = SimpleNamespace(
-    TaskCancelledError=TaskCancelledError,
-    WorkerCrashedError=WorkerCrashedError,
-    RayTaskError=RayTaskError,
-    RuntimeEnvSetupError=RuntimeEnvSetupError,
-)
-sys.modules[f"{__name__}.exceptions"] = exceptions  # type: ignore[assignment]
-util = SimpleNamespace(scheduling_strategies=SimpleNamespace())
-sys.modules[f"{__name__}.util"] = util  # type: ignore[assignment]
+# Modules, which can be hashed: Hypothesis 6.140 puts all that are loaded into a set.
+exceptions, util = ModuleType("exceptions"), ModuleType("util")
+exceptions.TaskCancelledError = TaskCancelledError  # type: ignore[attr-defined]
+exceptions.WorkerCrashedError = WorkerCrashedError  # type: ignore[attr-defined]
+exceptions.RayTaskError = RayTaskError  # type: ignore[attr-defined]
+exceptions.RuntimeEnvSetupError = RuntimeEnvSetupError  # type: ignore[attr-defined]
+util.scheduling_strategies = ModuleType("scheduling_strategies")  # type: ignore[attr-defined]
+sys.modules[f"{__name__}.exceptions"] = exceptions
+sys.modules[f"{__name__}.util"] = util
 sys.modules[f"{__name__}.util.scheduling_strategies"] = util.scheduling_strategies
 ENDS: dict[str, Exception | str] = {
     "done": "",
