@@ -38,10 +38,20 @@ from agent_cli.system.event_loop import in_background
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 
+DEFAULT_LIMIT_CHARS = 40_000
+
 KEPT: Final = 10
 """The newest results stay, however large."""
 LARGE_TOKENS: Final = 1_000
 LEAST_TOKENS: Final = 10_000
+
+
+def truncate_tool_result(text: str, tool_name: str, limit: int = DEFAULT_LIMIT_CHARS) -> str:
+    """Return *text*, or its first *limit* characters and a notice; 0 is no limit."""
+    if not limit or len(text) <= limit:
+        return text
+    return text[: _whole(text, limit)] + _notice(tool_name, limit, len(text))
+
 
 _MAY_SHOW = late_pattern(r"://[^/\s@]+@|(?:authorization|-token)\s*:", re.IGNORECASE)
 MASK: Final = "[hidden: a credential of git]"
@@ -84,7 +94,7 @@ def _without(known: Collection[str], block: Block) -> Block:
 class Truncation:
     """Fills `finish_result`: the text blocks of a result are one text, images stay as they are."""
 
-    def __init__(self, emit: EventSink, *, limit_chars: int) -> None:
+    def __init__(self, emit: EventSink, *, limit_chars: int = DEFAULT_LIMIT_CHARS) -> None:
         self._emit = emit
         self._limit = limit_chars
 

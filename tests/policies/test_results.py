@@ -16,6 +16,7 @@ from agent_cli.policies.results import (
     HiddenCredentials,
     OldResults,
     Truncation,
+    truncate_tool_result,
 )
 from tests.fakes import Step, calls, returns, says, scripted_agent, texts, tool, tool_use
 from tests.policies.histories import Listener
@@ -26,46 +27,40 @@ CALL = ToolCall("t1", "bash", {"command": "yes"})
 PAUSE_S = 600.0
 
 
-def cut(text: str, tool_name: str, limit: int = 40_000) -> str:
-    """Return the text that the model reads of a result *text*."""
-    call = ToolCall("t1", tool_name, {})
-    return Truncation(Listener(), limit_chars=limit)(call, ToolResult.of(text)).text
-
-
 def test_truncation_notice_has_the_specified_wording() -> None:
     """S1-35, S1-16: thousands separators, the tool's name and the real length."""
-    shown = cut("x" * 120_000, "bash")
+    cut = truncate_tool_result("x" * 120_000, "bash")
 
     notice = "[OUTPUT TRUNCATED: Showing 40,000 of 120,000 characters from bash]"
-    assert shown == "x" * 40_000 + "\n\n" + notice
+    assert cut == "x" * 40_000 + "\n\n" + notice
 
 
 @pytest.mark.parametrize(("length", "limit"), [(40_000, 40_000), (5, 40_000), (0, 1), (90_000, 0)])
 def test_short_result_is_not_truncated_and_0_disables_the_limit(length: int, limit: int) -> None:
     """S1-34: 40,000 exactly stays as it is."""
-    assert cut("x" * length, "bash", limit) == "x" * length
+    assert truncate_tool_result("x" * length, "bash", limit) == "x" * length
 
 
 def test_result_one_character_over_the_limit_is_truncated() -> None:
     """S1-34: the limit counts characters, not bytes."""
-    assert cut("é" * 11, "read", 10).startswith("é" * 10 + "\n\n[OUTPUT")
+    assert truncate_tool_result("é" * 11, "read", 10).startswith("é" * 10 + "\n\n[OUTPUT")
 
 
 def test_truncation_never_splits_a_surrogate_pair() -> None:
     """S1-34: half a pair cannot be written as UTF-8, and the request would fail."""
-    assert cut("ab\ud83d\ude00cd", "bash", 3).startswith("ab\n\n[OUTPUT")
-    assert cut("ab\ud83d\ude00cd", "bash", 4).startswith("ab\ud83d\ude00\n\n[")
+    assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 3).startswith("ab\n\n[OUTPUT")
+    assert truncate_tool_result("ab\ud83d\ude00cd", "bash", 4).startswith("ab\ud83d\ude00\n\n[")
 
 
 @pytest.mark.parametrize("high", ["\ud800", "\udbff"])
 @pytest.mark.parametrize("low", ["\udc00", "\udfff"])
 def test_every_surrogate_pair_stays_whole(high: str, low: str) -> None:
     """S1-34: the ends of both ranges; beside them a character is one of its own."""
-    assert cut(f"a{high}{low}b", "bash", 2).startswith("a\n\n[")
-    assert cut(f"a\ud7ff{low}b", "bash", 2).startswith("a\ud7ff\n\n[")
-    assert cut(f"a\udc00{low}b", "bash", 2).startswith("a\udc00\n\n[")
-    assert cut(f"a{high}\udbffb", "bash", 2).startswith(f"a{high}\n\n[")
-    assert cut(f"a{high}\ue000b", "bash", 2).startswith(f"a{high}\n\n[")
+    assert truncate_tool_result(f"a{high}{low}b", "bash", 2).startswith("a\n\n[")
+    assert truncate_tool_result(f"a\ud7ff{low}b", "bash", 2).startswith("a\ud7ff\n\n[")
+    assert truncate_tool_result(f"a\udc00{low}b", "bash", 2).startswith("a\udc00\n\n[")
+    assert truncate_tool_result(f"a{high}\udbffb", "bash", 2).startswith(f"a{high}\n\n[")
+    assert truncate_tool_result(f"a{high}\ue000b", "bash", 2).startswith(f"a{high}\n\n[")
 
 
 TOKEN = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
