@@ -203,7 +203,7 @@ class _Redact:
 
 
 def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any]) -> str:
-    """Return `level: event key=value …`; tracebacks go to the file only."""
+    """Return `level: event key=value …`, or `level: sentence`; tracebacks go to the file only."""
     hidden = ("at_utc", "logger", "level", "event", "exception", "stack")
     pairs = [
         f"{key}={value if isinstance(value, int | float) else json.dumps(value)}"
@@ -212,6 +212,7 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
     ]
     stack = str(record.get("exception", "")).strip().rpartition("\n")[2]
     text = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
+    text = str(record.get("sentence") or text)
     # An exception may quote text from outside, which must not repaint the terminal.
     return reveal(f"{record.get('level', 'info')}: {text}" + (f" ({stack})" if stack else ""))
 

@@ -282,6 +282,18 @@ def test_verbose_console_does_not_repeat_what_the_terminal_shows(
     assert [each["event"] for each in records()] == ["notice", "session opened"]
 
 
+def test_console_shows_the_sentence_of_a_record_alone(
+    start: Configure, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its fields are for the file."""
+    start(LogSink("console"), LogSink("file"))
+
+    logger("agent_cli.x").warning("not kept", about="a.txt", sentence="not kept: a.txt")
+
+    assert capfd.readouterr().err == "warning: not kept: a.txt\n"
+    assert [each["about"] for each in records()] == ["a.txt"]
+
+
 def test_log_file_that_cannot_be_opened_gives_a_notice(
     start: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -254,7 +254,7 @@ def faults_logged(failure: str, about: object, warned: set[int] | None = None) -
             warned.add(number)
         log = _log.debug if is_known else _log.warning
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        log(failure, about=str(about), reason=reason)
+        log(failure, about=str(about), reason=reason, sentence=f"{failure}: {about}: {reason}")
 
 
 def mode_of(path: Path) -> int | None:
