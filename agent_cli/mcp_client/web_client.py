@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _CHECKED = "checked_servers"
+# Of each address but the last to try; the last has the whole limit of the request.
+CONNECT_EACH_S = 5.0
 
 
 class Addresses:
@@ -100,6 +102,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         """Connect to nothing yet."""
         self._certificates = httpx2.create_ssl_context()
         self._of_hosts: dict[str, httpx2.AsyncHTTPTransport] = {}
+        self._answered: dict[str, str] = {}
 
     @classmethod
     def unless_by_proxy(cls) -> "CheckedTransport | None":
@@ -113,12 +116,20 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         if transport is None:
             transport = httpx2.AsyncHTTPTransport(verify=self._certificates)
             self._of_hosts[host] = transport
-        *others, last = request.extensions.get(_CHECKED) or ("",)
+        checked = request.extensions.get(_CHECKED, ("",))
+        if not checked:  # a second look-up might find an address that was not checked
+            raise httpx2.ConnectError(f"{host} has no address", request=request)
+        *others, last = sorted(checked, key=lambda server: server != self._answered.get(host))
         for server in others:
             # A machine without IPv6 cannot reach all of them.
             with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
-                return await transport.handle_async_request(_led_to(server, request))
-        return await transport.handle_async_request(_led_to(last, request))
+                led = _led_to(server, request, connect_s=CONNECT_EACH_S)
+                response = await transport.handle_async_request(led)
+                self._answered[host] = server
+                return response
+        response = await transport.handle_async_request(_led_to(last, request))
+        self._answered[host] = last
+        return response
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -126,16 +137,21 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             await transport.aclose()
 
 
-def _led_to(server: str, request: httpx2.Request) -> httpx2.Request:
+def _led_to(
+    server: str, request: httpx2.Request, *, connect_s: float | None = None
+) -> httpx2.Request:
     """Return *request* for the address *server*; its headers name the host. "" changes nothing."""
     if not server:
         return request
+    extensions = {**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")}
+    if connect_s is not None:
+        extensions["timeout"] = {**request.extensions.get("timeout", {}), "connect": connect_s}
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=server),
         headers=request.headers,
         stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")},
+        extensions=extensions,
     )
 
 

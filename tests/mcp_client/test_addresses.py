@@ -1,5 +1,6 @@
 """Addresses to which a server may redirect us, and those to which it may not."""
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
 
+from agent_cli.mcp_client import web_client
 from agent_cli.mcp_client.config import OAuth, ServerConfig
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
 from tests.web.https_server import Answer, serve_web
@@ -172,3 +174,51 @@ async def test_request_goes_to_the_address_that_was_checked_and_to_no_later_one(
         assert response.status_code == 200
         assert str(response.request.url) == f"https://id.example:{web.port}/token"
         assert web.requests == [(f"id.example:{web.port}", "/token")]
+
+
+async def test_host_without_an_address_is_not_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 18: an attacker's name gets its internal address after it was looked up."""
+
+    async def find(host: str) -> Sequence[str]:
+        return ["8.8.8.8"] if host == "mcp.example" else []
+
+    config = ServerConfig(name="web", transport="http", url="https://mcp.example/mcp")
+    with serve_web(tmp_path, ["localhost"]) as web:
+        monkeypatch.setenv("SSL_CERT_FILE", str(web.authority))
+        async with SafeAsyncClient({}, None, Addresses(config, find)) as client:
+            with pytest.raises(httpx2.ConnectError, match="localhost has no address"):
+                await client.get(f"https://localhost:{web.port}/token")
+
+        assert web.requests == []
+
+
+async def test_address_that_does_not_answer_is_left_soon_and_tried_last_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request that opened a connection waited 30 seconds for the first address."""
+    led: list[str] = []
+    send = httpx2.AsyncHTTPTransport.handle_async_request
+
+    async def note(self: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> httpx2.Response:
+        led.append(request.url.host)
+        return await send(self, request)
+
+    async def find(_host: str) -> Sequence[str]:
+        return ["127.0.0.7", "127.0.0.1"]
+
+    monkeypatch.setattr(web_client, "CONNECT_EACH_S", 0.05)
+    monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", note)
+    config = ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp")
+    with serve_web(tmp_path, ["id.example"]) as web, socket.socket() as silent:
+        monkeypatch.setenv("SSL_CERT_FILE", str(web.authority))
+        web.answers["/token"] = Answer(b"{}")
+        silent.bind(("127.0.0.7", web.port))
+        silent.listen(0)
+        with socket.create_connection(("127.0.0.7", web.port)):  # It takes no second one.
+            async with SafeAsyncClient({}, None, Addresses(config, find)) as client:
+                for _ in range(2):
+                    await client.get(f"https://id.example:{web.port}/token")
+
+    assert led == ["127.0.0.7", "127.0.0.1", "127.0.0.1"]
