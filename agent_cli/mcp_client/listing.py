@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 import mcp_types
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
@@ -115,11 +115,18 @@ async def list_tools(
     """
     found: dict[str, mcp_types.Tool] = {}
     cursor: str | None = None
-    async for page in _pages(lambda cursor: client.list_tools(cursor=cursor, cache_mode="refresh")):
-        cursor = page.next_cursor
-        for tool in page.tools:
-            found.setdefault(tool.name, tool)
-    if cursor is not None:
+    try:
+        async for page in _pages(
+            lambda cursor: client.list_tools(cursor=cursor, cache_mode="refresh")
+        ):
+            cursor = page.next_cursor
+            for tool in page.tools:
+                found.setdefault(tool.name, tool)
+    except MCPError as error:
+        # Some servers have tools and do not declare them, so all are asked.
+        if client.server_capabilities.tools or error.code != mcp_types.METHOD_NOT_FOUND:
+            raise
+    if cursor:
         on_note(f"its list of tools does not end; only the first {len(found):,} are used")
     return tuple(found.values())
 
@@ -180,7 +187,7 @@ async def _pages(fetch: Callable[[str | None], Awaitable[Page]]) -> AsyncIterato
         page = await fetch(cursor)
         yield page
         cursor = page.next_cursor
-        if cursor is None or cursor in passed:
+        if not cursor or cursor in passed:  # for some servers, "" is the end
             return
         passed.add(cursor)
 

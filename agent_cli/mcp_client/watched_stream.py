@@ -1,7 +1,7 @@
 """A layer between transport and SDK: notice the end of the stream, and repair messages."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,6 +26,7 @@ Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
 _PARTS_MAX = 1000
+_LISTS = ("tools", "prompts", "resources", "resourceTemplates", "content", "messages", "contents")
 
 
 @asynccontextmanager
@@ -99,6 +100,15 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
     result = item.message.result
+    # Many servers are written in Go, whose empty lists become null.
+    result |= {name: [] for name in _LISTS if name in result and result[name] is None}
+    if "structuredContent" in result:
+        result.setdefault("content", [])
+    if "content" in result:
+        # It may have taken effect, so that it is not lost for a formal reason.
+        item.message.result = result = {
+            name: value for name, value in result.items() if value is not None
+        }
     if is_object(task := result.get("task")) and "content" not in result:
         meta = result.get("_meta")
         result |= {"content": [], "_meta": {**(meta if is_object(meta) else {}), TASK: task}}
@@ -120,13 +130,13 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
 
 def _known_block(block: object) -> object:
     """Return a block of content, or a text in place of a block the SDK does not know."""
-    try:
-        _BLOCKS.validate_python(block, by_name=False)
-    except (ValueError, RecursionError):
-        kind = block.get("type") if is_object(block) else None
-        named = f' of type "{printable(kind)[:_KIND_CHARS]}"' if isinstance(kind, str) else ""
-        return {"type": "text", "text": f"(content{named}, which this program cannot read)"}
-    return block
+    kind = block.get("type") if is_object(block) else None
+    with suppress(ValueError, RecursionError):
+        if kind is not None:  # the SDK's own model fills it in, and then refuses the answer
+            _BLOCKS.validate_python(block, by_name=False)
+            return block
+    named = f' of type "{printable(kind)[:_KIND_CHARS]}"' if isinstance(kind, str) else ""
+    return {"type": "text", "text": f"(content{named}, which this program cannot read)"}
 
 
 def _mended(tool: object) -> object:

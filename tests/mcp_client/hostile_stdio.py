@@ -207,7 +207,7 @@ def a_list_as_result(id: Any) -> None:
     answer(id, [1, 2])
 
 
-@action("error")
+@action("answered")
 def no_content(id: Any) -> None:
     answer(id, {"content": None})
 

@@ -15,6 +15,7 @@ raw_server.py '{"option": value, ...}':
     works            calls only start a task; how many questions about it are answered "working"
     pages            list one tool a page
     endless          announce another page after the last one
+    answers          method → members of its answer on the wire, in place of the usual ones
     record           file that gets every message read, one a line
     daemon           let the grandchild leave the session
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
@@ -74,6 +75,9 @@ def serve(options: dict[str, Any]) -> None:
 
 def answer(message: dict[str, Any], options: dict[str, Any]) -> dict[str, Any] | None:
     params = message.get("params", {})
+    written: dict[str, Any] | None = options.get("answers", {}).get(message["method"])
+    if written:
+        return written
     match message["method"]:
         case "initialize":
             info = {"name": "raw", "version": "1"}

@@ -160,6 +160,31 @@ async def test_structured_content_is_used_if_there_is_no_text(
         assert outcome.content == (text_block('{"größe": 3}'),)
 
 
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"structuredContent": {"a": 1}}, '{"a": 1}'),
+        ({"content": None, "structuredContent": {"a": 1}, "isError": None}, '{"a": 1}'),
+        ({"content": None}, "The tool returned nothing."),
+        (
+            {"content": [{"type": "text", "text": "ok"}, {"text": "untyped"}]},
+            "ok(content, which this program cannot read)",
+        ),
+    ],
+)
+async def test_result_with_a_formal_fault_reaches_the_model(
+    raw_server: "RawServer", call: "Call", answer: dict[str, Json], text: str
+) -> None:
+    """S1-42: what a call did would be unknown, though its server has said it."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        outcome = await call(servers, "mcp__raw__reply", {"reply": {"result": answer}})
+
+        assert (outcome.text, outcome.is_error) == (text, False)
+
+
 async def test_silent_call_is_cancelled_after_the_idle_limit(
     raw_server: "RawServer", call: "Call", tmp_path: Path
 ) -> None:

@@ -445,6 +445,76 @@ async def test_endless_tool_list_is_cut_with_a_note(raw_server: "RawServer") -> 
         assert state.notes == ("its list of tools does not end; only the first 2 are used",)
 
 
+async def test_server_with_prompts_only_is_ready(raw_server: "RawServer", until: Until) -> None:
+    """S1-42: it may refuse to list tools that it never declared."""
+    told: dict[str, Json] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"prompts": {}},
+        "serverInfo": {"name": "raw", "version": "1"},
+    }
+    answers: dict[str, Json] = {
+        "initialize": {"result": told},
+        "tools/list": {"error": {"code": -32601, "message": "Method not found"}},
+        "prompts/list": {"result": {"prompts": [{"name": "review"}]}},
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": answers})])
+        await servers.wait_started(LIMIT_S)
+        await until(servers.prompts)
+
+        [state] = servers.states()
+        assert (state.phase, state.tools, state.reason) == (ServerPhase.READY, 0, "")
+        assert [prompt.name for prompt in servers.prompts()] == ["review"]
+
+
+async def test_server_that_declares_tools_and_cannot_list_them_is_not_ready(
+    raw_server: "RawServer",
+) -> None:
+    """S1-42: its tools would be missing without a word."""
+    answers: dict[str, Json] = {
+        "tools/list": {"error": {"code": -32601, "message": "Method not found"}}
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": answers})])
+        await servers.wait_started(LIMIT_S)
+
+        [state] = servers.states()
+        assert state.reason == "MCP server 'raw' did not start: it answered: Method not found"
+
+
+async def test_empty_cursor_ends_a_list(raw_server: "RawServer", until: Until) -> None:
+    """S1-42: many servers write "" for none; the first page was listed twice, with a warning."""
+    told: dict[str, Json] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "prompts": {}},
+        "serverInfo": {"name": "raw", "version": "1"},
+    }
+    tools: list[Json] = [{"name": "a", "inputSchema": {"type": "object"}}]
+    answers: dict[str, Json] = {
+        "initialize": {"result": told},
+        "tools/list": {"result": {"tools": tools, "nextCursor": ""}},
+        "prompts/list": {"result": {"prompts": [{"name": "review"}], "nextCursor": ""}},
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": answers})])
+        await servers.wait_started(LIMIT_S)
+        await until(servers.prompts)
+
+        [state] = servers.states()
+        assert (state.tools, state.notes) == (1, ())
+        assert [prompt.name for prompt in servers.prompts()] == ["review"]
+
+
+async def test_null_in_place_of_an_empty_list_is_none(raw_server: "RawServer") -> None:
+    """S1-42: servers in Go write it; they did not start."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": {"tools/list": {"result": {"tools": None}}}})])
+        await servers.wait_started(LIMIT_S)
+
+        [state] = servers.states()
+        assert (state.phase, state.tools, state.notes) == (ServerPhase.READY, 0, ())
+
+
 async def test_a_server_that_dies_in_a_call_is_restarted(
     raw_server: "RawServer", call: "Call"
 ) -> None:
