@@ -207,9 +207,9 @@ def a_list_as_result(id: Any) -> None:
     answer(id, [1, 2])
 
 
-@action("answered")
-def no_content(id: Any) -> None:
-    answer(id, {"content": None})
+@action("error")
+def content_that_is_no_list(id: Any) -> None:
+    answer(id, {"content": "a text"})
 
 
 @action("error")
