@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.effects import listed_effect
-from agent_cli.policies.shell.losses import lost_by_subcommand
+from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name, git_call
 from agent_cli.policies.shell.syntax import TOO_LONG
@@ -285,9 +285,12 @@ def _chmod(words: Sequence[str]) -> str | None:
     return None
 
 
+def _only_tries(words: Sequence[str]) -> bool:
+    return any(map(_TRIES_ONLY.fullmatch, words)) and not takes_try_back(words)
+
+
 def _rsync(words: Sequence[str]) -> str | None:
-    tries = any(map(_TRIES_ONLY.fullmatch, words))
-    if not tries and any(re.match(r"--del|--remove-s", word) for word in words):
+    if not _only_tries(words) and any(re.match(r"--del|--remove-s", word) for word in words):
         return "rsync deletes files that the other side does not have"
     return None
 
@@ -351,7 +354,7 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         return "git rm --force discards changes that are not committed"
     if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
         return "git push can overwrite or delete remote commits"
-    if "prune" in git_call(words)[:1] and not any(map(_TRIES_ONLY.fullmatch, words)):
+    if "prune" in git_call(words)[:1] and not _only_tries(words):
         return "git prune deletes commits that nothing names, which git cannot undo"
     if "clean" in words and (forced or "clean.requireForce=false" in words):
         return "git clean deletes files that git does not hold"

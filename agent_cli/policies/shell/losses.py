@@ -131,6 +131,9 @@ _TRIES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     }
 )
 _INTERPRETER: Final = late_pattern(r"python[\d.]*|pypy\d*")
+_TAKES_TRY_BACK: Final = late_pattern(
+    r"--no-(?:n|dry-?run)|--dry-?run[= ](?:false|f|no|none|0)", re.IGNORECASE
+)
 # Npm ignores an option that a subcommand does not know.
 _DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
 # Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
@@ -212,9 +215,20 @@ def _only_tries(name: str, words: Sequence[str]) -> bool:
     if (tries := _TRIES.get(name)) is None:
         return False
     own = [*takewhile(lambda word: word != "--", words)]
-    return _DEAF.isdisjoint(own) and any(
+    if takes_try_back(own) or not _DEAF.isdisjoint(own):
+        return False
+    return any(
         tries.fullmatch(word) and not before.startswith("-")
         for before, word in pairwise(("", *own))
+    )
+
+
+def takes_try_back(words: Sequence[str]) -> bool:
+    """Return whether one of *words* takes back an option with which a program only tries."""
+    return any(
+        _TAKES_TRY_BACK.fullmatch(each)
+        for before, word in pairwise(("", *words))
+        for each in (word, f"{before} {word}")
     )
 
 
