@@ -38,20 +38,16 @@ if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
     from httpx2._types import AuthTypes
 
-# Restrict the addresses a server may send us to: none in a network it is not part of, and none that
-# a rule of the user denies.
-#
-# A server on the internet names URLs that we then request, in sign-in metadata and redirects: they
-# must not be on the user's own machine or network.
-
-
 _CHECKED = "checked_servers"
 # Of each address but the last to try; the last has the whole limit of the request.
 CONNECT_EACH_S = 5.0
 
 
 class Addresses:
-    """The addresses to which one server may lead."""
+    """The addresses to which one server may lead, by sign-in metadata and redirects.
+
+    None is in a network that the server is not part of, and no rule of the user denies it.
+    """
 
     def __init__(self, config: ServerConfig, resolve: Resolve = resolve) -> None:
         self._server = urlsplit(config.url).hostname or ""
@@ -102,7 +98,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         """Connect to nothing yet."""
         self._certificates = httpx2.create_ssl_context()
         self._of_hosts: dict[str, httpx2.AsyncHTTPTransport] = {}
-        self._answered: dict[str, str] = {}
+        self._first: dict[str, str] = {}  # host → the address to try first
 
     @classmethod
     def unless_by_proxy(cls) -> "CheckedTransport | None":
@@ -112,24 +108,22 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*."""
         host = request.url.host
-        transport = self._of_hosts.get(host)
-        if transport is None:
-            transport = httpx2.AsyncHTTPTransport(verify=self._certificates)
-            self._of_hosts[host] = transport
+        if host not in self._of_hosts:
+            self._of_hosts[host] = httpx2.AsyncHTTPTransport(verify=self._certificates)
+        transport = self._of_hosts[host]
         checked = request.extensions.get(_CHECKED, ("",))
         if not checked:  # a second look-up might find an address that was not checked
             raise httpx2.ConnectError(f"{host} has no address", request=request)
-        *others, last = sorted(checked, key=lambda server: server != self._answered.get(host))
+        *others, last = sorted(checked, key=lambda server: server != self._first.get(host))
         for server in others:
             # A machine without IPv6 cannot reach all of them.
             with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
                 led = _led_to(server, request, connect_s=CONNECT_EACH_S)
                 response = await transport.handle_async_request(led)
-                self._answered[host] = server
+                self._first[host] = server
                 return response
-        response = await transport.handle_async_request(_led_to(last, request))
-        self._answered[host] = last
-        return response
+        self._first[host] = last  # if any, as none of the others answered
+        return await transport.handle_async_request(_led_to(last, request))
 
     async def aclose(self) -> None:
         """Close all connections."""
