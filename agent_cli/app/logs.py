@@ -211,8 +211,8 @@ def _console_line(_logger: object, _method: str, record: MutableMapping[str, Any
         if key not in hidden
     ]
     stack = str(record.get("exception", "")).strip().rpartition("\n")[2]
-    text = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
-    text = str(record.get("sentence") or text)
+    fields = " ".join(filter(None, [str(record.get("event", "")), *pairs]))
+    text = str(record.get("sentence") or fields)
     # An exception may quote text from outside, which must not repaint the terminal.
     return reveal(f"{record.get('level', 'info')}: {text}" + (f" ({stack})" if stack else ""))
 

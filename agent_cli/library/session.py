@@ -122,10 +122,7 @@ class AgentSession:
 
     @property
     def max_cost_usd(self) -> float:
-        """The limit of cost of each prompt, or 0; it may be set at any time, for a running one too.
-
-        0 sets no limit.
-        """
+        """The limit of cost of each prompt, 0 for none; it may be set during a prompt, too."""
         return in_usd(self._opened().account.limit)
 
     @max_cost_usd.setter

@@ -178,9 +178,10 @@ async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]
 
 def name_of_no_command(prompt: str) -> str:
     """Return the name at the start of *prompt*, which is none's, if it reads like a command."""
+    if not prompt.startswith("/"):
+        return ""
     name = re.split(r"\s", prompt, maxsplit=1)[0]
-    is_path = "/" in name[1:] or paths.exists(Path(name))
-    return "" if is_path or not name.startswith("/") else name
+    return "" if "/" in name[1:] or paths.exists(Path(name)) else name
 
 
 def shipped_prompt(name: str, wish: str) -> str:

@@ -87,8 +87,9 @@ def _may_be_latin_1(raw: bytes) -> bool:
 
 def require_writable(new: str, encoding: Encoding, *, old: str = "") -> None:
     """Raise a `ToolError` if *new* has a character that nobody can encode, and *old* has not."""
-    added = {each for each in new if not each.isascii()} - {*old}
-    if encoding == "unknown" and added:
+    if encoding != "unknown":
+        return
+    if added := {each for each in new if not each.isascii()} - {*old}:
         raise ToolError(
             "The file is neither UTF-8 nor Latin-1, so only ASCII can be added to it; this has"
             f" U+{ord(min(added)):04X}. Find its encoding, and change it with iconv or Python in"
