@@ -23,7 +23,7 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import entries
 from agent_cli.providers.anthropic.betas import WEB_FETCH, WEB_SEARCH
 from agent_cli.settings.environment import chosen_platform
-from agent_cli.web import is_web_installed, web_fetch_tool
+from agent_cli.web import is_web_installed, web_fetch_tool, web_search_tool
 
 if TYPE_CHECKING:
     from agent_cli.policies.network_rules import Outlook
@@ -56,8 +56,6 @@ def web_tools(startup: StartupContext, rules: Rules) -> Sequence[Tool]:
         ours = found.pop() if found else web_fetch_tool(has_rule=has_rule)
         found.append(replace(ours, hosted=pages.hosted))
     if (search := hosted.get(WEB_SEARCH_TOOL)) and search.hosted:
-        from agent_cli.web.search_tool import web_search_tool  # few have it
-
         found.append(web_search_tool(search.hosted))
     return [tool for tool in found if tool.name not in own]
 

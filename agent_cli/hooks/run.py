@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.written_hooks import PROJECT_DIR, with_project_dir
@@ -39,6 +39,9 @@ from agent_cli.system.logger import logger
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_group
+
+if TYPE_CHECKING:
+    from httpx2 import Request
 
 _REASON_CHARS_MAX = 2_000
 _CONNECT_S = 10.0
@@ -259,15 +262,23 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     await in_background(lambda: load("httpx2"))  # slow, and few hooks are URLs
     import httpx2
 
+    from agent_cli.system.checked_http import CheckedTransport  # needs httpx2
+
     url = _with_values(hook.url, hook)
-    if fault := await _why_not_asked(hook, url):
-        return HookOutcome(fault=fault, is_broken=True)
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
     limits = httpx2.Timeout(hook.limit_s, connect=min(hook.limit_s, _CONNECT_S))
+    transport = CheckedTransport(_addresses) if hook.is_foreign else None
+    try:
+        httpx2.URL(url).raw_host.decode("ascii").encode("idna")  # UnicodeError is a ValueError
+    except (ValueError, httpx2.InvalidURL) as error:
+        fault = f"{hook.url} is not a valid URL ({error}); correct it"
+        return HookOutcome(fault=fault, is_broken=True)
     try:
         async with (
-            httpx2.AsyncClient(follow_redirects=False, timeout=limits) as client,
+            httpx2.AsyncClient(
+                follow_redirects=False, timeout=limits, transport=transport
+            ) as client,
             client.stream("POST", url, content=sent, headers=headers) as response,
         ):
             found = bytearray()
@@ -275,6 +286,8 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
                 found += chunk
                 if len(found) > OUTPUT_BYTES_MAX:
                     return HookOutcome(fault="it answered with more than 1 MB; make it answer less")
+    except _InsideError as error:
+        return HookOutcome(fault=str(error), is_broken=True)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         cause = str(error) or type(error).__name__
         fault = f"{hook.url} did not answer ({cause}); check that it runs"
@@ -285,26 +298,25 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     return HookOutcome(stdout=found.decode(errors="replace"))
 
 
-async def _why_not_asked(hook: Hook, url: str) -> str:
-    """Return why a file of a workspace must not name the URL of *hook*, or "".
+class _InsideError(Exception):
+    """The hook of a workspace names a service in the user's internal network."""
 
-    The author of that file must not direct the session's data to a service in the user's internal
+
+async def _addresses(request: "Request") -> Sequence[str]:
+    """Return the addresses to which the hook of a workspace may be posted.
+
+    The author of its file must not direct the session's data to a service in the user's internal
     network. Servers on this machine are allowed, as the usual target of such hooks.
     """
-    import httpx2  # loaded by the caller
+    from agent_cli.system.checked_http import sent_host  # loaded by the caller
 
-    try:
-        # As it is sent: Python encodes some international names differently.
-        host = httpx2.URL(url).raw_host.decode("ascii")
-        host.encode("idna")  # UnicodeError is a ValueError
-    except (ValueError, httpx2.InvalidURL) as error:
-        return f"{hook.url} is not a valid URL ({error}); correct it"
-    if not hook.is_foreign:
-        return ""
-    addresses = await resolve(host)
-    if are_of_this_machine(addresses) or not are_inside(addresses):
-        return ""
-    return f"{host} is inside your own network; define this hook in your own settings to allow it"
+    host = sent_host(request.url)
+    found = await resolve(host)
+    if are_of_this_machine(found) or not are_inside(found):
+        return found
+    raise _InsideError(
+        f"{host} is inside your own network; define this hook in your own settings to allow it"
+    )
 
 
 def _filled(value: str, hook: Hook, around: HookEnvironment) -> str:

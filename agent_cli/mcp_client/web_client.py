@@ -8,12 +8,10 @@ not get the HTTP status.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import httpx2
 from mcp.client.auth import OAuthFlowError
@@ -31,16 +29,13 @@ from agent_cli.mcp_client.reasons import (
     SignInUnavailable,
 )
 from agent_cli.system.addresses import Resolve, are_inside, resolve
+from agent_cli.system.checked_http import CheckedTransport, sent_host
 from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates
 from agent_cli.system.shapes import is_object
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
     from httpx2._types import AuthTypes
-
-_CHECKED = "checked_servers"
-# Of each address but the last to try; the last has the whole limit of the request.
-CONNECT_EACH_S = 5.0
 
 
 class Addresses:
@@ -57,27 +52,23 @@ class Addresses:
         self._named = {self._server, *(urlsplit(url).hostname for url in named)}
         self._resolve = resolve
 
-    async def check(self, request: httpx2.Request) -> None:
-        """Check *request* right before it is sent.
-
-        `CheckedTransport` then connects to the addresses that were found here.
+    async def check(self, request: httpx2.Request) -> Sequence[str] | None:
+        """Return the addresses to which *request* may go, None for any: the user named its host.
 
         Raises:
             OAuthFlowError: A rule denies the target, or it has no name, or the server is on the
                 internet and the target is not.
         """
-        # As it is sent: Python encodes some international names differently, and so finds others.
-        host = request.url.raw_host.decode("ascii")
+        host = sent_host(request.url)
         port = request.url.port or (80 if request.url.scheme == "http" else 443)
-        if objection := self._objection(host.lower().rstrip("."), port):
+        if objection := self._objection(host.rstrip("."), port):
             raise OAuthFlowError(f"{self._server} leads to {host}: {objection}")
         if self._named & {host, request.url.host}:
-            return
+            return None
         try:
             found = await self._resolve(host)
-            request.extensions[_CHECKED] = found
             if not are_inside(found):
-                return
+                return found
         except UnicodeError as error:  # a label is empty or too long
             raise OAuthFlowError(f"{self._server} leads to {host}, which is no name") from error
         if not are_inside(await self._resolve(self._server)):
@@ -85,68 +76,7 @@ class Addresses:
                 f"{self._server} leads to {host}, which is inside your own network; if that is"
                 " where you sign in, set the server's oauth.issuer to it"
             )
-
-
-class CheckedTransport(httpx2.AsyncBaseTransport):
-    """Connects to the addresses that were checked: the name may stand for another one by then.
-
-    Each host has connections of its own, because what proves its name is the certificate shown
-    when they were opened. Where a proxy of the environment looks names up, there is none of this.
-    """
-
-    def __init__(self) -> None:
-        """Connect to nothing yet."""
-        self._certificates = httpx2.create_ssl_context()
-        self._of_hosts: dict[str, httpx2.AsyncHTTPTransport] = {}
-        self._first: dict[str, str] = {}  # host → the address to try first
-
-    @classmethod
-    def unless_by_proxy(cls) -> "CheckedTransport | None":
-        """Return a new one, None if the environment names a proxy."""
-        return None if {"http", "https", "all"} & getproxies().keys() else cls()
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send *request*."""
-        host = request.url.host
-        if host not in self._of_hosts:
-            self._of_hosts[host] = httpx2.AsyncHTTPTransport(verify=self._certificates)
-        transport = self._of_hosts[host]
-        checked = request.extensions.get(_CHECKED, ("",))
-        if not checked:  # a second look-up might find an address that was not checked
-            raise httpx2.ConnectError(f"{host} has no address", request=request)
-        *others, last = sorted(checked, key=lambda server: server != self._first.get(host))
-        for server in others:
-            # A machine without IPv6 cannot reach all of them.
-            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
-                led = _led_to(server, request, connect_s=CONNECT_EACH_S)
-                response = await transport.handle_async_request(led)
-                self._first[host] = server
-                return response
-        self._first[host] = last  # if any, as none of the others answered
-        return await transport.handle_async_request(_led_to(last, request))
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for transport in self._of_hosts.values():
-            await transport.aclose()
-
-
-def _led_to(
-    server: str, request: httpx2.Request, *, connect_s: float | None = None
-) -> httpx2.Request:
-    """Return *request* for the address *server*; its headers name the host. "" changes nothing."""
-    if not server:
-        return request
-    extensions = {**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")}
-    if connect_s is not None:
-        extensions["timeout"] = {**request.extensions.get("timeout", {}), "connect": connect_s}
-    return httpx2.Request(
-        request.method,
-        request.url.copy_with(host=server),
-        headers=request.headers,
-        stream=request.stream,
-        extensions=extensions,
-    )
+        return found
 
 
 # No read limit: a tool may be silent for long, and calls have a limit of their own.
@@ -201,9 +131,7 @@ class CheckedAsyncClient(httpx2.AsyncClient):
             headers=headers,
             timeout=timeout,
             auth=sign_in,
-            transport=CheckedTransport.unless_by_proxy(),
-            # Called for the requests of a sign-in and for redirects too.
-            event_hooks={"request": [addresses.check]},
+            transport=CheckedTransport(addresses.check),
         )
 
 

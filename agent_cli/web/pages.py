@@ -10,16 +10,15 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.addresses import Resolve, are_inside, is_internal_host, resolve
 from agent_cli.system.asked_program import TooMuchOutput, ask_program
+from agent_cli.system.checked_http import CheckedTransport, sent_host
 from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 
@@ -50,12 +49,6 @@ class PageAddress:
         """The server's name in ASCII, in lower case, as permission rules name it."""
         return _host(self.url)
 
-    @property
-    def is_by_proxy(self) -> bool:
-        """Whether a proxy of the environment sends the request, and so looks the name up."""
-        proxies = getproxies()
-        return bool({"https", "all"} & proxies.keys()) and not proxy_bypass(self.host)
-
     def joined(self, location: str) -> "PageAddress":
         """Return the address that a redirect to *location* leads to.
 
@@ -73,23 +66,6 @@ class PageAddress:
     def is_of(self, other: "PageAddress") -> bool:
         """Return whether both are of one server, with or without `www.`."""
         return self.host.removeprefix("www.") == other.host.removeprefix("www.")
-
-    async def servers(self, resolve: Resolve) -> Sequence[str]:
-        """Return the checked addresses of the server, so that its name is not looked up again.
-
-        There are none for a server that the proxy of the environment finds.
-
-        Raises:
-            ToolError: It is not on the internet, or cannot be found.
-        """
-        addresses = await resolve(self.host)
-        if are_inside(addresses):
-            raise _refusal(self.host)
-        if self.is_by_proxy:
-            return ()
-        if not addresses:
-            raise ToolError(f"The server {self.host} cannot be found. Check the address.")
-        return addresses
 
 
 def page_address(given: str) -> PageAddress:
@@ -122,8 +98,7 @@ def _checked(url: httpx2.URL) -> PageAddress:
 
 
 def _host(url: httpx2.URL) -> str:
-    # As it is sent: Python encodes some international names differently, and so finds others.
-    return url.raw_host.decode("ascii").lower().rstrip(".")
+    return sent_host(url).rstrip(".")
 
 
 def _refusal(host: str) -> ToolError:
@@ -160,7 +135,7 @@ class PageRequests:
         self,
         *,
         find: Resolve = resolve,
-        listens_at: Callable[[str], tuple[str, int]] = lambda server: (server, PORT),
+        listens_at: Callable[[str], tuple[str, int]] | None = None,
         has_rule: Callable[[str], bool] = lambda _host: False,
     ) -> None:
         """Request nothing yet.
@@ -212,32 +187,18 @@ class PageRequests:
             at = found
         raise ToolError(f"{address.url} redirects more than {_REDIRECTS_MAX} times.")
 
-    def _client(self, *, by_proxy: bool) -> httpx2.AsyncClient:
-        # The variables for certificates count in both cases, those for proxies in one.
-        certificates = httpx2.create_ssl_context()
-        return httpx2.AsyncClient(verify=certificates, trust_env=by_proxy, timeout=_TIMEOUT)
+    async def _check(self, request: httpx2.Request) -> Sequence[str]:
+        addresses = await self._find(_host(request.url))
+        if are_inside(addresses):
+            raise _refusal(_host(request.url))
+        return addresses
 
     async def _answer(self, address: PageAddress) -> "Response | PageAddress":
         """Return what *address* answers, or where it redirects to."""
-        servers = await address.servers(self._find)
-        for server in servers[:-1]:
-            # A machine without IPv6 cannot reach all of them.
-            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
-                return await self._answer_of(address, server)
-        return await self._answer_of(address, servers[-1] if servers else "")
-
-    async def _answer_of(self, address: PageAddress, server: str) -> "Response | PageAddress":
-        url, headers, about = address.url, dict(_HEADERS), dict[str, object]()
-        if server:
-            # The name is in the certificate and in the request; the connection goes to the address
-            # that was checked, not to what the name may stand for by now.
-            host, port = self._listens_at(server)
-            url = url.copy_with(host=host, port=port)
-            headers["host"] = address.host
-            about["sni_hostname"] = address.host
+        transport = CheckedTransport(self._check, listens_at=self._listens_at)
         async with (
-            self._client(by_proxy=not server) as client,
-            client.stream("GET", url, headers=headers, extensions=about) as answer,
+            httpx2.AsyncClient(transport=transport, timeout=_TIMEOUT) as client,
+            client.stream("GET", address.url, headers=_HEADERS) as answer,
         ):
             if answer.is_redirect and (location := answer.headers.get("location")):
                 return address.joined(location)

@@ -261,3 +261,27 @@ async def test_international_host_of_a_project_hook_is_checked_as_it_is_sent(
     found = await run_hook(hook, {}, HookEnvironment(tmp_path, os.environ))
 
     assert found.fault.startswith("xn--fa-hia.example is inside your own network")
+
+
+async def test_project_hook_is_posted_to_the_address_that_was_checked(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 18: its author's name may lead into the user's network once it was looked up.
+
+    Here the name is known to the check alone: who looks it up again finds nothing.
+    """
+
+    async def find(host: str) -> list[str]:
+        return ["127.0.0.1"] if host == "hook.example" else []
+
+    monkeypatch.setattr("agent_cli.hooks.run.resolve", find)
+    port = address.rpartition(":")[2]
+    hook = Hook(event="PreToolUse", url=f"http://hook.example:{port}/200", is_project=True)
+
+    found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, os.environ))
+    other = Hook(event="PreToolUse", url=f"http://localhost:{port}/200", is_project=True)
+    unknown = await run_hook(other, PAYLOAD, HookEnvironment(tmp_path, os.environ))
+
+    assert (found.stdout, found.fault) == ('{"decision": "block"}', "")
+    assert "localhost has no address" in unknown.fault
+    assert len(_Server.asked) == 1

@@ -1,5 +1,6 @@
 """Addresses to which a server may redirect us, and those to which it may not."""
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +9,9 @@ import httpx2
 import pytest
 from mcp.client.auth import OAuthFlowError
 
-from agent_cli.mcp_client import web_client
 from agent_cli.mcp_client.config import OAuth, ServerConfig
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
+from agent_cli.system import checked_http
 from tests.web.https_server import Answer, serve_web
 
 NAMES = {
@@ -28,6 +29,8 @@ INNER = (
     *("[64:ff9b::7f00:1]", "[64:ff9b::a00:1]", "[2002:7f00:1::]", "[2002:a00:1::1]", "[::a00:1]"),
     *("[2001:0:4136:e378:8000:63bf:f5ff:fffe]", "[64:ff9b:1::a00:1]"),
 )
+
+NOWHERE = "http://127.0.0.1:9"
 
 
 async def resolve(host: str) -> Sequence[str]:
@@ -208,7 +211,7 @@ async def test_address_that_does_not_answer_is_left_soon_and_tried_last_from_the
     async def find(_host: str) -> Sequence[str]:
         return ["127.0.0.7", "127.0.0.1"]
 
-    monkeypatch.setattr(web_client, "CONNECT_EACH_S", 0.05)
+    monkeypatch.setattr(checked_http, "CONNECT_EACH_S", 0.05)
     monkeypatch.setattr(httpx2.AsyncHTTPTransport, "handle_async_request", note)
     config = ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp")
     with serve_web(tmp_path, ["id.example"]) as web, socket.socket() as silent:
@@ -222,3 +225,49 @@ async def test_address_that_does_not_answer_is_left_soon_and_tried_last_from_the
                     await client.get(f"https://id.example:{web.port}/token")
 
     assert led == ["127.0.0.7", "127.0.0.1", "127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    "proxies",
+    [{"http_proxy": NOWHERE}, {"https_proxy": NOWHERE, "no_proxy": "other.example, .id.example"}],
+)
+async def test_request_that_no_proxy_takes_goes_to_the_checked_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxies: dict[str, str]
+) -> None:
+    """Threat 18: a proxy for http alone, or for other hosts, turned the pinning off for all."""
+
+    async def find(_host: str) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    config = ServerConfig(name="web", transport="http", url="http://127.0.0.1:1/mcp")
+    with serve_web(tmp_path, ["id.example"]) as web:
+        monkeypatch.setenv("SSL_CERT_FILE", str(web.authority))
+        for name, value in proxies.items():
+            monkeypatch.setenv(name, value)
+        async with SafeAsyncClient({}, None, Addresses(config, find)) as client:
+            await client.get(f"https://id.example:{web.port}/token")
+
+        assert web.requests == [(f"id.example:{web.port}", "/token")]
+
+
+async def test_request_that_a_proxy_takes_is_checked_and_goes_to_the_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The proxy looks the name up, maybe where this machine cannot; rules hold all the same."""
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readline())
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as proxy:
+        port = proxy.sockets[0].getsockname()[1]
+        monkeypatch.setenv("all_proxy", f"127.0.0.1:{port}")
+        async with SafeAsyncClient({}, None, addresses("https://mcp.example/mcp")) as client:
+            await client.get("http://nowhere.example/token")
+            with pytest.raises(OAuthFlowError, match="inside your own network"):
+                await client.get("http://intranet/token")
+
+    assert heads == [b"GET http://nowhere.example/token HTTP/1.1\r\n"]

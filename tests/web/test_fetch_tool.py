@@ -19,9 +19,8 @@ from agent_cli.policies.network_rules import guards_page
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.repl.approval.answers import rule_in_words
 from agent_cli.repl.approval.call_rows import titled
-from agent_cli.web import pages, web_fetch_tool
+from agent_cli.web import pages, web_fetch_tool, web_search_tool
 from agent_cli.web.pages import BYTES_MAX, PageRequests
-from agent_cli.web.search_tool import web_search_tool
 from tests.tool_traits import traits
 from tests.web.https_server import Answer, Web, serve_web
 

@@ -1,0 +1,116 @@
+"""Send HTTP requests to addresses that were checked: a name may stand for another one by then.
+
+The one place that connects for pages, MCP servers and hooks of a workspace. Each of them knows
+which addresses it may reach; this module does not.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+
+# Of each address but the last to try; the last has the whole limit of the request.
+CONNECT_EACH_S: Final = 5.0
+
+Check: TypeAlias = Callable[[httpx2.Request], Awaitable[Sequence[str] | None]]
+"""Returns the addresses that a request may go to, None for any; raises if there must be none."""
+
+
+def sent_host(url: httpx2.URL) -> str:
+    """Return the host of *url* as it is sent.
+
+    Python encodes some international names differently, and so finds other servers.
+    """
+    return url.raw_host.decode("ascii").lower()
+
+
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Checks each request, a redirected one too, and connects to the addresses that were found.
+
+    Each host has connections of its own, because what proves its name is the certificate shown
+    when they were opened. Where a proxy of the environment takes the request, the proxy looks the
+    name up: the request is checked all the same, and goes to the proxy.
+    """
+
+    def __init__(
+        self,
+        check: Check,
+        *,
+        listens_at: Callable[[str], tuple[str, int]] | None = None,
+    ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            check: Called with each request right before it is sent.
+            listens_at: Returns the address and port to connect to for a checked address.
+        """
+        self._check = check
+        self._listens_at = listens_at
+        self._certificates = httpx2.create_ssl_context()
+        self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}  # by host, or by proxy
+        self._first: dict[str, str] = {}  # host → the address to try first
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send *request*.
+
+        Raises:
+            httpx2.ConnectError: Its host has no address, or none answers.
+        """
+        checked = await self._check(request)
+        if proxy := _proxy_for(request.url):
+            return await self._transport(proxy, proxy).handle_async_request(request)
+        host = sent_host(request.url)
+        transport = self._transport(host)
+        if checked is None:
+            return await transport.handle_async_request(request)
+        if not checked:  # a second look-up might find an address that was not checked
+            raise httpx2.ConnectError(f"{host} has no address", request=request)
+        *others, last = sorted(checked, key=lambda server: server != self._first.get(host))
+        for server in others:
+            # A machine without IPv6 cannot reach all of them.
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                led = self._led_to(server, request, connect_s=CONNECT_EACH_S)
+                response = await transport.handle_async_request(led)
+                self._first[host] = server
+                return response
+        self._first[host] = last  # if any, as none of the others answered
+        return await transport.handle_async_request(self._led_to(last, request))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for transport in self._transports.values():
+            await transport.aclose()
+
+    def _transport(self, key: str, proxy: str | None = None) -> httpx2.AsyncHTTPTransport:
+        if key not in self._transports:
+            self._transports[key] = httpx2.AsyncHTTPTransport(
+                verify=self._certificates, proxy=proxy
+            )
+        return self._transports[key]
+
+    def _led_to(
+        self, server: str, request: httpx2.Request, *, connect_s: float | None = None
+    ) -> httpx2.Request:
+        """Return *request* for the address *server*; its headers name the host."""
+        host, port = self._listens_at(server) if self._listens_at else (server, request.url.port)
+        extensions = {**request.extensions, "sni_hostname": sent_host(request.url)}
+        if connect_s is not None:
+            extensions["timeout"] = {**request.extensions.get("timeout", {}), "connect": connect_s}
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(host=host, port=port),
+            headers=request.headers,
+            stream=request.stream,
+            extensions=extensions,
+        )
+
+
+def _proxy_for(url: httpx2.URL) -> str:
+    """Return the URL of the environment's proxy for *url*, "" for none."""
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all") or ""
+    if not proxy or proxy_bypass(sent_host(url)):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
