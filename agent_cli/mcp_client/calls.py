@@ -48,6 +48,7 @@ from agent_cli.mcp_client.reasons import (
     CONNECTION_ERRORS,
     HTTP_FAILED,
     HTTP_REFUSED,
+    NO_ANSWER,
     NOT_ASKED,
     REQUEST_TIMEOUT,
     SIGN_IN_FAILED,
@@ -283,7 +284,9 @@ def _protocol_error(server: Server, error: MCPError) -> str:
             f"MCP server '{name}' ended during the call{why}{server.stderr_quote}. {unknown_effect}"
         )
     if error.code == HTTP_FAILED:
-        return f"MCP server '{name}' could not be reached ({message}). {unknown_effect}"
+        return f"MCP server '{name}' could not be reached ({message}): it did not get the call."
+    if error.code == NO_ANSWER:
+        return f"MCP server '{name}' gave no result: {message}. {unknown_effect}"
     if error.code == TOO_LONG:
         return (
             f"MCP server '{name}' answered with {message}, which is not read. The call has probably"

@@ -212,6 +212,8 @@ class ServerConnection:
             if ready_at is not None and loop.time() - ready_at >= self._policy.stable_s:
                 self._restarts = 0
             self._stderr, self._tail = stderr.last_lines(), None
+            if ready_at is None and link.stray:
+                why += f'; it printed on its standard output: "{last_words(link.stray)}"'
             self._last_end = self._sentence(why, ready_at)
             return self._last_end, ready_at is not None
 

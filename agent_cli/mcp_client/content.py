@@ -30,6 +30,7 @@ from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.stored_files import write_private
 
+_URL_SAFE = str.maketrans("-_", "+/")
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
 
@@ -104,8 +105,12 @@ def _as_file(
 
 
 def _decoded(data: str) -> bytes:
+    """Return the bytes of Base64, of its variant for URLs or a data: URL, b"" for other text."""
+    if data[:5].lower() == "data:":
+        data = data.partition(",")[2]
+    plain = "".join(data.split()).rstrip("=").translate(_URL_SAFE)
     try:
-        return base64.b64decode(data, validate=True)
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
         return b""
 

@@ -1,6 +1,7 @@
 """Reasons for failed connections and calls, as sentences a person or the model can act on."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -11,15 +12,16 @@ from pydantic import ValidationError
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
-from agent_cli.contracts.wording import printable
+from agent_cli.contracts.wording import printable, requested_duration
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
-from agent_cli.system.shapes import is_group
+from agent_cli.system.shapes import is_group, is_object
 
 CONNECTION_CLOSED = -32000
 REQUEST_TIMEOUT = -32001
 HTTP_FAILED = -32098
-"""Ours: a request over HTTP got no response; from the range left to implementations."""
+"""Ours: a request over HTTP was not sent; from the range left to implementations."""
 
 SIGN_IN_FAILED = -32097
 """Ours, too: a request was not sent because the user is not signed in."""
@@ -36,6 +38,9 @@ NOT_ASKED = -32094
 TOO_LONG = -32093
 """Ours: the answer was longer than is read; the request was executed."""
 
+NO_ANSWER = -32092
+"""Ours: a request was sent, and what came back is no answer to it."""
+
 NO_SIGN_IN = (401, 403)
 """HTTP: not signed in, or without permission."""
 
@@ -43,6 +48,16 @@ _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 """The SDK's message for a stream that ended."""
 _INVALID_REQUEST = -32600
 _TEXT_MAX = 500
+_QUOTED_CHARS = 200
+_SECONDS = re.compile(r"[0-9]{1,9}")
+_READABLE = ("text/", "application/json", "application/problem")
+_UNREACHED = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
 
@@ -110,26 +125,34 @@ def why_not_connected(
             return f"{where}: {error_line(cause)}; {_how_to_sign_in(config)}"
         case _ if refused in NO_SIGN_IN:
             way = _how_to_sign_in(config)
-            return f"{where} asks for a sign-in (HTTP {refused}); set its headers, or {way}"
+            return f"{where} asks for a sign-in: {refusal}; set its headers, or {way}"
         case MCPError() if refused is not None:
             return f"{where} answered with {refusal or error_line(cause)}{_other_way(refused)}"
-        # Servers also use the code for their own errors.
-        case MCPError(code=code, message=message) if (code, message) == _CLOSED:
-            return f"{ended} before it was ready"
+        case MCPError():
+            return _by_error(cause, where, ended)
         case httpx2.HTTPStatusError(response=response):
             status = response.status_code
             answer = f"HTTP {status} ({response.reason_phrase})"
             return f"{where} answered with {answer}{_other_way(status)}"
-        case MCPError():
-            return f"it answered: {error_line(cause)}"
         case ValidationError():
             return f"its answer is not valid MCP ({fault_line(cause)})"
         case httpx2.ConnectError():
             return f"nothing answers at {where} ({error_line(cause)})"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is not a web address; begin it with http:// or https://"
+        case httpx2.TransportError():
+            return f"{where}: {failed_request(cause)[1]}"
         case _:
             return error_line(cause)
+
+
+def _by_error(error: MCPError, where: str, ended: str) -> str:
+    # Servers also use the code for their own errors.
+    if (error.code, error.message) == _CLOSED:
+        return f"{ended} before it was ready"
+    if error.code == NO_ANSWER:
+        return f"{where}: {error_line(error)}{_OTHER_WAY}" if where else error_line(error)
+    return f"it answered: {error_line(error)}"
 
 
 def _other_way(status: int) -> str:
@@ -157,6 +180,58 @@ def is_session_loss(error: BaseException) -> bool:
         return False
     forgotten = error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
     return error.code == SESSION_LOST or forgotten
+
+
+def failed_request(error: httpx2.RequestError) -> tuple[int, str]:
+    """Return our error code for a request that failed, and the reason."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    texts = [each.strerror if isinstance(each, OSError) else str(each) for each in causes]
+    reason = next(filter(None, texts), type(error).__name__)
+    if isinstance(error, _UNREACHED):
+        return HTTP_FAILED, reason
+    return NO_ANSWER, f"the connection broke off before the answer ({reason})"
+
+
+def rpc_error(body: bytes) -> Mapping[str, object] | None:
+    """Return the JSON-RPC error in *body*, None without one."""
+    error = (json_object(body) or {}).get("error")
+    if not (is_object(error) and isinstance(error.get("code"), int)):
+        return None
+    return error if isinstance(error.get("message"), str) else None
+
+
+def message_in(response: httpx2.Response, body: bytes) -> str:
+    """Return the text for people in *body*, shortened; a page is not worth quoting."""
+    error = (json_object(body) or {}).get("error")
+    if is_object(error):
+        error = error.get("message")
+    # Express and others call a bare text a page.
+    kind = response.headers.get("content-type", "text/plain").lower()
+    is_readable = kind.startswith(_READABLE) and not body.lstrip().startswith(b"<")
+    text = body[: _QUOTED_CHARS * 4].decode(errors="replace") if is_readable else ""
+    return " ".join(printable(error if isinstance(error, str) else text).split())[:_QUOTED_CHARS]
+
+
+def refusal_line(response: httpx2.Response, message: str) -> str:
+    """Return the text of a refusal, e.g. "HTTP 429 (Too Many Requests: slow down)"."""
+    parts = [response.reason_phrase, message if message != response.reason_phrase else ""]
+    if _SECONDS.fullmatch(wait := response.headers.get("retry-after", "")):
+        parts.append(f"it asks to wait {requested_duration(int(wait))}")
+    details = ": ".join(part for part in parts if part)
+    return f"HTTP {response.status_code} ({details})" if details else f"HTTP {response.status_code}"
+
+
+def no_answer_line(response: httpx2.Response, body: bytes) -> str:
+    """Return why the *body* of a response without an error status is no answer."""
+    status = refusal_line(response, "")
+    if not body.strip():
+        return f"its answer, {status}, is empty"
+    kind = response.headers.get("content-type", "").partition(";")[0]
+    named = "not MCP" if kind == "application/json" else f"{printable(kind) or 'untyped'}, not MCP"
+    quoted = message_in(response, body)
+    return f"its answer, {status}, is {named[:_QUOTED_CHARS]}" + (f": {quoted}" if quoted else "")
 
 
 def error_line(error: BaseException) -> str:

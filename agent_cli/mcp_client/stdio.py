@@ -5,23 +5,32 @@ and does not report how the process ended.
 """
 
 import asyncio
-import codecs
 import contextlib
 import json
 import os
 import re
 import signal
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO
 
 import anyio
-import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
 
 from agent_cli.contracts.wording import printable
+from agent_cli.mcp_client.watched_stream import Item, parsed
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.records import dataclass, field
@@ -32,6 +41,8 @@ if TYPE_CHECKING:
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 _BYTES_A_READ = 65_536
+_BYTES_NOTED = 400
+_LINES_QUOTED = 3
 _FLUSH_S = 0.5
 # The supervisor gives the server one second after the end of its input, then half a second.
 _END_S = 2.0
@@ -39,8 +50,10 @@ _TERMINATE_S = 1.0
 _LAST_MOMENT_S = 0.5
 _LOOK_S = 0.25
 _POLL_S = 0.01
-_RESPONSE = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>\d+)\s*,')
-Item: TypeAlias = SessionMessage | Exception
+
+
+def _no_lines() -> deque[str]:
+    return deque(maxlen=_LINES_QUOTED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +66,7 @@ class StdioProcess:
         stderr: The file for its standard error.
         has_answered: Whether the handshake is over; only then may it finish its work at the end.
         fault: The reason why we ended the connection, "" if we did not.
+        stray: The last lines on its standard output that are no messages.
     """
 
     command: Sequence[str]
@@ -61,6 +75,8 @@ class StdioProcess:
     stderr: TextIO
     has_answered: bool = False
     fault: str = ""
+    stray: deque[str] = field(default_factory=_no_lines, init=False)
+    _waiting: set[RequestId] = field(default_factory=set[RequestId], init=False)
     _code: int | None = field(default=None, init=False)
     _is_silent: bool = field(default=False, init=False)
 
@@ -100,7 +116,7 @@ class StdioProcess:
             async with anyio.create_task_group() as tasks:
                 written = anyio.Event()
                 tasks.start_soon(self._read, process, to_us)
-                tasks.start_soon(_write, process, from_us, to_us, written)
+                tasks.start_soon(self._write, process, from_us, to_us, written)
                 tasks.start_soon(_watch, process, to_us)
                 try:
                     yield incoming, outgoing
@@ -124,7 +140,11 @@ class StdioProcess:
         with to_us:
             async for line in self._lines(process.stdout):
                 try:
-                    for item in _parsed(line):
+                    for item in parsed(line):
+                        if isinstance(item, Exception):
+                            self.stray.extend(_readable(line[:_BYTES_NOTED]))
+                        else:
+                            self._match(item.message)
                         await to_us.send(item)
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                     break
@@ -146,6 +166,37 @@ class StdioProcess:
                 return
         self._is_silent = True
 
+    def _match(self, message: JSONRPCMessage) -> None:
+        """Note an answer; an error without an id is about the only request that waits."""
+        if isinstance(message, JSONRPCError) and message.id is None and len(self._waiting) == 1:
+            [message.id] = self._waiting
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._waiting.discard(coerce_request_id(message.id))
+
+    async def _write(
+        self,
+        process: asyncio.subprocess.Process,
+        from_us: MemoryObjectReceiveStream[SessionMessage],
+        to_us: MemoryObjectSendStream[Item],
+        written: anyio.Event,
+    ) -> None:
+        assert process.stdin is not None
+        try:
+            async with from_us:
+                async for item in from_us:
+                    if isinstance(item.message, JSONRPCRequest):
+                        self._waiting.add(item.message.id)
+                    elif isinstance(item.message, JSONRPCNotification):
+                        params = item.message.params or {}
+                        self._waiting.discard(params.get("requestId", ""))  # cancelled
+                    process.stdin.write(_line(item) + b"\n")
+                    await process.stdin.drain()
+        except OSError:
+            # The server reads no more input: tell waiting requests that no answer will come.
+            to_us.close()
+        finally:
+            written.set()
+
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
         if self._is_silent:
@@ -159,70 +210,6 @@ class StdioProcess:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await _ended_within(process, _TERMINATE_S)
-
-
-def _parsed(line: bytes) -> Sequence[Item]:
-    """Return the message of *line*, or those of a batch, which revision 2025-03-26 had."""
-    text = mend_surrogates(line.removeprefix(codecs.BOM_UTF8).decode(errors="replace").encode())
-    try:
-        return [
-            SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False))
-        ]
-    except ValueError as error:
-        return _batch(text) or [_parsed_slowly(text) or error]
-
-
-def _batch(text: bytes) -> Sequence[Item]:
-    """Return the messages of a batch, each by itself; () for anything else."""
-    if not text.lstrip().startswith(b"["):
-        return ()
-    try:
-        messages = json.loads(text)
-    except (ValueError, RecursionError):
-        return ()
-    return [_message(each) for each in messages]
-
-
-def _message(written: object) -> Item:
-    try:
-        message = mcp_types.jsonrpc_message_adapter.validate_python(written, by_name=False)
-    except (ValueError, RecursionError) as error:
-        return error
-    return SessionMessage(message)
-
-
-def _parsed_slowly(text: bytes) -> SessionMessage | None:
-    """Return a response that is nested too deeply for the SDK, None if it is not a response.
-
-    A response that cannot be parsed at all becomes an error, so that its request does not wait.
-    """
-    if not (start := _RESPONSE.match(text)):
-        return None
-    try:
-        message = mcp_types.jsonrpc_message_adapter.validate_python(json.loads(text), by_name=False)
-    except (ValueError, RecursionError):
-        fault = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message="its answer is not JSON")
-        message = mcp_types.JSONRPCError(jsonrpc="2.0", id=int(start["id"]), error=fault)
-    return SessionMessage(message)
-
-
-async def _write(
-    process: asyncio.subprocess.Process,
-    from_us: MemoryObjectReceiveStream[SessionMessage],
-    to_us: MemoryObjectSendStream[Item],
-    written: anyio.Event,
-) -> None:
-    assert process.stdin is not None
-    try:
-        async with from_us:
-            async for item in from_us:
-                process.stdin.write(_line(item) + b"\n")
-                await process.stdin.drain()
-    except OSError:
-        # The server reads no more input: tell waiting requests that no answer will come.
-        to_us.close()
-    finally:
-        written.set()
 
 
 def _line(item: SessionMessage) -> bytes:
@@ -262,7 +249,6 @@ async def _ended_within(process: asyncio.subprocess.Process, limit_s: float) -> 
 
 _TAIL_BYTES = 4096
 _CHARS_QUOTED = 300
-_LINES_QUOTED = 3
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -297,9 +283,7 @@ class StderrTail:
         """Return the last non-empty lines, printable, at most 4 KB."""
         while self._read():
             pass
-        kept = _COLOUR.sub("", self._kept.decode(errors="replace"))
-        lines = (printable(line).strip() for line in kept.splitlines())
-        return tuple(line for line in lines if line)
+        return _readable(self._kept)
 
     def _read(self) -> bool:
         with contextlib.suppress(BlockingIOError):
@@ -307,6 +291,13 @@ class StderrTail:
             self._kept = (self._kept + data)[-_TAIL_BYTES:]
             return bool(data)
         return False
+
+
+def _readable(text: bytes) -> tuple[str, ...]:
+    """Return the lines of *text* that are not empty, printable."""
+    plain = _COLOUR.sub("", text.decode(errors="replace"))
+    lines = (printable(line).strip() for line in plain.splitlines())
+    return tuple(line for line in lines if line)
 
 
 def last_words(lines: Sequence[str]) -> str:

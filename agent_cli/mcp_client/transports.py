@@ -75,6 +75,11 @@ class Link:
         return self._process.fault if self._process else ""
 
     @property
+    def stray(self) -> tuple[str, ...]:
+        """The last lines on a process's standard output that are no messages."""
+        return tuple(self._process.stray) if self._process else ()
+
+    @property
     def refused(self) -> int | None:
         """The HTTP status with which the server refused the connection, or None."""
         return self._http.refused if self._http else None
@@ -149,6 +154,7 @@ class Link:
                 auth: httpx2.Auth | None = None,
             ) -> httpx2.AsyncClient:
                 self._http = SafeAsyncClient(headers or {}, auth, Addresses(self._config))
+                self._http.is_answered_by_post = False
                 # The SDK only logs a refused request here, and the call would wait for its answer.
                 self._http.on_failure = self._on_end
                 return self._http

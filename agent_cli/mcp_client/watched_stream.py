@@ -1,18 +1,31 @@
 """A layer between transport and SDK: notice the end of the stream, and repair messages."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import codecs
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 from mcp.client import Transport
 from mcp.shared.message import SessionMessage
-from mcp_types import ContentBlock, JSONRPCResponse
+from mcp_types import (
+    INTERNAL_ERROR,
+    ContentBlock,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 from mcp_types.methods import validate_server_result
 from pydantic import TypeAdapter, ValidationError
 
 from agent_cli.contracts.input_faults import first_fault
 from agent_cli.contracts.wording import printable
+from agent_cli.mcp_client.reasons import NO_ANSWER
+from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.shapes import is_array, is_object
 
 if TYPE_CHECKING:
@@ -26,6 +39,17 @@ Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
 _PARTS_MAX = 1000
+_RESPONSE = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>\d+)\s*,')
+_UNREADABLE = ErrorData(code=NO_ANSWER, message="its answer is not JSON")
+_NOT_MCP = ErrorData(code=NO_ANSWER, message="its answer is not valid MCP")
+# How the SDK's own errors about an answer begin; for a server's they would say no less.
+_OWN_WORDS = {
+    "SSE stream ended without a response": "its stream ended before the answer",
+    "SSE stream ended and reconnection": "its stream broke off and could not be resumed",
+    "SSE stream failed": "its stream cannot be read",
+    "Failed to parse SSE message": _NOT_MCP.message,
+    "Failed to parse JSON response": _NOT_MCP.message,
+}
 _LISTS = ("tools", "prompts", "resources", "resourceTemplates", "content", "messages", "contents")
 
 
@@ -95,13 +119,93 @@ class WatchedStream:
         return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
 
+def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
+    """Return the message of *text*, or those of a batch, which revision 2025-03-26 had.
+
+    Args:
+        text: JSON, or something else that a server wrote.
+        asked: The request that any answer in *text* belongs to, whatever id that has.
+    """
+    text = mend_surrogates(text.removeprefix(codecs.BOM_UTF8).decode(errors="replace").encode())
+    try:
+        message = jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValueError as error:
+        try:
+            written = json.loads(text)
+        except (ValueError, RecursionError):
+            if not (answer := _RESPONSE.match(text)):
+                return [error]
+            # Its request must not wait.
+            message = JSONRPCError(jsonrpc="2.0", id=int(answer["id"]), error=_UNREADABLE)
+        else:
+            batch = written if is_array(written) else [written]
+            return [_message(each, asked) for each in batch] or [error]
+    if asked is not None and isinstance(message, JSONRPCResponse | JSONRPCError):
+        message.id = asked
+    return [SessionMessage(message)]
+
+
+def answer_in(body: bytes, asked: RequestId) -> bytes | None:
+    """Return the answer to the request *asked* in the *body* of an HTTP response, None without."""
+    for item in parsed(body, asked=asked):
+        if isinstance(item, SessionMessage) and isinstance(
+            item.message, JSONRPCResponse | JSONRPCError
+        ):
+            with suppress(ValueError):  # nested too deeply
+                return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    return None
+
+
+def _message(written: object, asked: RequestId | None) -> Item:
+    try:
+        message = jsonrpc_message_adapter.validate_python(written, by_name=False)
+    except (ValueError, RecursionError) as error:
+        return (_mended_answer(written, asked) if is_object(written) else None) or error
+    if asked is not None and isinstance(message, JSONRPCResponse | JSONRPCError):
+        message.id = asked
+    return SessionMessage(message)
+
+
+def _mended_answer(written: Mapping[str, object], asked: RequestId | None) -> SessionMessage | None:
+    """Return the answer that *written*, which has a formal fault, stands for; None without one."""
+    id = written.get("id") if asked is None else asked
+    if isinstance(id, float) and id.is_integer():
+        id = int(id)
+    id = id if isinstance(id, int | str) else None
+    result, fault = written.get("result"), written.get("error")
+    if "method" in written:
+        return None
+    if fault is not None:
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=_error(fault)))
+    if id is None or not written.keys() & {"jsonrpc", "result"}:
+        return None
+    if is_object(result):
+        return SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=id, result=dict(result)))
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id, error=_NOT_MCP))
+
+
+def _error(written: object) -> ErrorData:
+    """Return the error that *written*, e.g. a bare text, stands for."""
+    error: Mapping[str, object] = written if is_object(written) else {"message": written}
+    code, text = error.get("code"), error.get("message")
+    return ErrorData(
+        code=code if isinstance(code, int) else INTERNAL_ERROR,
+        message=text if isinstance(text, str) else json.dumps(written),
+        data=error.get("data"),
+    )
+
+
 def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
     """Return *item* without parts for which the SDK would reject the whole answer."""
+    if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCError):
+        item.message.error = _in_own_words(item.message.error)
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
         return item
     result = item.message.result
     # Many servers are written in Go, whose empty lists become null.
     result |= {name: [] for name in _LISTS if name in result and result[name] is None}
+    if isinstance(cursor := result.get("nextCursor"), int | float):
+        result["nextCursor"] = str(cursor)
     if "structuredContent" in result:
         result.setdefault("content", [])
     if "content" in result:
@@ -126,6 +230,13 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
             if is_object(message) and is_object(message.get("content")):
                 message["content"] = _known_block(message["content"])
     return item
+
+
+def _in_own_words(error: ErrorData) -> ErrorData:
+    for beginning, words in _OWN_WORDS.items():
+        if error.message.startswith(beginning):
+            return ErrorData(code=NO_ANSWER, message=words)
+    return error
 
 
 def _known_block(block: object) -> object:

@@ -16,22 +16,26 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.client.auth import OAuthFlowError
 
-from agent_cli.contracts.wording import printable, requested_duration
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.reasons import (
-    HTTP_FAILED,
     HTTP_REFUSED,
+    NO_ANSWER,
     NO_SIGN_IN,
     NOT_ASKED,
     SESSION_LOST,
     SIGN_IN_FAILED,
     TOO_LONG,
     SignInUnavailable,
+    failed_request,
+    message_in,
+    no_answer_line,
+    refusal_line,
+    rpc_error,
 )
+from agent_cli.mcp_client.watched_stream import answer_in
 from agent_cli.system.addresses import Resolve, are_inside, resolve
 from agent_cli.system.checked_http import CheckedTransport, sent_host
 from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates
-from agent_cli.system.shapes import is_object
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
@@ -85,8 +89,6 @@ _STREAMS_AT_ONCE = 20
 _STREAM_EVERY_S = 1.0
 _TIMEOUT = httpx2.Timeout(30, read=None)
 BODY_BYTES_MAX = 32 * 1024 * 1024
-_SECONDS = re.compile(r"[0-9]{1,9}")
-_QUOTED_CHARS = 200
 _SESSION_HEADER = "mcp-session-id"
 # A restarted server of the TypeScript SDK answers an old session with 400 and one of these.
 _ABOUT_SESSIONS = re.compile(r"session|not initialized", re.IGNORECASE)
@@ -140,6 +142,7 @@ class SafeAsyncClient(CheckedAsyncClient):
 
     Attributes:
         is_connected: Whether the handshake is over; before that, a failure ends the attempt.
+        is_answered_by_post: Whether a request is answered in the response to it.
         on_failure: Called when a message was not accepted, once connected.
         refused: The status with which the server refused the last message, or a request to receive
             messages; 401 and 403 ask for a sign-in.
@@ -157,6 +160,7 @@ class SafeAsyncClient(CheckedAsyncClient):
             sign_in=sign_in,
         )
         self.is_connected = False
+        self.is_answered_by_post = True
         self.on_failure: Callable[[], None] = lambda: None
         self.refused: int | None = None
         self.refusal = ""
@@ -189,8 +193,9 @@ class SafeAsyncClient(CheckedAsyncClient):
                 return _answer(request, 502, TOO_LONG, str(error))
             if isinstance(error, SignInUnavailable):
                 return _answer(request, 503, NOT_ASKED, str(error))
-            code = SIGN_IN_FAILED if isinstance(error, OAuthFlowError) else HTTP_FAILED
-            return _answer(request, 503, code, f"{type(error).__name__}: {error}")
+            if isinstance(error, OAuthFlowError):
+                return _answer(request, 503, SIGN_IN_FAILED, f"{type(error).__name__}: {error}")
+            return _answer(request, 503, *failed_request(error))
 
     async def _readable(
         self, request: httpx2.Request, response: httpx2.Response
@@ -199,23 +204,25 @@ class SafeAsyncClient(CheckedAsyncClient):
         status = response.status_code
         if request.method != "POST":
             if status in NO_SIGN_IN:
-                self.refused, self.refusal = status, response.reason_phrase
+                message = message_in(response, await _body(response))
+                self.refused, self.refusal = status, refusal_line(response, message)
+                return response
             # Other statuses come from servers without a stream of server messages.
             return _mended_stream(response)
         if status < HTTPStatus.BAD_REQUEST:
             self.refused, self.refusal = None, ""
-            if response.has_redirect_location or status == HTTPStatus.ACCEPTED:
+            if response.has_redirect_location or not self.is_answered_by_post:
                 return response
             if _is_event_stream(response):
                 return _mended_stream(response)
-            return _with_body(request, response, await _body(response))
+            return _answered(request, response, await _body(response))
         body = await _body(response)
-        error = _rpc_error(body)
-        self.refused, self.refusal = status, _reason(response, error, body)
+        error, message = rpc_error(body), message_in(response, body)
+        self.refused, self.refusal = status, refusal_line(response, message)
         if not self.is_connected:
             return _with_body(request, response, body)
         self.on_failure()
-        if _is_session_loss(request, status, error):
+        if _is_session_loss(request, status, message):
             return _answer(request, status, SESSION_LOST, self.refusal)
         if error is not None and status in _STATUSES_OF_ERRORS:
             return _with_body(request, response, body)
@@ -270,6 +277,21 @@ async def _body(response: httpx2.Response) -> bytes:
     return mend_surrogates(bytes(body))
 
 
+def _answered(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
+    """Return *response* with the answer to *request* in its *body*, or with an error without one.
+
+    Whatever its media type and formal faults are: the request has been executed.
+    """
+    id = (json_object(request.content) or {}).get("id")
+    if id is None or "method" not in (json_object(request.content) or {}):
+        return _with_body(request, response, body)
+    if (answer := answer_in(body, id)) is None:
+        return _answer(request, 502, NO_ANSWER, no_answer_line(response, body))
+    response.status_code = 200
+    response.headers["content-type"] = _JSON["content-type"]
+    return _with_body(request, response, answer)
+
+
 def _with_body(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
     headers = {
         name: value
@@ -288,33 +310,7 @@ def _answer(
     return httpx2.Response(status, request=request, headers=_JSON, content=body.encode())
 
 
-def _rpc_error(body: bytes) -> Mapping[str, object] | None:
-    """Return the JSON-RPC error in *body*, None without one."""
-    error = (json_object(body) or {}).get("error")
-    return error if is_object(error) else None
-
-
-def _reason(response: httpx2.Response, error: Mapping[str, object] | None, body: bytes) -> str:
-    """Return the text of a refusal, e.g. "HTTP 429 (Too Many Requests: slow down)"."""
-    message = str(error.get("message", "")) if error else _text(response, body)
-    message = " ".join(printable(message).split())[:_QUOTED_CHARS]
-    parts = [response.reason_phrase, message if message != response.reason_phrase else ""]
-    if _SECONDS.fullmatch(wait := response.headers.get("retry-after", "")):
-        parts.append(f"it asks to wait {requested_duration(int(wait))}")
-    details = ": ".join(part for part in parts if part)
-    return f"HTTP {response.status_code} ({details})" if details else f"HTTP {response.status_code}"
-
-
-def _text(response: httpx2.Response, body: bytes) -> str:
-    """Return a readable body; a proxy's HTML page is not worth quoting."""
-    kind = response.headers.get("content-type", "").lower()
-    is_readable = kind.startswith(("text/plain", "application/json", "application/problem"))
-    return body[: _QUOTED_CHARS * 4].decode(errors="replace") if is_readable else ""
-
-
-def _is_session_loss(
-    request: httpx2.Request, status: int, error: Mapping[str, object] | None
-) -> bool:
+def _is_session_loss(request: httpx2.Request, status: int, message: str) -> bool:
     """Return whether the server does not know the session of *request* any more.
 
     Source: MCP 2025-11-25, transports, session management: 404 asks for a new session. Servers of
@@ -322,7 +318,6 @@ def _is_session_loss(
     """
     if _SESSION_HEADER not in request.headers:
         return False
-    message = str(error.get("message", "")) if error else ""
     return status == HTTPStatus.NOT_FOUND or (
         status == HTTPStatus.BAD_REQUEST and bool(_ABOUT_SESSIONS.search(message))
     )

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import socket
+import struct
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -53,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, good.encode(), {"Mcp-Session-Id": f"session-{Handler.session}"})
 
     def do_GET(self) -> None:
-        if "Last-Event-ID" not in self.headers:
+        if self.headers.get("Last-Event-ID", "gone") == "gone":
             self.reply(405, b"")
             return
         Handler.resumed += 1
@@ -154,12 +156,31 @@ def never_initialized(handler: Handler, good: bytes) -> None:
         handler.reply(200, good)
 
 
-@answer("could not be reached")
+@answer("answered")
+def forgotten_in_plain_text(handler: Handler, good: bytes) -> None:
+    if handler.is_forgotten():
+        # Express calls a bare text a page.
+        handler.reply(400, b"No valid session ID provided", {"Content-Type": "text/html"})
+    else:
+        handler.reply(200, good)
+
+
+@answer("gave no result: the connection broke off before the answer (peer closed connection")
 def a_truncated_body(handler: Handler, good: bytes) -> None:
     handler.reply(200, good[:20], more=100)
 
 
-@answer("could not be reached")
+@answer("gave no result: the connection broke off before the answer (Connection reset by peer)")
+def a_reset(handler: Handler, good: bytes) -> None:
+    linger = struct.pack("ii", 1, 0)
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    handler.rfile.close()
+    handler.wfile.close()
+    handler.connection.close()
+    handler.close_connection = True
+
+
+@answer("gave no result: the connection broke off before the answer (Error -3")
 def a_body_that_is_not_gzip(handler: Handler, good: bytes) -> None:
     handler.reply(200, good, {"Content-Encoding": "gzip"})
 
@@ -177,19 +198,79 @@ def a_body_without_an_end(handler: Handler, good: bytes) -> None:
         handler.close_connection = True
 
 
-@answer("SSE stream ended without a response")
+@answer("gave no result: its stream ended before the answer. The call may have taken effect")
 def a_stream_without_an_answer(handler: Handler, good: bytes) -> None:
     handler.stream(b": good morning\n\n")
 
 
-@answer("refused the call")
+@answer("gave no result: its stream broke off and could not be resumed. The call may have taken")
+def a_stream_that_cannot_be_resumed(handler: Handler, good: bytes) -> None:
+    handler.stream(COME_BACK.replace(b"id: 1", b"id: gone"))
+
+
+@answer("gave no result: its answer is not valid MCP. The call may have taken effect")
+def an_event_that_is_not_mcp(handler: Handler, good: bytes) -> None:
+    handler.stream(b'event: message\ndata: {"ok": true}\n\n')
+
+
+@answer("gave no result: its answer, HTTP 202 (Accepted), is empty. The call may have taken effect")
+def accepted(handler: Handler, good: bytes) -> None:
+    handler.reply(202, b"")
+
+
+@answer("gave no result: its answer, HTTP 204 (No Content), is empty. The call may have")
+def no_content(handler: Handler, good: bytes) -> None:
+    handler.reply(204, b"")
+
+
+@answer("gave no result: its answer, HTTP 200 (OK), is text/html, not MCP. The call may have")
 def a_page(handler: Handler, good: bytes) -> None:
     handler.reply(200, b"<html>Log in</html>", {"Content-Type": "text/html"})
 
 
-@answer("refused the call")
+@answer("gave no result: its answer, HTTP 200 (OK), is not MCP: {. The call may have taken effect")
 def no_json(handler: Handler, good: bytes) -> None:
     handler.reply(200, b"{")
+
+
+@answer('gave no result: its answer, HTTP 200 (OK), is not MCP: {"ok": true}. The call may have')
+def json_that_is_not_mcp(handler: Handler, good: bytes) -> None:
+    handler.reply(200, b'{"ok": true}')
+
+
+@answer("gave no result: its answer is not valid MCP. The call may have taken effect")
+def a_result_that_is_a_list(handler: Handler, good: bytes) -> None:
+    handler.reply(200, b'{"jsonrpc": "2.0", "id": 4, "result": [1, 2]}')
+
+
+@answer("answered")
+def an_answer_without_a_media_type(handler: Handler, good: bytes) -> None:
+    handler.reply(200, good, {"Content-Type": ""})
+
+
+@answer("answered")
+def an_answer_to_another_id(handler: Handler, good: bytes) -> None:
+    handler.reply(200, json.dumps({**json.loads(good), "id": 4.5}).encode())
+
+
+@answer("answered")
+def an_answer_in_a_batch(handler: Handler, good: bytes) -> None:
+    handler.reply(200, b"[" + good + b"]")
+
+
+@answer("refused the call: no such customer")
+def an_error_about_no_id(handler: Handler, good: bytes) -> None:
+    handler.error(200, -32602, "no such customer")
+
+
+@answer("refused the call: no such customer")
+def an_error_that_is_a_text(handler: Handler, good: bytes) -> None:
+    handler.reply(200, b'{"error": "no such customer"}')
+
+
+@answer("HTTP 400 (Bad Request: a is missing). It did not accept the call")
+def an_error_that_is_not_mcp(handler: Handler, good: bytes) -> None:
+    handler.reply(400, b'{"error": {"message": "a is missing"}}')
 
 
 @answer("HTTP 401 (Unauthorized). It asks for a sign-in: the user can run /mcp login web.")

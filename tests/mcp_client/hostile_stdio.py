@@ -188,7 +188,27 @@ def a_request_of_an_unknown_method(id: Any) -> None:
     answer(id)
 
 
-@action("error")
+@action("answered")
+def a_whole_number_written_as_a_fraction(id: Any) -> None:
+    answer(float(id))
+
+
+@action("answered")
+def a_number_written_as_a_text(id: Any) -> None:
+    answer(str(id))
+
+
+@action("refused the call: no such customer")
+def an_error_that_is_a_text(id: Any) -> None:
+    send({"jsonrpc": "2.0", "id": id, "error": "no such customer"})
+
+
+@action("refused the call: no such customer")
+def an_error_about_no_id(id: Any) -> None:
+    send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "no such customer"}})
+
+
+@action("gave no result: its answer is not JSON. The call may have taken effect")
 def nested_without_an_end(id: Any) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     write(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": %s}}\n' % (id, deep))
@@ -202,7 +222,7 @@ def nested_deeply(id: Any) -> None:
     answer(id, {**TEXT, "structuredContent": {"x": value}})
 
 
-@action("error")
+@action("gave no result: its answer is not valid MCP. The call may have taken effect")
 def a_list_as_result(id: Any) -> None:
     answer(id, [1, 2])
 
@@ -212,7 +232,7 @@ def content_that_is_no_list(id: Any) -> None:
     answer(id, {"content": "a text"})
 
 
-@action("error")
+@action("refused the call: no")
 def an_error_with_a_text_as_code(id: Any) -> None:
     send({"jsonrpc": "2.0", "id": id, "error": {"code": "E_FAIL", "message": "no"}})
 

@@ -14,6 +14,7 @@ raw_server.py '{"option": value, ...}':
     instruct         file with the instructions
     works            calls only start a task; how many questions about it are answered "working"
     pages            list one tool a page
+    cursor_is_a_number   name the next page by a number, not by a text
     endless          announce another page after the last one
     answers          method → members of its answer on the wire, in place of the usual ones
     record           file that gets every message read, one a line
@@ -123,7 +124,8 @@ def list_tools(options: dict[str, Any], start: int) -> dict[str, Any]:
     page: dict[str, Any] = {"tools": tools[start : start + 1]}
     if start + 1 >= len(tools) and not options.get("endless"):
         return page
-    return page | {"nextCursor": str((start + 1) % len(tools))}
+    following = (start + 1) % len(tools)
+    return page | {"nextCursor": following if options.get("cursor_is_a_number") else str(following)}
 
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:

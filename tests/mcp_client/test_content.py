@@ -21,6 +21,10 @@ def unknown(media_type: str, size: str, why: str = "cannot be shown here") -> Bl
     return text_block(f"({media_type}, about {size} bytes, which {why})")
 
 
+def damaged(size: str = "10") -> Block:
+    return unknown("image/png", size, "is damaged: it does not say how large the image is")
+
+
 NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
 
 
@@ -31,6 +35,12 @@ NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
         ({"type": "image", "data": PNG, "mimeType": "image/png"}, [image()]),
         ({"type": "image", "data": PNG, "mimeType": "image/webp"}, [image()]),
         ({"type": "image", "data": PNG, "mimeType": "image/jpg"}, [image()]),
+        (
+            {"type": "image", "data": f"data:image/png;base64,{PNG}", "mimeType": "image/png"},
+            [image()],
+        ),
+        ({"type": "image", "data": "iVBORw0KGgo-_w", "mimeType": "image/png"}, [damaged()]),
+        ({"type": "image", "data": f"{PNG[:9]}\n{PNG[9:]}", "mimeType": "image/png"}, [image()]),
         (
             {"type": "image", "data": LARGE, "mimeType": "image/png"},
             [
@@ -44,7 +54,7 @@ NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
         ),
         (
             {"type": "image", "data": DAMAGED, "mimeType": "image/png"},
-            [unknown("image/png", "9", "is damaged: it does not say how large the image is")],
+            [damaged("9")],
         ),
         (
             {"type": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"},

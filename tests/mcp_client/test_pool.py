@@ -21,6 +21,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import Host, McpServers, ServerConfig, ServerProblem
+from agent_cli.mcp_client.config import TransportName
 from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.limits import RestartPolicy
 from agent_cli.mcp_client.transports import Link
@@ -160,6 +161,45 @@ async def test_start_failure_quotes_only_the_last_lines_of_stderr(raw_server: "R
         assert servers.states()[0].reason == (
             "MCP server 'raw' did not start: it ended (exit code 1) before it was ready; "
             'the end of its stderr: "noise / Traceback / fatal: missing key"'
+        )
+
+
+async def test_start_failure_quotes_what_a_program_without_mcp_prints(
+    raw_server: "RawServer",
+) -> None:
+    """A program that only prints its usage, or a shell's prompt, is told apart from a slow one."""
+    async with McpServers(os.environ) as servers:
+        servers.start(
+            [
+                raw_server({"stdout": "usage: tool\n\n", "exit": 2}, name="ends"),
+                raw_server(
+                    {"stdout": "\x1b[1m> \x1b[0m\nready\n", "hang": True},
+                    name="waits",
+                    startup_timeout_s=1,
+                ),
+            ]
+        )
+        await servers.wait_started(LIMIT_S)
+
+        assert [state.reason for state in servers.states()] == [
+            "MCP server 'ends' did not start: it ended (exit code 2) before it was ready; "
+            'it printed on its standard output: "usage: tool"',
+            "MCP server 'waits' did not start: no answer within 1 s; "
+            'it printed on its standard output: "> / ready"',
+        ]
+
+
+async def test_refused_handshake_is_reported_with_the_servers_reason(
+    raw_server: "RawServer",
+) -> None:
+    """The error of a request whose id was not read has none itself."""
+    refusal: Json = {"id": None, "error": {"code": -32600, "message": "no licence"}}
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": {"initialize": refusal}})])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            "MCP server 'raw' did not start: it answered: no licence"
         )
 
 
@@ -433,6 +473,15 @@ async def test_all_pages_of_the_tool_list_are_read(raw_server: "RawServer") -> N
         assert [tool.name for tool in servers.tools()] == [f"mcp__raw__{name}" for name in "abc"]
 
 
+async def test_cursor_that_is_a_number_leads_to_the_next_page(raw_server: "RawServer") -> None:
+    options: dict[str, Json] = {"pages": True, "cursor_is_a_number": True}
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server(options)])
+        await servers.wait_started(LIMIT_S)
+
+        assert [tool.name for tool in servers.tools()] == ["mcp__raw__raw", "mcp__raw__reply"]
+
+
 async def test_endless_tool_list_is_cut_with_a_note(raw_server: "RawServer") -> None:
     """Its last page points at its first; missing tools would go unnoticed."""
     tools: list[Json] = [{"name": name, "inputSchema": {"type": "object"}} for name in "ab"]
@@ -623,7 +672,7 @@ async def test_http_server_is_used_again_after_an_outage(
         back = await call(servers, "mcp__web__add", {"a": 2, "b": 3})
 
         assert away.is_error
-        assert away.text.startswith("MCP server 'web' could not be reached (ConnectError: ")
+        assert away.text.startswith("MCP server 'web' could not be reached (All connection ")
         assert (back.text, back.is_error) == ("5", False)
 
 
@@ -663,7 +712,11 @@ async def answering(answer: Callable[[bytes], str]) -> AsyncGenerator[str]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = answer(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(f"HTTP/1.1 {head}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+        if "\r\n\r\n" not in head:
+            head += "\r\nContent-Length: 0\r\n\r\n"
+        status, rest = head.split("\r\n", 1)
+        if status:
+            writer.write(f"HTTP/1.1 {status}\r\nConnection: close\r\n{rest}".encode())
         await writer.drain()
         writer.close()
 
@@ -671,20 +724,52 @@ async def answering(answer: Callable[[bytes], str]) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{web.sockets[0].getsockname()[1]}"
 
 
-async def test_http_401_is_reported_as_a_required_sign_in() -> None:
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize(
+    ("answer", "refusal"),
+    [
+        ("401 Unauthorized", "HTTP 401 (Unauthorized)"),
+        (
+            "403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nnot from it",
+            "HTTP 403 (Forbidden: not from it)",
+        ),
+    ],
+)
+async def test_http_401_and_403_are_reported_as_a_required_sign_in(
+    answer: str, refusal: str, transport: TransportName
+) -> None:
     """The SDK reports every refusal alike, without its status."""
     async with (
-        answering(lambda _request: "401 Unauthorized") as address,
+        answering(lambda _request: answer) as address,
         McpServers(os.environ) as servers,
     ):
         url = f"{address}/mcp"
-        servers.start([ServerConfig(name="web", transport="http", url=url)])
+        servers.start([ServerConfig(name="web", transport=transport, url=url)])
         await servers.wait_started(LIMIT_S)
 
         assert servers.states()[0].reason == (
-            f"MCP server 'web' did not start: {url} asks for a sign-in (HTTP 401); set its"
-            " headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
+            f"MCP server 'web' did not start: {url} asks for a sign-in: {refusal};"
+            " set its headers, or sign in with /mcp login web (in a shell: agent-cli mcp login web)"
         )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("202 Accepted", "its answer, HTTP 202 (Accepted), is empty; correct its url"),
+        (
+            "200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+            "its answer, HTTP 200 (OK), is text/html, not MCP; correct its url",
+        ),
+        ("", "the connection broke off before the answer (Server disconnected without"),
+    ],
+)
+async def test_address_of_something_else_is_reported_as_such(answer: str, reason: str) -> None:
+    async with answering(lambda _request: answer) as address, McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="web", transport="http", url=f"{address}/mcp")])
+        await servers.wait_started(LIMIT_S)
+
+        assert f"did not start: {address}/mcp: {reason}" in servers.states()[0].reason
 
 
 async def test_redirect_to_another_host_is_not_followed() -> None:
