@@ -1,7 +1,7 @@
 """Learn from the kernel which folders got or lost an entry: inotify, on Linux.
 
 A folder that cannot be watched must be looked at: on another system, on a file system that other
-machines write too, or beyond the user's limit of watches.
+machines write too, without /proc, or beyond the user's limit of watches.
 """
 
 import ctypes
@@ -51,19 +51,18 @@ class FolderWatch:
     """The watched folders of some listeners, which are told of changes by `collect`."""
 
     def __init__(self) -> None:
-        self._descriptor = _new_watch()
+        mounts = _mount_table()
+        self._descriptor = None if mounts is None else _new_watch()
         self._held: dict[int, list[tuple[str, FolderListener]]] = {}
         self._numbers: dict[tuple[str, FolderListener], int] = {}
         self._local: dict[int, bool] = {}
         self._listeners = set[FolderListener]()
         self._mounts = select.poll()
-        self._close = weakref.finalize(self, _closed, descriptors := [])
+        if mounts is not None:
+            self._mounts.register(mounts, select.POLLPRI)
+        opened = [each for each in (self._descriptor, mounts) if each is not None]
+        self._close = weakref.finalize(self, _closed, opened)
         self._close.atexit = False  # the kernel does it
-        if self._descriptor is not None:
-            descriptors.append(self._descriptor)
-            # The kernel reports a priority event on this file when something was mounted.
-            descriptors.append(os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC))
-            self._mounts.register(descriptors[1], select.POLLPRI)
 
     def add(self, path: str, device: int, listener: FolderListener) -> bool:
         """Watch the folder *path* on *device*; return whether that works.
@@ -138,6 +137,14 @@ class FolderWatch:
 def _libc() -> ctypes.PyDLL:
     # Without releasing Python's lock: each call takes a microsecond, a handover more.
     return ctypes.PyDLL(None)
+
+
+def _mount_table() -> int | None:
+    """Open the file on which the kernel reports a priority event when something was mounted."""
+    try:
+        return os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # no /proc, as on another system and in some containers
+        return None
 
 
 def _new_watch() -> int | None:

@@ -1,5 +1,6 @@
 """The kernel tells which folders changed, or the watch says that it cannot tell."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,3 +111,22 @@ def test_folder_is_not_watched_beyond_a_limit_or_on_a_file_system_of_others(
     beyond.collect()
     watch.close()
     assert not watch.add(str(tmp_path), tmp_path.stat().st_dev, Noted())
+
+
+def test_without_proc_no_folder_is_watched(tmp_path: Path) -> None:
+    """Mounts go unnoticed there, so a real process without /proc looks at its folders."""
+    code = (
+        "import os, sys; from agent_cli.system.folder_watch import FolderWatch;"
+        "watch = FolderWatch();"
+        "print(watch.add(sys.argv[1], os.stat(sys.argv[1]).st_dev, None)); watch.collect()"
+    )
+    bare = f"mount -t tmpfs none /proc && exec {sys.executable} -c '{code}' {tmp_path}"
+    ended = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", bare],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare" in ended.stderr or "mount:" in ended.stderr:
+        pytest.skip("this machine gives no mount namespace")
+    assert (ended.stdout, ended.stderr) == ("False\n", "")
