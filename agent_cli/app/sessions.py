@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -90,13 +91,8 @@ class Sessions:
                 raise UsageError("sessions are off: remove --no-session")
             return
         if arguments.fork is not None:
-            id, mark, at = arguments.fork.partition("@")
-            if mark and not at:
-                raise UsageError(
-                    f"--fork {id}@ needs an entry: `agent-cli sessions show {id} --entries`"
-                    " lists them"
-                )
-            await self._go_on_with_copy(id, at=at or None)
+            id, at = self._branch_point(arguments.fork)
+            await self._go_on_with_copy(id, at=at)
         elif latest:
             await self.resume(self._store.latest(self._startup.workspace))
         elif arguments.resume:
@@ -238,8 +234,12 @@ class Sessions:
         """Name this session, for lists and to resume it by.
 
         Raises:
-            SessionError: Sessions are switched off.
+            SessionError: Sessions are switched off, or nothing of *name* can be shown.
         """
+        from agent_cli.session_store.listing import as_title  # rare
+
+        if not as_title(name):
+            raise SessionError(f"a session cannot be named {name!r}: no character of it is shown")
         self._current().rename(name)
 
     def export(self, to: "Format", name: str = "") -> Path:
@@ -276,6 +276,18 @@ class Sessions:
         if not session.path.exists():
             raise SessionError("nothing was said in this session yet")
         return session
+
+    def _branch_point(self, requested: str) -> tuple[str, str | None]:
+        """Return the session and the entry of SESSION[@ENTRY]."""
+        with suppress(SessionNotFound):
+            self._store.find(requested)  # a name may have an @ of its own
+            return requested, None
+        id, mark, at = requested.rpartition("@")
+        if mark and not at:
+            raise UsageError(
+                f"--fork {id}@ needs an entry: `agent-cli sessions show {id} --entries` lists them"
+            )
+        return (id, at) if mark else (requested, None)
 
     async def _go_on_with_copy(self, id: str, *, at: str | None) -> None:
         path = self._store.find(id)

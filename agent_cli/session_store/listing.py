@@ -1,7 +1,6 @@
 """The rows and JSON of a session list."""
 
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 
 from agent_cli.contracts.errors import SessionError
@@ -32,7 +31,8 @@ def describe(path: Path, codec: Codec) -> SessionInfo:
         id=path.stem,
         path=path,
         updated_at_ms=updated_at_ms,
-        title=_title(history.name, shown),
+        title=as_title(history.name) or _first_text(shown),
+        name=as_title(history.name),
         workspace=header.workspace,
         created_at_ms=header.created_at_ms,
         prompts=len(shown),
@@ -99,7 +99,6 @@ def as_title(text: str) -> str:
     return one_line(clean(text), _TITLE_CHARS_MAX)
 
 
-def _title(name: str, prompts: list[Prompt]) -> str:
+def _first_text(prompts: list[Prompt]) -> str:
     typed = (out for out in entries(prompts) if isinstance(out, UserOutput) and out.is_typed)
-    texts = chain((name,), (typed_in(out.content) for out in typed))
-    return as_title(next((text for text in texts if text.strip()), ""))
+    return next(filter(None, (as_title(typed_in(out.content)) for out in typed)), "")

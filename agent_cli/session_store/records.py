@@ -13,6 +13,7 @@ Each has `at`, Unix ms. `usage`, where present, is the prompt's new total.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.events import (
@@ -133,6 +134,9 @@ def dropped(prompt_id: str, ids: Sequence[str]) -> JsonObject:
 def rewound(prompt_id: str) -> JsonObject:
     """Return the record that removes a prompt and everything after it."""
     return {"kind": "rewound", "prompt": prompt_id}
+
+
+RENAMED: Final = b'"renamed"'  # in the file of each session that has a name
 
 
 def renamed(name: str) -> JsonObject:

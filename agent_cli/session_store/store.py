@@ -17,7 +17,7 @@ from agent_cli.session_store.history import (
     read_mended,
 )
 from agent_cli.session_store.log_file import LogFile
-from agent_cli.session_store.records import Header
+from agent_cli.session_store.records import RENAMED, Header
 from agent_cli.session_store.session import Session, Tell
 from agent_cli.system import paths
 from agent_cli.system.loading import collections_paused
@@ -187,7 +187,9 @@ class SessionStore:
         return history
 
     def find(self, id: str) -> Path:
-        """Return the file of the session whose id has the prefix *id*, or whose title it is.
+        """Return the file of the session of which *id* is the id, name, prefix of the id, or title.
+
+        The first of these that fits counts. A name wins over a prefix: `42` and `cafe` are both.
 
         Raises:
             SessionNotFound: No session has, or more than one.
@@ -196,19 +198,21 @@ class SessionStore:
         known = [*self._paths(), *of_agents]
         found = [path for path in known if id and path.stem.startswith(id)]
         exact = [path for path in found if path.stem == id]
-        if not found and id.strip():
-            found = list(self._called(id))
+        if not exact and id.strip():
+            found = [*(self._named(id) or found or self._titled(id))]
         if len(exact or found) != 1:
             several = ", ".join(sorted(path.stem for path in found))
             problem = f"matches several: {several}" if found else "does not exist"
             raise SessionNotFound(f"session {id!r} {problem}; `agent-cli sessions list` shows them")
         return (exact or found)[0]
 
-    def _called(self, title: str) -> Iterator[Path]:
-        from agent_cli.session_store.listing import as_title  # only lists need it
+    def _named(self, name: str) -> Sequence[Path]:
+        # Most sessions have no name, and finding that out is much faster than reading them.
+        renamed = [path for path in self.files() if RENAMED in _content(path)]
+        return [path for path in renamed if _is_same(self.describe(path).name, name)]
 
-        title = as_title(title).casefold()
-        return (info.path for info in self.list() if info.title.casefold() == title)
+    def _titled(self, title: str) -> Sequence[Path]:
+        return [info.path for info in self.list() if _is_same(info.title, title)]
 
     def latest(self, workspace: Path) -> str:
         """Return the id of the last used session of *workspace*.
@@ -287,6 +291,19 @@ class SessionStore:
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id}.jsonl"
+
+
+def _is_same(title: str, requested: str) -> bool:
+    from agent_cli.session_store.listing import as_title  # only lists need it
+
+    return bool(title) and title.casefold() == as_title(requested).casefold()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # deleted meanwhile, or not ours to read
+        return b""
 
 
 def _is_unused(path: Path) -> bool:

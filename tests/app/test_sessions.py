@@ -296,6 +296,29 @@ async def test_fork_option_copies_a_session_up_to_an_entry() -> None:
             await refused.begin()
 
 
+async def test_fork_option_takes_a_name_that_has_an_at_sign() -> None:
+    kept, agent = sessions("--name", "mail@home")
+    await kept.begin()
+    first, _ = say(agent, "one"), say(agent, "two")
+    kept.close()
+
+    for given, prompts in (("mail@home", ["one", "two"]), (f"mail@home@{first}", ["one"])):
+        copy, _ = sessions("--fork", given)
+        await copy.begin()
+        copy_id = copy.id
+        copy.close()
+        assert said(copy_id) == prompts
+
+
+async def test_session_gets_no_name_that_is_not_shown() -> None:
+    """A list would show its first prompt, and no text would find it."""
+    kept, _ = sessions("--name", "\x1b[31m\x07")
+
+    with pytest.raises(SessionError, match="no character of it is shown"):
+        await kept.begin()
+    kept.close()
+
+
 async def test_name_option_names_a_new_session_and_one_that_goes_on() -> None:
     kept, agent = sessions("--name", "login  bug")
     await kept.begin()

@@ -504,6 +504,34 @@ def test_session_is_listed_and_found_by_the_name_that_the_user_gave(store: Sessi
         store.find("login bug")
 
 
+def test_name_wins_over_the_beginning_of_an_id_and_over_a_first_prompt(
+    store: SessionStore,
+) -> None:
+    """A name such as 42 is also hexadecimal: `sessions delete 42` must not take another one."""
+    named, other = short_session(store, "a"), short_session(store, "Fix it")
+    begins = other.path.rename(other.path.with_name("42aa00112233.jsonl"))
+    short_session(store, "login")
+
+    for name in ("42", "fix it", "LOGIN"):
+        session, _ = store.resume(named.id)
+        session.rename(name)
+        session.close()
+
+        assert store.find(name.title()) == named.path
+        assert store.find("42a") == begins
+
+
+def test_session_with_an_invisible_name_is_listed_by_its_first_prompt(store: SessionStore) -> None:
+    used = short_session(store, "\x1b[31m")
+    session, conversation = store.resume(used.id)
+    conversation.publish = session.record
+    conversation.begin(UserMessage.of("second words"))
+    session.rename("\x07")
+    session.close()
+
+    assert [(info.title, info.name) for info in store.list()] == [("second words", "")]
+
+
 def test_session_that_is_named_first_is_written_with_its_first_prompt(store: SessionStore) -> None:
     conversation = Conversation()
     session = store.create(conversation, WORKSPACE)

@@ -138,7 +138,9 @@ def _rename(context: Context, name: str) -> None:
     if not name:
         raise UsageError("/rename needs a name, such as /rename login bug")
     context.app.sessions.rename(name)
-    context.writer.aside(f"go on with this session later: agent-cli -r {shlex.quote(name)}", "dim")
+    option = "--resume=" if name.startswith("-") else "-r "  # else it would be another option
+    resuming = f"agent-cli {option}{shlex.quote(name)}"
+    context.writer.aside(f"go on with this session later: {resuming}", "dim")
 
 
 async def _rewind(context: Context, number: str) -> None:
