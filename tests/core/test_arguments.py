@@ -186,6 +186,16 @@ def test_a_loop_or_an_agent_is_not_begun_with_a_wrong_type(door: Door) -> None:
         door(config(ScriptedModel(says("Hi."))))
 
 
+def test_refused_list_is_named() -> None:
+    """S0-66, S2-50: a text would be taken for the list of its letters."""
+    options = config(ScriptedModel())
+
+    with pytest.raises(AgentCliError, match=r"^tools must be a sequence, not str$"):
+        Agent(options, initial_state=AgentState(tools=wrong("read")))
+    with pytest.raises(AgentCliError, match=r"^a history must be a sequence, not str$"):
+        Agent(options).replace_messages(wrong("hello"))
+
+
 def test_a_choice_is_compared_without_what_equals_it() -> None:
     """Anything may say that it equals a text."""
     require_one_of(None, ["a", None], what="it")

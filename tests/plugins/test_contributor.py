@@ -107,6 +107,30 @@ async def test_tools_added_in_the_last_turn_are_listed_behind_the_fixed_ones() -
     assert [each.name for each in run.plugins.tools()] == ["fixed", "added"]
 
 
+async def test_tool_of_the_session_that_is_gone_is_not_declared_by_the_plugins() -> None:
+    """S2-38: they keep their own tools declared, whatever else a request offers."""
+
+    def add_own(ctx: PluginContext) -> None:
+        ctx.add_tool(tool("own", returns("hi")))
+
+    run = Contributing(
+        [],
+        *(says("done"), says("done")),
+        tools=[tool("look", returns("seen"))],
+        find=lambda: DiscoveredPlugins((Plugin(name="p", prepare=add_own),)),
+    )
+    async with run.plugins:
+        run.plugins.start(run.agent)
+        await run.prompt()
+        run.agent.set_tools([])
+        await run.prompt("again")
+
+    assert [[name for name in names if name != CALL_FOUND] for names in run.offered()] == [
+        ["look", "own"],
+        ["own"],
+    ]
+
+
 async def test_tool_enabled_by_plugin_state_is_offered_until_disabled() -> None:
     """S2-17: a tool enabled in round 1 is offered in round 2, until it is disabled."""
 
