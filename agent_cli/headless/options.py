@@ -104,6 +104,7 @@ class RunOptions:
 
 
 _STDIN_LIMIT_S: Final = 3.0
+_STDIN_CHARS_MAX: Final = 32_000_000  # a request of the API takes 32 MB
 
 
 class PromptText(NamedTuple):
@@ -120,14 +121,19 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Prom
     whole prompt has to come from it.
 
     Raises:
-        UsageError: Both are empty.
+        UsageError: Both are empty, or more was piped in than a request takes.
     """
     piped = ""
     if not stdin.isatty():
         if prompt == "-" or select.select([stdin], [], [], _STDIN_LIMIT_S)[0]:
-            piped = stdin.read()
+            piped = stdin.read(_STDIN_CHARS_MAX + 1)
         else:
             warn(f"stdin sent nothing within {_STDIN_LIMIT_S:g} s; it is ignored")
+    if len(piped) > _STDIN_CHARS_MAX:
+        raise UsageError(
+            f"more than {_STDIN_CHARS_MAX / 1e6:.0f} MB were piped in, and no request takes that:"
+            " pipe in a part (tail, grep), or save it in a file and name the file in the prompt"
+        )
     parts = [piped] if prompt == "-" else [prompt, piped]
     text = "\n\n".join(part.strip() for part in parts if part.strip())
     if not text:

@@ -113,6 +113,16 @@ def test_silent_pipe_on_stdin_is_ignored_after_a_time_limit(
     assert warnings == ["stdin sent nothing within 0.05 s; it is ignored"]
 
 
+def test_endless_stdin_is_read_up_to_the_size_of_a_request() -> None:
+    """`-p ... < /dev/zero` took all memory of the machine."""
+    warnings: list[str] = []
+    with (
+        Path("/dev/zero").open(encoding="utf-8") as endless,
+        pytest.raises(UsageError, match="more than 32 MB were piped in"),
+    ):
+        read_prompt("hello", endless, warnings.append)
+
+
 def test_json_output_is_one_result_object() -> None:
     """The object has all fields of `app.result`."""
     code, out, _ = run("json", "hello")
