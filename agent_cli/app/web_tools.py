@@ -71,7 +71,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
     chosen = startup.loaded.settings.tools
     searches = chosen.web_search is True or (chosen.web_search == "rule" and _is_named(startup))
     enabled = {WEB_SEARCH_TOOL: searches, WEB_FETCH_TOOL: chosen.web_fetch == "api"}
-    names = [name for name, is_on in enabled.items() if is_on and is_there(startup, name)]
+    names = [name for name, is_on in enabled.items() if is_on and platform_has(startup, name)]
     if not names:
         return {}
     from agent_cli.policies.network_rules import hosted_outlook  # few have them
@@ -83,7 +83,7 @@ def hosted_tools(startup: StartupContext, rules: Rules) -> Mapping[str, "Outlook
     }
 
 
-def is_there(startup: StartupContext, name: str) -> bool:
+def platform_has(startup: StartupContext, name: str) -> bool:
     """Return whether the platform of *startup* has the tool *name* of its own, as far as known."""
     if not startup.loaded.settings.provider.is_whole:
         return False
@@ -153,7 +153,7 @@ def _reach(outlook: "Outlook") -> str:
 def _why_not(startup: StartupContext, name: str, outlook: "Outlook | None") -> str:
     if outlook:
         return outlook.reason
-    if not is_there(startup, name):
+    if not platform_has(startup, name):
         return "the model's server has none of its own"
     by_rule = startup.loaded.settings.tools.web_search == "rule"
     return "no rule allows web_search" if by_rule else "tools.web_search is false"

@@ -40,7 +40,7 @@ from agent_cli.app.preparations import Preparations
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
 from agent_cli.app.telemetry import SessionTelemetry
-from agent_cli.app.web_tools import is_there
+from agent_cli.app.web_tools import platform_has
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.provider import Model, StreamFn
@@ -344,7 +344,7 @@ class Workbench:
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""
         known = CLAUDE_NAMES.keys() - {WEB_FETCH_TOOL}  # it may not be installed
-        known -= set() if is_there(self._startup, WEB_SEARCH_TOOL) else {WEB_SEARCH_TOOL}
+        known -= set() if platform_has(self._startup, WEB_SEARCH_TOOL) else {WEB_SEARCH_TOOL}
         return {*known, *(tool.name for tool in self.own_tools())}
 
     def _hooked_tools(self) -> Collection[str]:
