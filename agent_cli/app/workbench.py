@@ -116,7 +116,7 @@ class Workbench:
         self.hooks = self._new_hooks(one_shot=one_shot)
         self.person.elsewhere = self.hooks.answers.questions if self.hooks.answers else None
         self.compaction = parts.compaction(startup, self.ask_beside, self.hooks.around_compaction())
-        config = self.hooks.around(self._config(self.compaction), parts.reach(startup))
+        config = self.hooks.around(self._config(self.compaction), reach)
         self.agent = Agent(self.telemetry.around_calls(config))
         self.person.steer = self.agent.steer
         self.context = self._new_context(startup)
