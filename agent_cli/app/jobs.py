@@ -17,6 +17,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
+from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.logger import logger
 from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.bash import job_output_tool
@@ -216,7 +217,6 @@ class JobHost:
 
 JOBS: Final = "jobs"
 """The author of what is announced about jobs, and the name of what is recorded about them."""
-_STARTS_JOBS = "bash"
 
 
 class AgentJobs:
@@ -249,7 +249,7 @@ class AgentJobs:
 
     async def __call__(self, turn: Turn) -> None:
         """Offer `job_output`, and report the matches and ends of jobs."""
-        if any(tool.name == _STARTS_JOBS for tool in turn.tools):
+        if any(tool.name == COMMAND_TOOL for tool in turn.tools):
             turn.tools += self.tools()
         if not turn.conversation.open_calls():
             for text in chain(self._lost(turn), await self._news()):
