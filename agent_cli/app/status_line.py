@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from agent_cli.app.hooks.lifecycle import environment_of_hooks
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
-from agent_cli.settings import WrittenHooks
 
 if TYPE_CHECKING:
     from agent_cli.core.application import StatusCommand
@@ -44,10 +43,9 @@ def status_scripts(startup: StartupContext) -> tuple[Path, ...]:
     command = startup.loaded.settings.status_line.command
     if command is None:
         return ()
-    from agent_cli.settings.hook_files import scripts_of  # most set none
+    from agent_cli.settings.hook_files import scripts_of_command  # most set none
 
-    group = {"hooks": [{"command": command}]}
-    return scripts_of([WrittenHooks("StatusLine", group, "settings")], startup.workspace)
+    return scripts_of_command(command, None, startup.workspace)
 
 
 async def _answer(command: str, startup: StartupContext, data: Mapping[str, Json]) -> str:

@@ -105,6 +105,14 @@ def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ..
     return tuple(sorted(found))
 
 
+def scripts_of_command(
+    command: str, args: Sequence[str] | None, workspace: Path
+) -> tuple[Path, ...]:
+    """Return `scripts_of` a hook with *command* and, if it is a program, its *args*."""
+    group = {"hooks": [{"command": command, "args": args}]}
+    return scripts_of([WrittenHooks("", group, "")], workspace)
+
+
 def all_scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ...]:
     """Return `scripts_of` *hooks*, and the files that these scripts import, source, run or read.
 

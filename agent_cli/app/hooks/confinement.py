@@ -19,7 +19,6 @@ from agent_cli.hooks.claude_terms import TranscriptCopy
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import PlacedHook
 from agent_cli.sandbox import Sandbox, SandboxMissing
-from agent_cli.settings import WrittenHooks
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
 from agent_cli.system.temporary_files import OwnFolder
@@ -138,14 +137,13 @@ def runs_outside(hook: Hook, startup: StartupContext) -> bool:
     programs run none either; or where its definition says so.
     """
     from agent_cli.policies.shell.hook_programs import runs_own_files_only
-    from agent_cli.settings.hook_files import scripts_of  # with the first hook
+    from agent_cli.settings.hook_files import scripts_of_command  # with the first hook
 
     if hook.is_foreign:
         return False
     if hook.outside:
         return True
-    written = {"hooks": [{"command": hook.command, "args": hook.args}]}
-    if scripts_of([WrittenHooks(hook.event, written, hook.origin)], startup.workspace):
+    if scripts_of_command(hook.command, hook.args, startup.workspace):
         return False
     home = str(Path.home())
     if hook.args is not None:

@@ -21,7 +21,6 @@ from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.providers.anthropic.models import effort_level
 from agent_cli.sandbox import Sandbox
-from agent_cli.settings import WrittenHooks
 from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports
 
@@ -365,14 +364,12 @@ def hook_problems(startup: StartupContext) -> "Iterator[tuple[Hook, str]]":
 
 def _allowed(hook: "Hook", startup: StartupContext) -> "Hook":
     """Return *hook*, marked as faulty if it would run a file of an untrusted workspace."""
-    from agent_cli.settings.hook_files import scripts_of
+    from agent_cli.settings.hook_files import scripts_of_command
 
     is_held = startup.guarded and hook.is_project
     if startup.trusted or is_held or hook.fault or not hook.command:
         return hook
-    written = {"hooks": [{"command": hook.command, "args": hook.args}]}
-    group = WrittenHooks(hook.event, written, hook.origin)
-    runs_strangers = scripts_of([group], startup.workspace)
+    runs_strangers = scripts_of_command(hook.command, hook.args, startup.workspace)
     return replace(hook, fault=_UNTRUSTED) if runs_strangers else hook
 
 
