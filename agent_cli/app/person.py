@@ -85,9 +85,9 @@ class ModelsPerson:
         Raises:
             ToolError: No user is present, or they closed the questions.
         """
-        if self.dialogs is None or not self.dialogs.can_ask:
+        if (dialogs := self._dialogs_of_person) is None:
             raise ToolError(_NOBODY)
-        answers = await self._asked(partial(self.dialogs.ask, questions), questions, "The model")
+        answers = await self._asked(partial(dialogs.ask, questions), questions, "The model")
         if answers is None or len(answers) < len(questions):
             before = zip((each.question for each in questions), answers or (), strict=False)
             raise ToolError(closed_after(before))
@@ -111,7 +111,12 @@ class ModelsPerson:
     @property
     def can_ask(self) -> bool:
         """Whether a person is there to answer questions."""
-        return self.dialogs is not None and self.dialogs.can_ask
+        return self._dialogs_of_person is not None
+
+    @property
+    def _dialogs_of_person(self) -> "ModelDialogs | None":
+        """The front end's dialogs if a person is there to answer."""
+        return self.dialogs if self.dialogs is not None and self.dialogs.can_ask else None
 
     async def choose(
         self, question: Question, asker: str, *, steers: bool = False, lasting: Sequence[str] = ()
@@ -121,9 +126,9 @@ class ModelsPerson:
         With *steers* words that are none of its options go to the model, too. Options that are
         *lasting* store a rule, and are for the terminal alone.
         """
-        if self.dialogs is None or not self.dialogs.can_ask:
+        if (dialogs := self._dialogs_of_person) is None:
             return None
-        dialog = partial(self.dialogs.ask, [question], asker=asker)
+        dialog = partial(dialogs.ask, [question], asker=asker)
         answers = await self._asked(dialog, [question], asker, lasting)
         if answers is None:
             return None
@@ -181,15 +186,16 @@ class ModelsPerson:
         Raises:
             ToolError: The plan was not approved, or plan mode is off.
         """
-        if again and self.can_ask:
+        dialogs = self._dialogs_of_person
+        if again:
+            if dialogs is None:
+                return _APPROVED  # by `sessions approve`, for example
             self._permissions().mode = "plan"
-        if again and not self.can_ask:
-            return _APPROVED  # by `sessions approve`, for example
         if self._permissions().mode != "plan":
             raise ToolError(_NO_PLAN_MODE)
-        if self.dialogs is None or not self.dialogs.can_ask:
+        if dialogs is None:
             raise ToolError(_NOBODY_DECIDES)
-        decision = await self._decided(plan)
+        decision = await self._decided(plan, dialogs)
         if not isinstance(decision, PlanApproved):
             self._permissions().mode = "plan"  # as the answers say, also if another was chosen
             raise ToolError(f"{CHANGE_PLAN}{decision.wish}" if decision.wish else UNDECIDED)
@@ -197,9 +203,8 @@ class ModelsPerson:
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"{_APPROVED}{edited if decision.plan != plan else ''}"
 
-    async def _decided(self, plan: str) -> "PlanDecision":
-        assert self.dialogs
-        dialog = partial(self.dialogs.decide_plan, plan)
+    async def _decided(self, plan: str, dialogs: "ModelDialogs") -> "PlanDecision":
+        dialog = partial(dialogs.decide_plan, plan)
         if self.elsewhere is None:
             return await dialog()
         found = await self.elsewhere.first(dialog, "The model", plan, (_ACCEPT, _REFUSE))
