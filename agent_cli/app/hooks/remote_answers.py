@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import Decision
 
 _log = logger(__name__)
+_KIND: Final = "elicitation_dialog"
+_MESSAGE_CHARS: Final = 200
+
+T = TypeVar("T")
 
 
-# Such a question is open in one program, and nowhere on the disk: when the program ends, no token
-# fits any more.
 class Telling(Protocol):
     """Port to the user's Notification hooks."""
 
@@ -180,12 +182,6 @@ def terms_of(startup: StartupContext) -> str:
     return digest([standing.is_trusted, repr(settings.permissions), repr(settings.sandbox), rules])
 
 
-_KIND: Final = "elicitation_dialog"
-_MESSAGE_CHARS: Final = 200
-
-T = TypeVar("T")
-
-
 class Signing(Protocol):
     """Port to the signed answers of a session."""
 
@@ -206,6 +202,8 @@ class Signing(Protocol):
         ...
 
 
+# Such a question is open in one program, and nowhere on the disk: when the program ends, no token
+# fits any more.
 class RemoteQuestions:
     """Races the dialog at the terminal against an answer from elsewhere."""
 
