@@ -174,7 +174,7 @@ class App:
     @property
     def takes_documents(self) -> bool:
         """Whether the model's API takes PDF files."""
-        return self._startup.loaded.settings.provider.is_whole
+        return self._settings.provider.is_whole
 
     def why_outside(self, path: Path) -> str:
         """Return why a name in a text does not attach *path*: its file lies outside; or ""."""
@@ -275,7 +275,7 @@ class App:
         from agent_cli.app.overview import overview_lines  # with a screen
         from agent_cli.undo.watchable import why_never_watched
 
-        is_off = self._startup.loaded.settings.undo.commands == "off"
+        is_off = self._settings.undo.commands == "off"
         tools, servers = self._bench.own_tools(), self.servers.states()
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
         report, why = self._bench.session.sandbox.report, "" if is_off else why_never_watched()
@@ -355,7 +355,7 @@ class App:
     def badges(self) -> Sequence[str]:
         """Return words for the status line: permission mode, goal, jobs, sandbox, MCP servers."""
         words = [report.word] if (report := self._bench.session.sandbox.report) else []
-        goal = [self._bench.goal.badge] if self._bench.goal.badge else []
+        goal = [badge] if (badge := self._bench.goal.badge) else []
         servers, jobs = self._bench.servers.badges(), self.jobs.badges()
         return [self.permissions.mode, *goal, *jobs, *words, *servers]
 
