@@ -48,6 +48,7 @@ class SessionGoal:
         self._cost_of_agents = cost_of_agents
         self._publish = publish
         self._one_shot = one_shot
+        self._without: Conversation | None = None
 
     @cached_property
     def _pursuit(self) -> "Pursuit":
@@ -58,7 +59,7 @@ class SessionGoal:
             run_check=self._run_check,
             has_jobs=self._has_jobs,
             cost_of_agents=self._cost_of_agents,
-            tree=self._tree,
+            tree=partial(_tree, self._session_workspace),
             publish=self._publish,
             one_shot=self._one_shot,
         )
@@ -97,11 +98,19 @@ class SessionGoal:
         return await self._pursuit.follow_ups() if self._is_any() else ()
 
     def _is_any(self) -> bool:
-        recorded = noted(entries(self._conversation().prompts), _ENTRY)
-        return "_pursuit" in self.__dict__ or any(True for _ in recorded)
+        """Return whether the conversation has a goal, or had one.
 
-    async def _tree(self) -> str:
-        return await _tree(self._session_workspace)
+        Only a pursuit records goals, so a conversation that came without is searched once. Each
+        draw of the status line asks.
+        """
+        if "_pursuit" in self.__dict__:
+            return True
+        conversation = self._conversation()
+        if self._without is conversation:
+            return False
+        has_goal = any(True for _ in noted(entries(conversation.prompts), _ENTRY))
+        self._without = None if has_goal else conversation
+        return has_goal
 
     async def _run_check(self, command: str, limit_s: float) -> "CheckRun":
         """Run *command* in the sandbox, as the tool does.

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from typing import Final, NoReturn
 
@@ -38,9 +39,14 @@ def recorded(conversation: Conversation) -> GoalProgress | None:
     if not found:
         return None
     try:
-        return TypeAdapter(GoalProgress).validate_python(found[-1])
+        return _progress_type().validate_python(found[-1])
     except ValidationError:  # of a later version
         return None
+
+
+@cache  # each draw of the status line reads a goal, and making this takes a millisecond
+def _progress_type() -> TypeAdapter[GoalProgress]:
+    return TypeAdapter(GoalProgress)
 
 
 CHECK_LIMIT_S: Final = 600.0
