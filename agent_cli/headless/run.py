@@ -192,8 +192,9 @@ class _HeadlessRun:
         self._tell(Notice("warning", text))
 
     async def _answer(self, agent: Agent, message: UserMessage, model: Model | None) -> None:
-        if agent.conversation.waiting:
-            return  # an earlier question: this run must not answer it, not even by rejecting
+        if agent.conversation.waiting:  # this run must not answer it, not even by rejecting
+            self._warn("the prompt was not sent: decide first about what waits in this session")
+            return
         self._note(await agent.prompt(message, model=model))
         if self._options.parks:
             return

@@ -526,6 +526,28 @@ def test_run_that_asks_in_vain_ends_at_the_eleventh_question(
     assert [each.tool_call_id for each in program.agent.conversation.questions()] == waiting
 
 
+def test_prompt_behind_a_question_is_said_not_to_be_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S2-31: `-p -c` ended with the old question alone, and the prompt was lost without a word."""
+    program = Program()
+    program.agent, model, _ = scripted_agent(
+        calls(tool_use("note", {}, "t1")),
+        tools=[tool("note", returns("ok"))],
+        options=LoopConfig(authorize_tool=ask_about("note")),
+    )
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        asyncio.run(headless.run("hello", lambda: program, options=RunOptions(parks=True)))
+        capsys.readouterr()
+
+        code = asyncio.run(headless.run("and this", lambda: program))
+
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == "the prompt was not sent: decide first about what waits in this session"
+    assert (code, len(model.requests)) == (3, 1)
+
+
 def test_answer_cut_off_by_max_tokens_exits_with_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -165,13 +165,17 @@ async def test_own_tool_is_never_left_out() -> None:
     assert "tools.0.cache_control" in str(asked.error)
 
 
-async def test_temperature_that_a_model_refuses_is_left_out() -> None:
-    """Settings of older programs have one; every request would fail."""
+async def test_temperature_that_a_model_refuses_is_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """C20: settings of older programs have one; every request would fail. A sentence says so."""
     async with FakeMessagesApi(reply("ok"), reply("ok")) as api, asker(api) as it:
         for _ in range(2):
             assert (await it.ask(request(temperature=0.5))).text == "ok"
 
     assert ["temperature" in each.body for each in api.requests] == [True, False, False]
+    refusal = "the API refused the request (400: temperature: "
+    assert f"temperature is not sent any more: {refusal}" in caplog.text
 
 
 @pytest.mark.parametrize("beta", [THINKING_BINDING, TASK_BUDGETS], ids=lambda beta: beta.name)

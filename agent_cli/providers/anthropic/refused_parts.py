@@ -108,13 +108,14 @@ class RefusedParts:
             return None
         bare = without_thinking(request.messages)
         if rejects_thinking(failed) and bare != request.messages:
-            _log.warning("history sent without its thinking", reason=failed.reason)
+            _warn("earlier thinking is not sent", failed)
             return replace(request, messages=bare)
         if _SEAL.search(str(failed)) and is_hosted(request.messages):
-            _log.warning("earlier searches sent as text", reason=failed.reason)
+            _warn("earlier searches are sent as text", failed)
             return replace(request, messages=as_text(request.messages))
         if betas := self._refused_betas(request, failed):
-            _log.warning("beta off", reason=failed.reason, betas=[beta.name for beta in betas])
+            names = ", ".join(beta.name for beta in betas)
+            _warn(f"{names}: not used any more", failed, "beta off")
             self._betas.update(betas)
             for beta in betas:
                 if name := hosted_by(beta):
@@ -126,12 +127,12 @@ class RefusedParts:
             self._connection.on_refused_tool(str(tool["name"]), failed.reason)
             return request
         if blamed := self._blamed(failed, messages_of(sent), tries):
-            _log.warning("images left out", reason=failed.reason, count=len(blamed))
+            _warn("images or documents are not sent any more", failed)
             self._media.update(blamed)
             return request
         if field := self._unknown_field(failed, sent):
-            _log.warning("field left out", reason=failed.reason, field=field)
-            self._fields.add(field)
+            _warn(f"{field} is not sent any more", failed)
+            self._fields.add(OPTIONAL_FIELDS[field])
             return request
         return None
 
@@ -141,7 +142,7 @@ class RefusedParts:
         chars = sum(len(media_data(each)) for each in found)
         if chars < _IMAGE_CHARS_MIN:
             return False
-        _log.warning("older images left out", reason=failed.reason, chars=chars)
+        _warn("older images are not sent any more", failed)
         self._image_chars_max = chars // 2
         return True
 
@@ -154,8 +155,8 @@ class RefusedParts:
     def _unknown_field(self, failed: CallFailed, sent: dict[str, Json]) -> str | None:
         fields = list(OPTIONAL_FIELDS.items())
         mine = fields if self._connection.compat else fields[-1:]
-        named = (key for name, key in mine if re.search(rf"\b{name}\b", str(failed)))
-        return next((key for key in named if key in sent), None)
+        named = (each for each in mine if re.search(rf"\b{each[0]}\b", str(failed)))
+        return next((name for name, key in named if key in sent), None)
 
     def _blamed(self, failed: CallFailed, messages: Sequence[Block], tries: int) -> set[str]:
         """Return the data that the refusal is about: of the message it names, else the newest.
@@ -179,6 +180,10 @@ class RefusedParts:
         if media_data(block) not in self._media:
             return ""
         return without_document(block, REFUSED_DOCUMENT) if is_document(block) else LEFT_OUT
+
+
+def _warn(text: str, failed: CallFailed, event: str = "") -> None:
+    _log.warning(event or text, sentence=f"{text}: {failed.reason}", reason=failed.reason)
 
 
 def _tools(sent: dict[str, Json]) -> list[Block]:
