@@ -40,7 +40,7 @@ from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
-from agent_cli.mcp_client.content import tool_result
+from agent_cli.mcp_client.content import structured_content, tool_result
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
 from agent_cli.mcp_client.reasons import (
@@ -161,10 +161,11 @@ async def call_tool(
 
 
 def _output_fault(result: CallToolResult, schema: Mapping[str, Json] | None) -> str:
-    if schema is None or result.is_error or result.structured_content is None:
+    structured = structured_content(result)
+    if schema is None or result.is_error or structured is None:
         return ""
     try:
-        return next(iter(schema_faults(schema, result.structured_content)), "")
+        return next(iter(schema_faults(schema, structured)), "")
     except UncheckableSchema:
         # The schema is faulty, not the result, so the model can still use that.
         return ""

@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import mimetypes
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,27 +26,59 @@ from mcp_types import (
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.media_files import image_file_block
-from agent_cli.contracts.timeline import Block, text_block
+from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.stored_files import write_private
+from agent_cli.mcp_client.watched_stream import STRUCTURED
 
 _URL_SAFE = str.maketrans("-_", "+/")
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024
 
 
 def tool_result(result: CallToolResult, files_dir: Path | None = None) -> ToolResult:
-    """Convert *result*; structured content is used if there is no other.
+    """Convert *result*; structured content is used where the other does not have it.
 
     Args:
         files_dir: Folder for content that cannot be shown; None leaves it out.
     """
     blocks = list(content_blocks(result.content, files_dir))
-    if not blocks and result.structured_content is not None:
-        blocks = [text_block(json.dumps(result.structured_content, ensure_ascii=False))]
+    structured = structured_content(result)
+    if structured is not None and not _is_said(structured, result.content):
+        blocks.append(text_block(json.dumps(structured, ensure_ascii=False)))
     # The API rejects empty text blocks, and models interpret an empty result as a failure.
     return ToolResult(
         tuple(blocks) or (text_block("The tool returned nothing."),), is_error=result.is_error
     )
+
+
+def structured_content(result: CallToolResult) -> Json:
+    """Return the structured content of *result*, an object in older revisions; None without."""
+    if result.structured_content is None:
+        return (result.meta or {}).get(STRUCTURED)
+    structured: Json = result.structured_content
+    return structured
+
+
+def _is_said(structured: Json, parts: Sequence[ContentBlock]) -> bool:
+    """Return whether the texts of a result say what its structured content does.
+
+    Some servers send only a word beside it. An object of one member often wraps a plain value.
+    """
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    values = [_value(text) for text in texts]
+    said = [*values, *texts, values, texts, "\n".join(texts)]
+    [only, *others] = structured.values() if isinstance(structured, dict) and structured else [None]
+    wrapped = not others and only is not None
+    # A part that is no text, e.g. an image, may stand for the value.
+    return structured in said or (wrapped and (only in said or len(texts) < len(parts)))
+
+
+def _value(text: str) -> Json:
+    try:
+        value: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
 
 
 def content_blocks(parts: Iterable[ContentBlock], files_dir: Path | None = None) -> Iterator[Block]:

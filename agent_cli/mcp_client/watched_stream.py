@@ -35,11 +35,14 @@ OUTPUT_SCHEMA = "agent-cli/output-schema"
 """The key in a tool's `_meta` for its output schema, which is moved away from the SDK."""
 TASK = "agent-cli/task"
 """The key in a result's `_meta` for the task that a call has started, which the SDK refuses."""
+STRUCTURED = "agent-cli/structured"
+"""The key in a result's `_meta` for structured content that is no object."""
 Item: TypeAlias = SessionMessage | Exception
 _BLOCKS: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _KIND_CHARS = 40
 _PARTS_MAX = 1000
 _RESPONSE = re.compile(rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>\d+)\s*,')
+_MESSAGE = b'{"jsonrpc"'
 _UNREADABLE = ErrorData(code=NO_ANSWER, message="its answer is not JSON")
 _NOT_MCP = ErrorData(code=NO_ANSWER, message="its answer is not valid MCP")
 # How the SDK's own errors about an answer begin; for a server's they would say no less.
@@ -50,6 +53,12 @@ _OWN_WORDS = {
     "Failed to parse SSE message": _NOT_MCP.message,
     "Failed to parse JSON response": _NOT_MCP.message,
 }
+# Of these members, each result but that of a call has one.
+_OF_OTHERS = {
+    *("protocolVersion", "supportedVersions", "capabilities", "tools", "prompts", "resources"),
+    *("resourceTemplates", "messages", "contents", "completion", "task", "taskId", "resultType"),
+}
+_BESIDE_CONTENT = ("structuredContent", "isError", "_meta")
 _LISTS = ("tools", "prompts", "resources", "resourceTemplates", "content", "messages", "contents")
 
 
@@ -130,6 +139,9 @@ def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
     try:
         message = jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError as error:
+        if (start := text.find(_MESSAGE)) > 0 and not text.lstrip().startswith((b"{", b"[")):
+            # A program wrote "Loading..." without a line break.
+            return parsed(text[start:], asked=asked)
         try:
             written = json.loads(text)
         except (ValueError, RecursionError):
@@ -206,13 +218,11 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
     result |= {name: [] for name in _LISTS if name in result and result[name] is None}
     if isinstance(cursor := result.get("nextCursor"), int | float):
         result["nextCursor"] = str(cursor)
-    if "structuredContent" in result:
-        result.setdefault("content", [])
-    if "content" in result:
+    if "protocolVersion" in result:
+        result["serverInfo"] = _mended_info(result.get("serverInfo"))
+    if "content" in result or not result.keys() & _OF_OTHERS:
         # It may have taken effect, so that it is not lost for a formal reason.
-        item.message.result = result = {
-            name: value for name, value in result.items() if value is not None
-        }
+        item.message.result = result = _mended_result(result)
     if is_object(task := result.get("task")) and "content" not in result:
         meta = result.get("_meta")
         result |= {"content": [], "_meta": {**(meta if is_object(meta) else {}), TASK: task}}
@@ -221,13 +231,13 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
         result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]
     if is_array(content := result.get("content")):
         # The SDK checks each part in the event loop: hundreds of thousands would stop the program.
-        result["content"] = [_known_block(block) for block in content[:_PARTS_MAX]]
+        blocks = [_known_block(block) for block in content[:_PARTS_MAX]]
         if (more := len(content) - _PARTS_MAX) > 0:
-            text = f"({more:,} more parts of this result are left out)"
-            result["content"].append({"type": "text", "text": text})
+            blocks.append(_known_block(f"({more:,} more parts of this result are left out)"))
+        result["content"] = blocks
     if is_array(messages := result.get("messages")):
         for message in messages:
-            if is_object(message) and is_object(message.get("content")):
+            if is_object(message) and message.get("content") is not None:
                 message["content"] = _known_block(message["content"])
     return item
 
@@ -239,15 +249,58 @@ def _in_own_words(error: ErrorData) -> ErrorData:
     return error
 
 
+def _mended_info(info: object) -> Mapping[str, object]:
+    """Return the name and version of a server as texts, whatever it wrote."""
+    written = info if is_object(info) else {}
+    texts = {name: str(written.get(name) or "") for name in ("name", "version")}
+    return {**written, **texts}
+
+
+def _mended_result(result: Mapping[str, object]) -> dict[str, object]:
+    """Return the result of a call with a list as content, and an object or nothing beside it."""
+    mended = {name: value for name, value in result.items() if value is not None}
+    content, structured = mended.get("content"), mended.get("structuredContent")
+    if content is None:
+        beside = {name: value for name, value in mended.items() if name not in _BESIDE_CONTENT}
+        content = [json.dumps(beside, ensure_ascii=False)] if beside else []
+    if structured is not None and not is_object(structured):
+        # Allowed from revision 2026-07-28 on; the SDK refuses it in answers of an earlier one.
+        meta = mended.get("_meta")
+        mended["_meta"] = {**(meta if is_object(meta) else {}), STRUCTURED: structured}
+        del mended["structuredContent"]
+    mended["content"] = content if is_array(content) else [content]
+    return mended
+
+
 def _known_block(block: object) -> object:
     """Return a block of content, or a text in place of a block the SDK does not know."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
     kind = block.get("type") if is_object(block) else None
-    with suppress(ValueError, RecursionError):
-        if kind is not None:  # the SDK's own model fills it in, and then refuses the answer
-            _BLOCKS.validate_python(block, by_name=False)
-            return block
+    if is_object(block) and kind is not None:  # the SDK's model fills it in, and then refuses it
+        for each in (block, _plain_block(block)):
+            with suppress(ValueError, RecursionError):
+                _BLOCKS.validate_python(each, by_name=False)
+                return each
     named = f' of type "{printable(kind)[:_KIND_CHARS]}"' if isinstance(kind, str) else ""
     return {"type": "text", "text": f"(content{named}, which this program cannot read)"}
+
+
+def _plain_block(block: Mapping[str, object]) -> Mapping[str, object]:
+    """Return *block* without notes about it, and with the rest as the protocol has it."""
+    plain = {name: value for name, value in block.items() if name not in ("annotations", "_meta")}
+    match block.get("type"):
+        case "text":
+            text = block.get("text")
+            plain["text"] = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+        case "image" | "audio" as kind if "mimeType" not in block:
+            # What an image is, its bytes say.
+            plain["mimeType"] = block.get("mime_type") or f"{kind}/*"
+        case "resource" if is_object(resource := block.get("resource")):
+            plain["resource"] = {"uri": "", **resource}
+        case _:
+            pass
+    return plain
 
 
 def _mended(tool: object) -> object:

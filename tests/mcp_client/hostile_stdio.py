@@ -227,9 +227,14 @@ def a_list_as_result(id: Any) -> None:
     answer(id, [1, 2])
 
 
-@action("error")
+@action("answered")
 def content_that_is_no_list(id: Any) -> None:
-    answer(id, {"content": "a text"})
+    answer(id, {"content": "answered"})
+
+
+@action("answered")
+def text_before_a_message(id: Any) -> None:
+    write(b"Loading..." + text_with(b"")(id) + b"\n")
 
 
 @action("refused the call: no")

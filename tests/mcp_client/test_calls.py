@@ -80,9 +80,9 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
             "MCP server 'raw' refused the call: visit us",
         ),
         (
-            {"result": {"content": "text"}},
+            {"result": {"content": [], "isError": 7}},
             "MCP server 'raw' answered reply with something that is not valid MCP: "
-            "content must be a list. The call may have taken effect.",
+            "isError must be true or false. The call may have taken effect.",
         ),
     ],
 )
@@ -99,6 +99,46 @@ async def test_failed_call_returns_an_error_that_says_what_happened(
 
         assert (failed.text, failed.is_error) == (text, True)
         assert (after.text, after.is_error) == ("answered", False)
+
+
+ANSWERED: dict[str, Json] = {"type": "text", "text": "answered"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        ({"result": {"content": "answered"}}, "answered"),
+        ({"result": {"content": ["answered"]}}, "answered"),
+        ({"result": {"content": ANSWERED}}, "answered"),
+        ({"result": {"output": "answered"}}, '{"output": "answered"}'),
+        ({"result": {}}, "The tool returned nothing."),
+        (result({**ANSWERED, "annotations": {"audience": ["model"]}}), "answered"),
+        (result({"type": "text", "text": 5}), "5"),
+        (
+            result({"type": "resource", "resource": {"uri": "a b.txt", "text": "answered"}}),
+            "a b.txt:\nanswered",
+        ),
+        (result({"type": "resource", "resource": {"text": "answered"}}), ":\nanswered"),
+        (result(structuredContent={"sum": 5}), '{"sum": 5}'),
+        (result(structuredContent=[5]), "[5]"),
+        (result(ANSWERED, structuredContent={"sum": 5}), 'answered{"sum": 5}'),
+        (result(ANSWERED, structuredContent=[5]), "answered[5]"),
+        (result(ANSWERED, structuredContent={"result": "answered"}), "answered"),
+        (result({"type": "text", "text": "5"}, structuredContent={"result": 5}), "5"),
+        (result({"type": "text", "text": '{\n"a": 1}'}, structuredContent={"a": 1}), '{\n"a": 1}'),
+    ],
+)
+async def test_result_reaches_the_model_whatever_its_form(
+    raw_server: "RawServer", call: "Call", reply: Json, text: str
+) -> None:
+    """The call has run; what structured content alone says is not dropped for a word beside it."""
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+
+        outcome = await call(servers, "mcp__raw__reply", {"reply": reply})
+
+        assert (outcome.text, outcome.is_error) == (text, False)
 
 
 async def test_url_required_by_a_call_is_shown_to_the_user(

@@ -203,6 +203,29 @@ async def test_refused_handshake_is_reported_with_the_servers_reason(
         )
 
 
+async def test_server_without_a_name_or_with_a_number_as_version_is_used(
+    raw_server: "RawServer",
+) -> None:
+    about: Json = {"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}}
+    named: Json = {
+        "result": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "server", "version": 1.0},
+        }
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start(
+            [
+                raw_server({"answers": {"initialize": about}}, name="nameless"),
+                raw_server({"answers": {"initialize": named}}, name="numbered"),
+            ]
+        )
+        await servers.wait_started(LIMIT_S)
+
+        assert [state.phase for state in servers.states()] == [ServerPhase.READY] * 2
+
+
 async def test_missing_server_command_is_named_in_the_error(raw_server: "RawServer") -> None:
     async with McpServers(os.environ) as servers:
         servers.start([ServerConfig(name="gone", command="no-such-program")])
