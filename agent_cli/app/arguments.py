@@ -256,8 +256,9 @@ def _checked(arguments: Arguments, operands: list[str]) -> Arguments:
         if getattr(arguments, switch) and (command is None or switch not in command.switches):
             option = switch.replace("_", "-")
             raise UsageError(f"--{option} does not belong here; see agent-cli --help")
-    if arguments.output_format != "text" and arguments.command != "print":
-        raise UsageError("--output-format needs -p PROMPT")
+    runs_once = arguments.command in ("print", "sessions approve", "sessions reject")
+    if arguments.output_format != "text" and not runs_once:
+        raise UsageError("--output-format needs -p PROMPT, sessions approve or sessions reject")
     for option, given in (("--worktree", arguments.worktree), ("--name", arguments.name)):
         if given is not None and arguments.command not in ("repl", "print"):
             raise UsageError(f"{option} is for a session: use it with the REPL or -p")

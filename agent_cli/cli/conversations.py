@@ -103,7 +103,7 @@ def decide(arguments: Arguments) -> int:
     verdict = "approve" if arguments.command.endswith("approve") else "reject"
     startup = ready(_going_on(arguments, session_id), may_ask=False)
     require_workspace(session_id, startup.workspace)
-    return _continued(CallDecision(verdict, *rest), startup)
+    return _continued(CallDecision(verdict, *rest), startup, arguments)
 
 
 def _going_on(arguments: Arguments, session_id: str) -> Arguments:
@@ -111,10 +111,15 @@ def _going_on(arguments: Arguments, session_id: str) -> Arguments:
     return arguments._replace(resume=session_id, continue_session=False, fork=None, park=True)
 
 
-def _continued(decision: "CallDecision", startup: StartupContext) -> int:
+def _continued(decision: "CallDecision", startup: StartupContext, arguments: Arguments) -> int:
     from agent_cli.headless import run as headless
 
-    running = headless.run(decision, _builder(startup, one_shot=True), color=may_color(os.environ))
+    running = headless.run(
+        decision,
+        _builder(startup, one_shot=True),
+        output_format=cast("OutputFormat", arguments.output_format),  # validated
+        color=may_color(os.environ),
+    )
     return run_loop(running)
 
 
@@ -141,7 +146,7 @@ def answer(arguments: Arguments) -> int:
         given.end_turn()
 
     decision = CallDecision(given.verdict, given.call_id, given.reason, require=accepted)
-    return _continued(decision, startup)
+    return _continued(decision, startup, arguments)
 
 
 def play_demo(_arguments: Arguments) -> int:

@@ -211,7 +211,10 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("demo -p x", "-p and the command demo cannot be combined"),
         ("--origin", "--origin does not belong here; see agent-cli --help"),
         ("doctor --revoke", "--revoke does not belong here; see agent-cli --help"),
-        ("--output-format json", "--output-format needs -p PROMPT"),
+        (
+            "--output-format json",
+            "--output-format needs -p PROMPT, sessions approve or sessions reject",
+        ),
         ("--output-dir x doctor", "--output-dir needs -p PROMPT or --prompt-file FILE"),
         ("--time-limit 3", "--time-limit needs -p PROMPT or --prompt-file FILE"),
         ("--require-check x", "--require-check needs -p PROMPT or --prompt-file FILE"),

@@ -1,5 +1,6 @@
 """Tool calls left waiting by a kill are decided after the restart, in a shell or in the REPL."""
 
+import json
 import re
 import signal
 import time
@@ -118,6 +119,18 @@ def test_prompt_with_its_own_model_keeps_that_model_over_a_restart(
     assert [request.body["model"] for request in api.requests] == ["claude-opus-5", asked]
     assert ("continues with claude-opus-5" in run.stderr) is (not options)
     assert said_by_user(api.requests[0].body) == ["make a file"]
+
+
+def test_decision_in_a_script_ends_with_the_result_object() -> None:
+    """S2-31: a script that parked reads cost and stop reason of the rest as it read the first."""
+    with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
+        parked = agent_cli("-p", "go", "--park", "--output-format", "json", api=api)
+        id = json.loads(parked.stdout)["session_id"]
+        run = agent_cli("sessions", "reject", id, "--output-format", "json", api=api)
+
+    result = json.loads(run.stdout)
+    assert (run.code, result["exit_code"], result["session_id"]) == (0, 0, id)
+    assert (result["text"], result["stop_reason"]) == ("It is made.", "end_turn")
 
 
 @pytest.mark.parametrize(("order", "before"), [("defer", ["one"]), ("batch", [])])
