@@ -77,7 +77,7 @@ class RpcConnection:
         """
         self._streams = streams
         self._methods = methods
-        self._notifications = {CANCEL_REQUEST: self._cancel_request, **notifications}
+        self._notifications = notifications
         self._outbox = WireOutbox(streams.write)
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._answering: dict[asyncio.Task[None], _Id] = {}
@@ -150,8 +150,7 @@ class RpcConnection:
         except RpcFault as fault:
             self._respond(None, {"error": fault.to_json()})
             return
-        if "method" not in message and ("result" in message or "error" in message):
-            self._settle(message)
+        if "method" not in message and self._settle(message):
             return
         given = message.get("id")
         id = given if isinstance(given, str | int | float) else None
@@ -160,8 +159,12 @@ class RpcConnection:
         except RpcFault as fault:
             self._respond(id, {"error": fault.to_json()})
             return
+        if method == CANCEL_REQUEST and "id" not in message:
+            self._cancel_request(params)
+            return
         if "id" not in message:
-            self._hear(method, params)
+            # Behind the first step of each request before it: a cancel must find its prompt.
+            asyncio.get_running_loop().call_soon(self._hear, method, params)
             return
         task = group.create_task(self._answer(id, method, params))
         self._answering[task] = id
@@ -205,19 +208,24 @@ class RpcConnection:
     def _respond(self, id: _Id, response: dict[str, Json]) -> None:
         self._outbox.put({"jsonrpc": "2.0", "id": id, **response})
 
-    def _settle(self, message: dict[str, Json]) -> None:
-        """Hand a response to the request that waits for it; ignore a late one."""
+    def _settle(self, message: dict[str, Json]) -> bool:
+        """Hand a response to the request that waits for it; return False if it is no response.
+
+        A late response is ignored. One with neither a result nor an error is an error: it would be
+        waited for without end.
+        """
         id, error = message.get("id"), message.get("error")
         waiting = self._asked.get(id) if type(id) is int else None
         if waiting is None or waiting.done():
-            return
-        if error is None:
-            waiting.set_result(message.get("result"))
-            return
+            return "result" in message or "error" in message
+        if error is None and "result" in message:
+            waiting.set_result(message["result"])
+            return True
         details = error if isinstance(error, dict) else {}
         code = details.get("code")
         text = str(details.get("message") or "the client answered with an error")
         waiting.set_exception(RpcFault(code if isinstance(code, int) else INTERNAL_ERROR, text))
+        return True
 
     def _cancel_request(self, params: Params) -> None:
         cancelled = params.get("requestId")

@@ -107,8 +107,9 @@ class EditorModelDialogs:
         )
         if answer.action != "accept":
             return None
+        texts = {name: value for name, value in answer.values.items() if isinstance(value, str)}
         answers = [
-            str(answer.values.get(f"{_OWN}{n}") or answer.values.get(f"q{n}") or "")
+            texts.get(f"{_OWN}{n}") or texts.get(f"q{n}") or ""
             for n in range(1, len(questions) + 1)
         ]
         return [*takewhile(bool, answers)] or None

@@ -290,10 +290,7 @@ class AcpServer:
     async def _end(self, id: str) -> None:
         """Close the session *id* if it is open, and wait until everything in it has ended."""
         if session := self._sessions.get(id):
-            session.cancel()
-            await session.app.agent.wait_for_idle()
-            session.closed.set()
-            await session.ended.wait()
+            await session.end()
 
 
 async def _until_closed(session: OpenSession) -> None:

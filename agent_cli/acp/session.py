@@ -80,9 +80,10 @@ class OpenSession:
         self._held: list[dict[str, Json]] | None = []
         self._updates = Updates(app, self._send)
         self._cancels: set[CancelToken] = set()
-        self._is_prompted = False
+        self._prompting: CancelToken | None = None
         self._turn = asyncio.Lock()
         self._unasked = asyncio.Event()
+        self._is_closing = False
         self._used = NO_USAGE
         self._commands: list[Json] = []
         self._approvals = PermissionRequests(
@@ -135,16 +136,20 @@ class OpenSession:
         Raises:
             RpcFault: A prompt is running, or this one failed.
         """
-        if self._is_prompted:
+        if self._is_closing:
+            raise RpcFault(INVALID_REQUEST, "this session is being closed: load it again")
+        if self._prompting and not self._prompting.cancelled:
             raise RpcFault(INVALID_REQUEST, "a prompt is running in this session: cancel it first")
-        self._is_prompted, self._used = True, NO_USAGE
+        self._prompting = cancel = CancelToken()
         try:
-            async with self._my_turn() as cancel:
+            async with self._my_turn(cancel):  # of a prompt that is cancelled, this awaits the end
+                self._used = NO_USAGE
                 stop_reason = await self._answered(blocks, cancel)
         except (Aborted, QuestionClosed):
             stop_reason = "cancelled"
         finally:
-            self._is_prompted = False
+            if self._prompting is cancel:
+                self._prompting = None
         return {"stopReason": stop_reason, "usage": _tokens(self._used)}
 
     async def ask_unprompted(self) -> NoReturn:
@@ -153,7 +158,7 @@ class OpenSession:
             await self._unasked.wait()
             self._unasked.clear()
             try:
-                async with self._my_turn() as cancel:
+                async with self._my_turn(cancel := CancelToken()):
                     while self.app.agent.conversation.waiting:
                         await self._decide(cancel)
             except (Aborted, QuestionClosed, ConnectionLost):
@@ -167,15 +172,23 @@ class OpenSession:
             cancel.cancel()
         self.app.agent.abort()
 
+    async def end(self) -> None:
+        """Cancel everything, refuse further prompts, and wait until the application has ended."""
+        self._is_closing = True
+        self.cancel()
+        await self.app.agent.wait_for_idle()
+        self.closed.set()
+        await self.ended.wait()
+
     @asynccontextmanager
-    async def _my_turn(self) -> AsyncGenerator[CancelToken]:
-        """Wait until no other task asks the user; yield the token that cancels this turn."""
-        cancel, is_mine = CancelToken(), False
+    async def _my_turn(self, cancel: CancelToken) -> AsyncGenerator[None]:
+        """Wait until no other task asks the user; *cancel* cancels this turn."""
+        is_mine = False
         self._cancels.add(cancel)
         try:
             async with cancel.scope():
                 is_mine = await self._turn.acquire()
-            yield cancel
+            yield
         finally:
             if is_mine:  # even if the lock was acquired during the cancel
                 self._turn.release()
@@ -260,7 +273,7 @@ class OpenSession:
         match event:
             case UsageChanged(reply=reply):
                 self._used += reply
-            case AgentEnd(stop_reason="waiting_for_approval") if not self._is_prompted:
+            case AgentEnd(stop_reason="waiting_for_approval") if self._prompting is None:
                 self._unasked.set()
             case _:
                 pass

@@ -6,6 +6,8 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import pytest
 from tests.acp.editor import LIMIT_S
 from tests.e2e.program import AGENT_CLI, environment
 from tests.forked import PipedProgram, start
-from tests.messages_api import reply, serve_in_thread
+from tests.messages_api import Answer, Gate, reply, serve_in_thread, tool_use
+from tests.messages_api.script import Payload
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -271,6 +274,97 @@ def test_documented_first_exchange_of_an_editor_works() -> None:
     assert opened["id"] == 1, "nothing of a session comes before its id is known"
     assert message["result"]["stopReason"] == "end_turn"
     assert {"available_commands_update", "agent_message_chunk", "usage_update"} <= set(kinds)
+
+
+def requested(id: int, method: str, **params: object) -> Payload:
+    return {"jsonrpc": "2.0", "id": id, "method": f"session/{method}", "params": params}
+
+
+def prompted(id: int, session: str, text: str = "go") -> Payload:
+    return requested(id, "prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+
+def cancelled(session: str) -> Payload:
+    return {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
+
+
+def tell_at_once(program: PipedProgram, *messages: Payload) -> None:
+    """Send *messages* so that one read finds all of them."""
+    tell(program, "\n".join(map(json.dumps, messages)))
+
+
+def answers(program: PipedProgram, *ids: int) -> dict[int, Payload]:
+    """Return the responses to the requests *ids*."""
+    found: dict[int, Payload] = {}
+    while len(found) < len(ids):
+        message = heard(program)
+        if "method" not in message and message["id"] in ids:
+            found[message["id"]] = message
+    return found
+
+
+@contextmanager
+def open_session(*replies: Answer, **capabilities: object) -> Generator[tuple[PipedProgram, str]]:
+    """Yield the program with a session, and its id."""
+    told = {"protocolVersion": 1, "clientCapabilities": capabilities}
+    with (
+        serve_in_thread(*replies) as api,
+        start(AGENT_CLI, "acp", environment=environment(api, {})) as program,
+    ):
+        tell(program, {**INITIALIZE, "params": told})
+        tell(program, requested(2, "new", cwd=str(Path.cwd()), mcpServers=[]))
+        yield program, answers(program, 1, 2)[2]["result"]["sessionId"]
+
+
+def test_cancel_right_behind_a_prompt_stops_it() -> None:
+    """Both arrived in one read, and the prompt ran on: it had not begun at the cancel."""
+    with open_session(reply("never")) as (program, session):
+        tell_at_once(program, prompted(3, session), cancelled(session))
+
+        assert answers(program, 3)[3]["result"]["stopReason"] == "cancelled"
+
+
+def test_prompt_right_behind_a_cancel_runs_when_the_cancelled_one_has_ended() -> None:
+    """It was refused with the advice to cancel first."""
+    gate = Gate()
+    held = reply("a long answer", gate=gate, hold_at=4)
+    with open_session(held, reply("second")) as (program, session):
+        tell(program, prompted(3, session))
+        assert gate.reached.wait(LIMIT_S)
+        tell_at_once(program, cancelled(session), prompted(4, session))
+        ended = answers(program, 3, 4)
+
+    assert [ended[id]["result"]["stopReason"] for id in (3, 4)] == ["cancelled", "end_turn"]
+
+
+def test_prompt_right_behind_the_close_of_its_session_is_refused() -> None:
+    """It ran in a session that was closed already, and nothing of it was stored."""
+    with open_session(reply("never")) as (program, session):
+        tell_at_once(program, requested(3, "close", sessionId=session), prompted(4, session))
+        ended = answers(program, 3, 4)
+
+    assert ended[3]["result"] == {}
+    assert "is being closed" in ended[4]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, {"result": {"action": "accept", "content": {"q1": {"x": 1}}}}]
+)
+def test_malformed_answer_to_a_form_counts_as_none(answer: Payload) -> None:
+    """Without a result and an error, it was waited for without end; an object became a text."""
+    question = {"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}
+    asking = reply(tool_use("ask_user", {"questions": [question]}))
+    with open_session(asking, reply("ok"), elicitation={"form": {}}) as (program, session):
+        tell(program, prompted(3, session))
+        while (asked := heard(program)).get("method") != "elicitation/create":
+            pass
+        tell(program, {"jsonrpc": "2.0", "id": asked["id"], **answer})
+        updates = []
+        while (message := heard(program)).get("id") != 3:
+            updates.append(json.dumps(message, ensure_ascii=False))
+
+    assert message["result"]["stopReason"] == "end_turn"
+    assert "→" not in "".join(updates)
 
 
 def test_requests_with_random_parameters_never_break_the_connection() -> None:
