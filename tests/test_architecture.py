@@ -26,7 +26,7 @@ OWNERS = {
     "azure": ("providers/anthropic/clouds/",),
     "google": ("providers/anthropic/clouds/",),
     "botocore": ("providers/anthropic/clouds/",),
-    "httpx2": ("providers/", "mcp_client/", "hooks/run/", "web/", "system/checked_http/"),
+    "httpx2": ("providers/", "mcp_client/", "hooks/run/", "web/", "system/http_requests/"),
     "bs4": ("web/page_process/",),  # a process of its own
     "markdownify": ("web/page_process/",),
     "tenacity": ("providers/",),

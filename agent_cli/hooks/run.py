@@ -262,23 +262,28 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     await in_background(lambda: load("httpx2"))  # slow, and few hooks are URLs
     import httpx2
 
-    from agent_cli.system.checked_http import CheckedTransport  # needs httpx2
+    # They need httpx2.
+    from agent_cli.system.http_requests import (
+        CheckedTransport,
+        HttpSettingsError,
+        usable_environment,
+    )
 
     url = _with_values(hook.url, hook)
     headers = {"content-type": "application/json"}
     headers |= {name: _filled(value, hook, around) for name, value in hook.headers}
     limits = httpx2.Timeout(hook.limit_s, connect=min(hook.limit_s, _CONNECT_S))
-    transport = CheckedTransport(_addresses) if hook.is_foreign else None
     try:
         httpx2.URL(url).raw_host.decode("ascii").encode("idna")  # UnicodeError is a ValueError
     except (ValueError, httpx2.InvalidURL) as error:
         fault = f"{hook.url} is not a valid URL ({error}); correct it"
         return HookOutcome(fault=fault, is_broken=True)
     try:
+        with usable_environment():
+            transport = CheckedTransport(_addresses) if hook.is_foreign else None
+            client = httpx2.AsyncClient(follow_redirects=False, timeout=limits, transport=transport)
         async with (
-            httpx2.AsyncClient(
-                follow_redirects=False, timeout=limits, transport=transport
-            ) as client,
+            client,
             client.stream("POST", url, content=sent, headers=headers) as response,
         ):
             found = bytearray()
@@ -286,7 +291,7 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
                 found += chunk
                 if len(found) > OUTPUT_BYTES_MAX:
                     return HookOutcome(fault="it answered with more than 1 MB; make it answer less")
-    except _InsideError as error:
+    except (_InsideError, HttpSettingsError) as error:
         return HookOutcome(fault=str(error), is_broken=True)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         cause = str(error) or type(error).__name__
@@ -308,7 +313,7 @@ async def _addresses(request: "Request") -> Sequence[str]:
     The author of its file must not direct the session's data to a service in the user's internal
     network. Servers on this machine are allowed, as the usual target of such hooks.
     """
-    from agent_cli.system.checked_http import sent_host  # loaded by the caller
+    from agent_cli.system.http_requests import sent_host  # loaded by the caller
 
     host = sent_host(request.url)
     found = await resolve(host)

@@ -14,6 +14,7 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.wording import printable, requested_duration
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.system.http_requests import HttpSettingsError
 from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 from agent_cli.system.shapes import is_group, is_object
@@ -57,6 +58,7 @@ _UNREACHED = (
     httpx2.PoolTimeout,
     httpx2.ProxyError,
     httpx2.UnsupportedProtocol,
+    HttpSettingsError,
 )
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 

@@ -34,7 +34,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.watched_stream import answer_in
 from agent_cli.system.addresses import Resolve, are_inside, resolve
-from agent_cli.system.checked_http import CheckedTransport, sent_host
+from agent_cli.system.http_requests import CheckedTransport, sent_host
 from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.request import getproxies
 
 import httpx2
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.arrivals import Arrivals
 from agent_cli.providers.failures import CallFailed, broken_off
+from agent_cli.system.http_requests import HttpSettingsError, proxy_for, usable_environment
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_group
@@ -108,20 +109,10 @@ def http_client(connection: HttpOptions, address: str = "") -> httpx2.AsyncClien
         WRITE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, read=connection.read_timeout_s
     )
     try:
-        client = httpx2.AsyncClient(timeout=timeout, transport=_transport(connection, address))
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise ModelError(
-            f"the proxy settings cannot be used: {error}; check HTTPS_PROXY and HTTP_PROXY"
-        ) from error
-    except ImportError as error:  # the package needed for SOCKS proxies only
-        raise ModelError(
-            "a SOCKS proxy needs one more package: pip install socksio, or set another proxy"
-        ) from error
-    except OSError as error:
-        raise ModelError(
-            f"the certificates cannot be read ({error.strerror}); check SSL_CERT_FILE and"
-            " SSL_CERT_DIR"
-        ) from error
+        with usable_environment():
+            client = httpx2.AsyncClient(timeout=timeout, transport=_transport(connection, address))
+    except HttpSettingsError as error:
+        raise ModelError(str(error)) from error
 
     async def check_open(response: httpx2.Response) -> None:
         # The pool forgets a connection that is being opened as it closes: it would stay open.
@@ -197,12 +188,10 @@ def connection_failure(error: BaseException | None, base_url: str, variable: str
 def _through(base_url: str) -> str:
     """Return the words for the proxy, without its password, that leads to *base_url*, or ""."""
     try:
-        to = urlsplit(base_url)
-        proxies = getproxies()
-        proxy = proxies.get(to.scheme) or proxies.get("all")
-        if not proxy or not to.hostname or proxy_bypass(to.netloc):
+        proxy = proxy_for(base_url)
+        if not proxy:
             return ""
-        way = urlsplit(proxy if "://" in proxy else f"//{proxy}")
+        way = urlsplit(proxy)
         port = "" if way.port is None else f":{way.port}"
     except ValueError:  # no address at all, and reported as such
         return ""

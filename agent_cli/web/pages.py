@@ -18,7 +18,7 @@ import httpx2
 from agent_cli.contracts.errors import ToolError
 from agent_cli.system.addresses import Resolve, are_inside, is_internal_host, resolve
 from agent_cli.system.asked_program import TooMuchOutput, ask_program
-from agent_cli.system.checked_http import CheckedTransport, sent_host
+from agent_cli.system.http_requests import CheckedTransport, sent_host
 from agent_cli.system.records import dataclass
 from agent_cli.version import __version__
 

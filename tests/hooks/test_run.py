@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -285,3 +286,36 @@ async def test_project_hook_is_posted_to_the_address_that_was_checked(
     assert (found.stdout, found.fault) == ('{"decision": "block"}', "")
     assert "localhost has no address" in unknown.fault
     assert len(_Server.asked) == 1
+
+
+@pytest.mark.parametrize("is_project", [False, True])
+@pytest.mark.parametrize(
+    ("variable", "value", "fault"),
+    [
+        ("SSL_CERT_FILE", "/nowhere.pem", "the certificates cannot be read (No such file or dir"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "a SOCKS proxy needs one more package: pip install"),
+        ("HTTP_PROXY", "ftp://127.0.0.1:1", "the proxy settings cannot be used: Unknown scheme"),
+    ],
+)
+async def test_proxies_and_certificates_that_cannot_be_used_are_no_fault_of_the_hook(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    fault: str,
+    *,
+    is_project: bool,
+) -> None:
+    """The sentence used to advise checking its command, which it has not."""
+
+    async def find(_host: str) -> list[str]:
+        return ["93.184.216.34"]
+
+    monkeypatch.setattr("agent_cli.hooks.run.resolve", find)
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    hook = Hook(event="PreToolUse", url="http://hook.example/", is_project=is_project)
+
+    found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, os.environ))
+
+    assert found.fault.startswith(fault)

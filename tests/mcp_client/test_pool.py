@@ -237,6 +237,36 @@ async def test_missing_server_command_is_named_in_the_error(raw_server: "RawServ
         )
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        (
+            *("SSL_CERT_FILE", "/nowhere.pem"),
+            "the certificates cannot be read (No such file or directory); check SSL_CERT_FILE and"
+            " SSL_CERT_DIR",
+        ),
+        (
+            *("ALL_PROXY", "socks5://127.0.0.1:1"),
+            "a SOCKS proxy needs one more package: pip install socksio, or set another proxy",
+        ),
+    ],
+)
+async def test_proxy_or_certificates_that_cannot_be_used_are_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, reason: str
+) -> None:
+    """The reason used to be a command '' that was not found."""
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setitem(sys.modules, "socksio", None)
+
+    async with McpServers(os.environ) as servers:
+        servers.start([ServerConfig(name="far", transport="http", url="http://mcp.example/")])
+        await servers.wait_started(LIMIT_S)
+
+        assert servers.states()[0].reason == (
+            f"MCP server 'far' did not start: http://mcp.example/: {reason}"
+        )
+
+
 async def test_whole_command_line_in_place_of_a_program_is_told_apart() -> None:
     async with McpServers(os.environ) as servers:
         servers.start([ServerConfig(name="line", command="no-such-program -y server")])

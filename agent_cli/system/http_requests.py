@@ -1,12 +1,14 @@
-"""Send HTTP requests to addresses that were checked: a name may stand for another one by then.
+"""Send HTTP requests as the environment says, and to addresses that were checked.
 
-The one place that connects for pages, MCP servers and hooks of a workspace. Each of them knows
-which addresses it may reach; this module does not.
+A name may stand for another address after the check. This is the one place that connects for pages,
+MCP servers and hooks of a workspace. Each of them knows which addresses it may reach; this module
+does not.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, TypeAlias
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
@@ -16,6 +18,48 @@ CONNECT_EACH_S: Final = 5.0
 
 Check: TypeAlias = Callable[[httpx2.Request], Awaitable[Sequence[str] | None]]
 """Returns the addresses that a request may go to, None for any; raises if there must be none."""
+
+
+class HttpSettingsError(httpx2.TransportError):
+    """A proxy or the certificates that the environment names cannot be used; the text says why."""
+
+
+@contextmanager
+def usable_environment() -> Generator[None]:
+    """Say in one sentence why the environment's proxies or certificates cannot be used.
+
+    Raises:
+        HttpSettingsError: They cannot.
+    """
+    try:
+        yield
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise HttpSettingsError(
+            f"the proxy settings cannot be used: {error}; check HTTPS_PROXY and HTTP_PROXY"
+        ) from error
+    except ImportError as error:  # the package needed for SOCKS proxies only
+        raise HttpSettingsError(
+            "a SOCKS proxy needs one more package: pip install socksio, or set another proxy"
+        ) from error
+    except OSError as error:
+        raise HttpSettingsError(
+            f"the certificates cannot be read ({error.strerror or error}); check SSL_CERT_FILE and"
+            " SSL_CERT_DIR"
+        ) from error
+
+
+def proxy_for(url: str) -> str:
+    """Return the URL of the environment's proxy for *url*, "" for none.
+
+    Raises:
+        ValueError: *url* is no address.
+    """
+    to = urlsplit(url)
+    proxies = getproxies()
+    proxy = proxies.get(to.scheme) or proxies.get("all") or ""
+    if not proxy or not to.hostname or proxy_bypass(to.netloc):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def sent_host(url: httpx2.URL) -> str:
@@ -45,10 +89,14 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         Args:
             check: Called with each request right before it is sent.
             listens_at: Returns the address and port to connect to for a checked address.
+
+        Raises:
+            HttpSettingsError: The certificates of the environment cannot be read.
         """
         self._check = check
         self._listens_at = listens_at
-        self._certificates = httpx2.create_ssl_context()
+        with usable_environment():
+            self._certificates = httpx2.create_ssl_context()
         self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}  # by host, or by proxy
         self._first: dict[str, str] = {}  # host → the address to try first
 
@@ -57,9 +105,10 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
         Raises:
             httpx2.ConnectError: Its host has no address, or none answers.
+            HttpSettingsError: A proxy of the environment cannot be used.
         """
         checked = await self._check(request)
-        if proxy := _proxy_for(request.url):
+        if proxy := proxy_for(str(request.url)):
             return await self._transport(proxy, proxy).handle_async_request(request)
         host = sent_host(request.url)
         transport = self._transport(host)
@@ -85,9 +134,10 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
     def _transport(self, key: str, proxy: str | None = None) -> httpx2.AsyncHTTPTransport:
         if key not in self._transports:
-            self._transports[key] = httpx2.AsyncHTTPTransport(
-                verify=self._certificates, proxy=proxy
-            )
+            with usable_environment():
+                self._transports[key] = httpx2.AsyncHTTPTransport(
+                    verify=self._certificates, proxy=proxy
+                )
         return self._transports[key]
 
     def _led_to(
@@ -105,12 +155,3 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             stream=request.stream,
             extensions=extensions,
         )
-
-
-def _proxy_for(url: httpx2.URL) -> str:
-    """Return the URL of the environment's proxy for *url*, "" for none."""
-    proxies = getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all") or ""
-    if not proxy or proxy_bypass(sent_host(url)):
-        return ""
-    return proxy if "://" in proxy else f"http://{proxy}"
