@@ -215,7 +215,7 @@ class SafeAsyncClient(CheckedAsyncClient):
                 return response
             if _is_event_stream(response):
                 return _mended_stream(response)
-            return _answered(request, response, await _body(response))
+            return await _answered(request, response)
         body = await _body(response)
         error, message = rpc_error(body), message_in(response, body)
         self.refused, self.refusal = status, refusal_line(response, message)
@@ -277,17 +277,19 @@ async def _body(response: httpx2.Response) -> bytes:
     return mend_surrogates(bytes(body))
 
 
-def _answered(request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
-    """Return *response* with the answer to *request* in its *body*, or with an error without one.
+async def _answered(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Return *response* with the answer to *request* that its body has, or else with an error.
 
     Whatever its media type and formal faults are: the request has been executed.
     """
-    id = (json_object(request.content) or {}).get("id")
-    if id is None or "method" not in (json_object(request.content) or {}):
+    body = await _body(response)
+    # One that follows a redirect is not read yet.
+    sent = json_object(await request.aread()) or {}
+    if "id" not in sent or "method" not in sent:
         return _with_body(request, response, body)
-    if (answer := answer_in(body, id)) is None:
+    if (answer := answer_in(body, sent["id"])) is None:
         return _answer(request, 502, NO_ANSWER, no_answer_line(response, body))
-    response.status_code = 200
+    response.status_code = HTTPStatus.OK
     response.headers["content-type"] = _JSON["content-type"]
     return _with_body(request, response, answer)
 

@@ -303,6 +303,14 @@ def a_rpc_error(handler: Handler, good: bytes) -> None:
     handler.error(400, -32602, "no such customer")
 
 
+@answer("answered")
+def sent_to_the_same_path_with_a_slash(handler: Handler, good: bytes) -> None:
+    if handler.path.endswith("/"):
+        handler.reply(200, good)
+    else:
+        handler.reply(307, b"", {"Location": f"{handler.path}/"})
+
+
 @answer("Redirect to http://elsewhere.invalid/mcp not followed")
 def sent_elsewhere(handler: Handler, good: bytes) -> None:
     handler.reply(307, b"", {"Location": "http://elsewhere.invalid/mcp"})
