@@ -24,7 +24,6 @@ from agent_cli.contracts.messages import (
     CustomMessage,
     Incoming,
     Message,
-    UserMessage,
 )
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
@@ -33,7 +32,7 @@ from agent_cli.core.arguments import all_of, require
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import joined, reopen
 from agent_cli.core.history_repair import append, close, conversation_of
-from agent_cli.core.incoming import checked_incoming
+from agent_cli.core.incoming import checked_incoming, with_images
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
@@ -193,7 +192,7 @@ class Agent(AgentQueues):
         Args:
             message: Text, a user message, or a message of a custom kind, which the model reads if
                 `convert_to_llm` translates it.
-            images: Image blocks (`image_block`) to go with the text.
+            images: Image blocks (`image_block`) behind the text, or behind the user message.
             model: Used instead of the agent's, until the next prompt begins or `set_model` is
                 called.
 
@@ -202,9 +201,7 @@ class Agent(AgentQueues):
             ConversationError: The message is empty or a reply, or a call waits for a decision.
             NoStreamFunction, ProviderNotFound: No model can be asked.
         """
-        if isinstance(message, str):
-            message = UserMessage.of(message, all_of(images, dict, what="images"))
-        prompt = checked_incoming(message)
+        prompt = checked_incoming(with_images(message, images))
         with self._slot.claimed() as cancel:
             self.conversation.require_ready_for(prompt)
             self._ask_with(model)

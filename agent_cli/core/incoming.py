@@ -1,6 +1,7 @@
 """Check messages at the door: every way into a conversation accepts and refuses the same ones."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import UnionType
 from typing import Final
 
@@ -16,6 +17,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block, Usage
+from agent_cli.core.arguments import all_of
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 _OF_REPLIES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
@@ -41,6 +43,21 @@ _FIELDS: Final[Mapping[type, Mapping[str, type | UnionType]]] = {
 _BLANK_LETTERS = " \u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 _UNKNOWN_OR_PRIVATE = frozenset({"Cn", "Co"})
 """Categories that are not printable to Python, but may be to a terminal: the newest emoji."""
+
+
+def with_images(message: str | Message, images: Iterable[Block]) -> str | Message:
+    """Return *message* with image blocks behind its content.
+
+    Raises:
+        AgentCliError: *images* are no blocks, or *message* is of a kind that takes none.
+    """
+    blocks = all_of(images, dict, what="images")
+    if not blocks:
+        return message
+    typed = UserMessage.of(message) if isinstance(message, str) else message
+    if not isinstance(typed, UserMessage):
+        raise ConversationError(f"images go with a text or a UserMessage, not with {typed.role}")
+    return replace(typed, content=(*typed.content, *blocks))
 
 
 def checked_incoming(message: object) -> Incoming:

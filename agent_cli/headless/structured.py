@@ -65,7 +65,7 @@ class OutputSchema:
             raise UsageError(f"{origin}: {error}") from error
         return cls(schema)
 
-    def asked_by(self, message: UserMessage) -> UserMessage:
+    def asked_by(self, message: object) -> UserMessage:
         """Return *message* with the instruction before what was typed, which stays last.
 
         Raises:
@@ -76,8 +76,8 @@ class OutputSchema:
             " Schema, and nothing else: no explanation, no code fence.\n\n"
             + json.dumps(self.schema, ensure_ascii=False)
         )
-        typed = checked_user_message(message).content
-        return replace(message, content=(text_block(instruction), *typed))
+        typed = checked_user_message(message)
+        return replace(typed, content=(text_block(instruction), *typed.content))
 
     def parse(self, answer: str) -> Json:
         """Return the value in *answer*; a code fence around the whole answer is ignored.

@@ -1,6 +1,6 @@
 """One prompt of a session: its runs, the decisions between them, and its result."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from agent_cli.contracts.dialogs import Decision, Rejected
 from agent_cli.contracts.errors import Aborted, AgentCliError
 from agent_cli.contracts.events import ApprovalRequested, Event, ToolCall, UsageChanged, innermost
-from agent_cli.contracts.messages import Message, UserMessage
-from agent_cli.contracts.timeline import NO_USAGE, Block, Json, Usage
+from agent_cli.contracts.messages import Message
+from agent_cli.contracts.timeline import NO_USAGE, Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.declining import (
     NOBODY_ALLOWS,
@@ -103,12 +103,9 @@ class PromptRun:
                 stack.callback(agent.subscribe(AnswerCheck(self.form).listener(agent)))
             yield
 
-    def with_form(self, message: str | UserMessage, images: Sequence[Block]) -> str | UserMessage:
+    def with_form(self, message: str | Message) -> str | Message:
         """Return *message* as it is sent: with the form of the answer, if it has one."""
-        if self.form is None or not message:
-            return message
-        typed = UserMessage.of(message, images) if isinstance(message, str) else message
-        return self.form.asked_by(typed)
+        return self.form.asked_by(message) if self.form and message else message
 
     def note(self, event: Event) -> None:
         """Count the usage; note denied calls, and those of subagents that nobody can approve."""

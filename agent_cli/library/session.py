@@ -17,6 +17,7 @@ from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.core.arguments import require_number, require_one_of
+from agent_cli.core.incoming import with_images
 from agent_cli.core.run import RunSlot
 from agent_cli.library.options import SessionOptions, build
 from agent_cli.library.prompt import PromptResult, PromptRun
@@ -147,7 +148,7 @@ class AgentSession:
 
         Args:
             message: The text, or a user message.
-            images: Image blocks (`image_block`) to go with the text.
+            images: Image blocks (`image_block`) behind the text, or behind the user message.
             model: An id or an alias, used instead of the session's for this prompt.
 
         Raises:
@@ -167,8 +168,8 @@ class AgentSession:
                 chosen = app.find_model(model) if model else None
                 await run.settle()
                 if not stop.cancelled:
-                    asked = run.with_form(message, images)
-                    run.add(await app.agent.prompt(asked, images, model=chosen))
+                    asked = run.with_form(with_images(message, images))
+                    run.add(await app.agent.prompt(asked, model=chosen))
                     await run.settle()
         return run.result()
 

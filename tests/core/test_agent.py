@@ -349,14 +349,23 @@ async def test_prompt_accepts_text_text_with_images_or_a_message() -> None:
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
     }
-    agent, model, _ = scripted_agent(says("1"), says("2"), says("3"))
+    agent, model, _ = scripted_agent(says("1"), says("2"), says("3"), says("4"))
+    images = [image_block(b"hi", "image/png")]
 
     await agent.prompt("text")
-    await agent.prompt("look", [image_block(b"hi", "image/png")])
+    await agent.prompt("look", images)
     await agent.prompt(UserMessage.of("message"))
+    await agent.prompt(UserMessage.of("see"), images)  # they were left out without a word
+    with pytest.raises(ConversationError, match="images go with a text or a UserMessage"):
+        await agent.prompt(CustomMessage("note"), images)
 
     mine = [message["content"] for message in model.sent() if message["role"] == "user"]
-    assert mine == [[text_block("text")], [text_block("look"), image], [text_block("message")]]
+    assert mine == [
+        [text_block("text")],
+        [text_block("look"), image],
+        [text_block("message")],
+        [text_block("see"), image],
+    ]
 
 
 async def test_prompt_records_which_model_was_asked() -> None:

@@ -12,6 +12,7 @@ from agent_cli import (
     SessionOptions,
     UsageError,
     UserMessage,
+    image_block,
     query,
     tool,
 )
@@ -44,6 +45,21 @@ async def test_answer_is_the_value_that_the_schema_describes() -> None:
         assert "fits this JSON Schema" in asking[0]["text"]
         assert asking[1]["text"].startswith("judge")
         assert request.body["output_config"]["format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+@pytest.mark.parametrize("message", ["look", UserMessage.of("look")])
+async def test_images_go_along_with_a_text_and_a_message(
+    schema: dict[str, Any] | None, message: str | UserMessage
+) -> None:
+    """Those beside a message were left out without a word, with a schema and without."""
+    with serve_in_thread(reply(FITS)) as api:
+        options = SessionOptions(environment=at(api), json_schema=schema)
+        async with AgentSession(options) as session:
+            await session.prompt(message, [image_block(b"hi", "image/png")])
+
+    *_, text, image = api.requests[0].body["messages"][-1]["content"]
+    assert (text["text"], image["type"]) == ("look", "image")
 
 
 async def test_answer_that_does_not_fit_is_corrected_once_and_then_a_failure() -> None:
