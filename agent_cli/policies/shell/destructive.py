@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import dropwhile, pairwise
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
+from agent_cli.policies.shell.data_losses import lost_by_request
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
@@ -15,13 +16,18 @@ from agent_cli.system.loading import late_pattern
 
 _DISK = frozenset(
     {"wipefs", "fdisk", "parted", "sfdisk", "sgdisk", "gdisk", "shred", "blkdiscard", "mkswap"}
+    | {"mke2fs", "mkntfs", "wipe", "scrub"}
 )
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 # Git accepts the beginning of a long option.
 _FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
 _EVERYTHING = r"\./?|:/|\*"
-_CLIENTS = frozenset({"curl", "wget", "gh", "glab", "http", "https", "xh"})
-_GRAPHQL_LOSS = late_pattern(r"(?<!un)(?:delete[A-Z]\w*|archiveRepository|transferIssue)\s*\(")
+_DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
+_IS_DEVICE = late_pattern(_DEVICE)
+_WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
+_COPIES = frozenset({"cp", "mv", "tee", "install"})
+# `rm -rf` under another name.
+_REMOVES_TREES = frozenset({"rimraf", "del-cli", "srm"})
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
     (subcommand, late_pattern(argument))
@@ -80,6 +86,8 @@ _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*
 _DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
 # Of rsync, -e and the like take the rest of the word as a value.
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
+_CLEAN_TRIES = late_pattern(r"-[dfiqxX]*n[dfiqxXn]*|--dry-run")
+_CLEAN_VALUE = late_pattern(r"-\w*e|--exclude")
 _IS_FORCED = late_pattern(_FORCE)
 _GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
@@ -146,8 +154,10 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
     )
 
 
-def emptied_folders(script: str) -> list[str]:
-    """Describe the commands in *script* that, as written, delete every file of a folder."""
+def written_losses(script: str) -> list[str]:
+    """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
+    if _WRITES_DEVICE.search(script):
+        return ["writes to a device"]
     scripts = [*written_commands(script)]
     found = [
         f"rm {target} deletes every file of a folder"
@@ -172,8 +182,9 @@ def _is_no_remover(word: str) -> bool:
 
 def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     words = [word for word in arguments if word is not None]
-    if name == "rm":
-        return _removal(arguments, root, moved=moved)
+    if name == "rm" or name in _REMOVES_TREES:
+        options = () if name == "rm" else ("-r",)
+        return _removal((*options, *arguments), root, moved=moved)
     if name == "find" and "-delete" in words:
         return _deletion(arguments, root)
     if name == "find" and _starts_removal(words):
@@ -184,30 +195,19 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return _CHANGES[name](words)
     if lost := lost_by_subcommand(name, words):
         return lost
-    if _asks_to_delete(name, words) or (name in _CLIENTS and any(map(_mutates, words))):
-        return f"{name} asks a server to delete something, which cannot be undone"
+    if lost := lost_by_request(name, arguments):
+        return lost
     if name == "git":
         return _git_loss(words, root)
-    if name in _DISK or name.startswith("mkfs"):
+    if name in _DISK or name.startswith(("mkfs", "newfs")):
         return f"{name} permanently overwrites disks or files"
     if name == "dd" and any(word.startswith("of=/dev/") for word in words):
         return "dd writes to a device"
+    if name in _COPIES and any(map(_IS_DEVICE.fullmatch, words)):
+        return f"{name} writes to a device"
     if name in _POWER:
         return f"{name} stops the machine"
     return None
-
-
-def _asks_to_delete(name: str, words: Sequence[str]) -> bool:
-    """Return whether *words* of a client of HTTP are a request with the method DELETE."""
-    if name in ("http", "https", "xh"):
-        return "DELETE" in words
-    method = r"(?:-[a-zA-Z]*X|--request|--method)[ =]?DELETE(?: |$)"
-    return name in _CLIENTS and bool(re.search(method, " ".join(words)))
-
-
-def _mutates(query: str) -> bool:
-    """Return whether *query*, of GraphQL, deletes something."""
-    return "mutation" in query and _GRAPHQL_LOSS.search(query) is not None
 
 
 def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
@@ -335,6 +335,15 @@ def _checks_files_out(words: Sequence[str], root: PurePath) -> bool:
     )
 
 
+def _lists_only(words: Sequence[str]) -> bool:
+    """Return whether `git clean` with *words* only says what it would delete."""
+    own = [*takewhile(lambda word: word != "--", words)]
+    return not takes_try_back(own) and any(
+        _CLEAN_TRIES.fullmatch(word) and not _CLEAN_VALUE.fullmatch(before)
+        for before, word in pairwise(("", *own))
+    )
+
+
 def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
     for subcommand, argument in _GIT_LOSSES:
         if subcommand not in words:
@@ -356,6 +365,10 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         return "git push can overwrite or delete remote commits"
     if "prune" in git_call(words)[:1] and not _only_tries(words):
         return "git prune deletes commits that nothing names, which git cannot undo"
-    if "clean" in words and (forced or "clean.requireForce=false" in words):
+    if (
+        "clean" in words
+        and (forced or "clean.requireForce=false" in words)
+        and not _lists_only(words[words.index("clean") + 1 :])
+    ):
         return "git clean deletes files that git does not hold"
     return None

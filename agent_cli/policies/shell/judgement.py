@@ -7,18 +7,20 @@ before the script; so once a copy or a move may have brought another one, nothin
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from itertools import islice
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from agent_cli.policies.shell.destructive import destructions, emptied_folders
+from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
+from agent_cli.policies.shell.destructive import destructions, written_losses
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
-from agent_cli.policies.shell.losses import DELETES_DATA, deletes_data
+from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
-from agent_cli.policies.shell.readings import readings, seen_commands
+from agent_cli.policies.shell.readings import Reading, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.policies.shell.words import NotLiteral, Word, odd_character
@@ -91,6 +93,17 @@ def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
     )
 
 
+def losses_of(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
+    """Return descriptions of what *script*, whose readings are *seen*, cannot take back."""
+    found = destructions([*seen, *fed_commands(script, seen)], root) or written_losses(script)
+    programs = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
+    if not found and deletes_data(script, {name for name, _ in programs}):
+        found = [DELETES_DATA]
+    # Text that may run counts for nothing here: in prose, any word may pass for a program.
+    unknown = filter(None, (lost_by_unknown_program(*each) for each in programs))
+    return found or [*islice(unknown, 1)]
+
+
 _Finding: TypeAlias = tuple[ShellVerdict, str, CommandRule | None, bool]
 
 
@@ -100,10 +113,7 @@ def _forbidden(script: str, rules: CommandRules, reach: Reach) -> _Finding | Non
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
         return "deny", f"denied by the rule {deny.written}", deny, False
-    possible = [*seen, *fed_commands(script, seen)]
-    losses = destructions(possible, reach.root) or emptied_folders(script)
-    if not losses and deletes_data(script, {base_name(each[0] or "") for each in seen if each}):
-        losses = [DELETES_DATA]
+    losses = losses_of(script, seen, reach.root)
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
         return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False

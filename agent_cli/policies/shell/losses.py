@@ -4,19 +4,25 @@ Tables of names and no proof, as those of `destructive`, which knows files and g
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from agent_cli.policies.shell.effects import known_effect
+from agent_cli.policies.shell.data_losses import lost_by_statement
+from agent_cli.policies.shell.effects import is_known, known_effect
+from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE
 from agent_cli.system.loading import late_pattern
 
 _CONTAINER_LOSSES: Final = (
     *("push", "prune", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
-    *("swarm leave --force", "swarm leave -f", "manifest push"),
+    *("swarm leave --force", "swarm leave -f", "manifest push", "machine rm", "machine reset"),
+    *("stack rm", "service rm", "secret rm", "config rm"),
 )
+_SCALED_TO_NONE: Final = ("scale --replicas=0", "scale --replicas 0")
+_SQLX: Final = ("sqlx database drop", "sqlx database reset")
+_TASKS_OF_BUILDS: Final = ("flywayClean", "flyway:clean", "liquibaseDropAll", "liquibase:dropAll")
 # Arguments that, in this order behind the program, make it irreversible.
 _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
     {
@@ -28,21 +34,24 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("yarn bun lerna jsr vsce ovsx", ("publish", "unpublish")),
             ("uv poetry hatch flit pdm rye maturin nx rush", ("publish",)),
             ("deno flutter dart sbt mill changeset wasm-pack", ("publish",)),
-            ("cargo gem", ("publish", "yank", "owner --remove", "push")),
+            ("cargo gem", ("publish", "yank", "owner --remove", "owner -r", "push", *_SQLX)),
             ("docker podman nerdctl", _CONTAINER_LOSSES),
             ("nuget", ("push", "delete")),
             ("python python3", ("-m twine upload",)),
             ("manage.py django-admin", ("flush", "reset_db", "migrate zero")),
-            ("terraform tofu terragrunt", ("apply -destroy", "state rm", "workspace delete")),
+            ("terraform tofu terragrunt", ("apply -destroy", "state push", "workspace delete")),
             ("helm", ("del", "un", "push")),
-            ("twine anaconda luarocks", ("upload",)),
+            ("twine anaconda luarocks", ("upload", "remove")),
             ("cabal", ("upload --publish",)),
             ("mix", ("hex.publish",)),
-            ("pod", ("trunk push",)),
-            ("mvn gradle gradlew", ("deploy", "publish", "flywayClean")),
+            ("pod", ("trunk push", "trunk delete", "trunk deprecate")),
+            ("mvn mvnw gradle gradlew", ("deploy", "publish", *_TASKS_OF_BUILDS)),
             ("semantic-release goreleaser", ("",)),
             ("crontab", ("-r",)),
-            ("killall5 dropdb dropuser lvremove vgremove pvremove luksformat", ("",)),
+            (
+                "killall5 dropdb dropuser lvremove vgremove pvremove lvreduce vgreduce luksformat",
+                ("",),
+            ),
             ("mysqladmin", ("drop",)),
             ("docker-compose podman-compose", ("down -v", "down --volumes")),
             ("systemctl", ("poweroff", "reboot", "halt", "kexec")),
@@ -51,32 +60,84 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("mdadm", ("--zero-superblock",)),
             ("nvme", ("format", "sanitize")),
             ("hdparm", ("--security-erase", "--security-erase-enhanced")),
-            ("gpg gpg2", ("--delete-secret-keys", "--delete-secret-and-public-key")),
             ("keytool", ("-delete",)),
             ("userdel deluser", ("-r", "--remove", "--remove-home", "--remove-all-files")),
             ("prisma", ("migrate reset", "db push --force-reset", "db push --accept-data-loss")),
             ("supabase", ("db reset",)),
             ("flyway liquibase", ("clean", "drop-all", "dropAll")),
-            ("alembic goose dbmate diesel sqlx migrate", ("downgrade", "reset", "drop", "down")),
-            ("dotnet", ("nuget push", "nuget delete", "ef database drop")),
+            ("dotnet", ("nuget push", "nuget delete", "ef database drop", "ef database update 0")),
             ("pg_restore", ("--clean", "-c")),
             ("mongorestore", ("--drop",)),
-            ("pg_dropcluster", ("",)),
-            ("flask", ("db downgrade",)),
+            ("flask atlas airflow", ("db downgrade", "schema clean", "db reset")),
             ("dvc", ("gc", "destroy")),
             ("swift", ("delete",)),
-            ("diskutil", ("eraseDisk", "eraseVolume", "partitionDisk", "zeroDisk")),
-            ("kubectl oc", ("replace --force", "scale --replicas=0", "scale --replicas 0")),
-            ("redis-cli valkey-cli keydb-cli iredis", ("del", "unlink", "getdel", "hdel", "xdel")),
-            ("aws", ("schedule-key-deletion", "release-address")),
+            ("kubectl oc", ("replace --force", "replace --raw", "apply --prune", *_SCALED_TO_NONE)),
+            ("aws", ("schedule-key-deletion", "release-address", "close-account")),
+            ("gcloud", ("restore-backup", "--delete-unmatched-destination-objects")),
+            ("gsutil", ("rsync -d", "rsync -rd", "rsync -dr")),
+            ("heroku hcloud linode-cli", ("pg:backups:restore", "pg:copy", "rebuild")),
+            ("s3cmd mc", ("sync --delete-removed", "mirror --remove")),
+            ("azcopy", ("sync --delete-destination=true",)),
             ("vboxmanage", ("--delete",)),
             ("rclone", ("sync", "cleanup")),
             ("argocd flux", ("app delete", "uninstall")),
-            ("tmutil", ("delete",)),
-            ("kafka-topics kafka-topics.sh kafka-consumer-groups kafka-configs", ("--delete",)),
+            ("kafka-consumer-groups", ("--reset-offsets --execute",)),
+            ("vagrant", ("snapshot restore",)),
+            ("wsl", ("--unregister",)),
+            ("pg_dropcluster pg_resetwal pg_archivecleanup diskpart kafka-delete-records", ("",)),
+            ("lvconvert", ("--merge",)),
+            ("wp drush bench", ("db reset", "site empty", "site:install", "reinstall")),
         )
         for program in programs.split()
     }
+)
+_MIGRATES_BACK: Final = (
+    r"(?:downgrade|down|rollback|revert|undo|reset|drop|refresh|fresh|backwards|redo)"
+    r"(?:[-_A-Z]\w*)?"
+)
+# One argument that makes the program irreversible, whatever stands before it.
+_LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        program: late_pattern(word)
+        for programs, word in (
+            (
+                "alembic goose dbmate diesel sqlx migrate aerich yoyo phinx sea-orm-cli piccolo"
+                " tern sqitch flyway liquibase drizzle-kit hasura migrate-mongo db-migrate"
+                " node-pg-migrate migratus schemachange",
+                _MIGRATES_BACK,
+            ),
+            (
+                "redis-cli valkey-cli keydb-cli iredis",
+                r"(?i:(?:get|h|x)?del|unlink|[sz]rem\w*|[lhz]rem\w*|[lx]trim|[lrsz]pop\w*|nosave)",
+            ),
+            ("diskutil", r"(?:erase|delete|partition|zero|random|secureErase|reformat)\w*"),
+            ("tmutil dscl sysadminctl", r"-?delete\w*"),
+            ("gpg gpg2", r"--delete-secret\S*"),
+            ("asr timeshift", r"--?(?:erase|delete|restore)\S*"),
+            ("rdiff-backup tarsnap duplicity", r"--remove-\S+|--nuke|-d"),
+            ("zfs zpool", r"rollback|labelclear|detach"),
+            ("vault certbot step", r"disable|revoke|seal"),
+            ("kubeadm talosctl k0s microk8s rabbitmqctl", r"(?:force_)?reset"),
+            ("nodetool", r"decommission|removenode|assassinate|clearsnapshot"),
+            ("hdfs hadoop", r"-rm\w*|-expunge|-format"),
+            ("fastboot", r"-w|erase|format\S*|flash\S*"),
+            ("kafka-topics kafka-consumer-groups kafka-configs kafka-acls", r"--delete|--remove"),
+            (
+                "powershell pwsh",
+                r"(?i:.*\b(?:(?:clear|initialize)-disk|format-volume|clear-(?:recyclebin|eventlog)"
+                r"|remove-(?:ad|az|partition|vm)\w*|(?:stop|restart)-computer)\b.*)",
+            ),
+            ("robocopy", r"(?i:/(?:mir|purge))"),
+        )
+        for program in programs.split()
+    }
+)
+# Their losses are the first subcommand: `npm publish`, not `npm test --mode publish`.
+_PUBLISHERS: Final = frozenset(
+    {"npm", "pnpm", "yarn", "bun", "uv", "poetry", "hatch", "flit", "pdm", "cargo", "gem", "lerna"}
+)
+_RUNS_SUBCOMMAND: Final = late_pattern(
+    r"run|run-script|npm|workspaces?|foreach|recursive|multi|\+[\w.-]+"
 )
 _CLOUDS: Final = frozenset(
     {"aws", "gcloud", "gsutil", "az", "doctl", "heroku", "flyctl", "fly", "vercel", "netlify"}
@@ -93,8 +154,21 @@ _MANAGERS: Final = _CLOUDS | {
     *("restic", "borg", "duplicity", "kopia", "vault", "etcdctl", "consul", "nomad", "influx"),
     *("rabbitmqctl", "rabbitmqadmin", "nats", "pulsar-admin", "op", "bw", "pass", "gopass"),
     *("turso", "neonctl", "planetscale", "pscale", "mongocli", "atlas", "stripe", "okteto"),
-    *("huggingface-cli", "hf", "mlflow", "ngrok", "tailscale", "security", "schema"),
+    *("huggingface-cli", "hf", "mlflow", "ngrok", "tailscale", "security", "schema", "bq", "sst"),
+    *("jf", "jfrog", "juju", "ceph", "rbd", "rados", "radosgw-admin", "couchbase-cli", "tiup"),
 }
+# They delete what is of this machine alone and made again, such as a list of processes.
+_LOCAL: Final = frozenset(
+    {"coverage", "pm2", "rush", "xcrun", "avdmanager", "zellij", "ip", "tc", "nmcli", "gt", "stg"}
+)
+# The verbs of programs that are in no table: those that leave no doubt.
+_SURE_LOSS: Final = late_pattern(
+    r"(?:\w+:)?(?:delete|destroy|purge|drop|wipe|nuke|obliterate|erase|terminate|expunge"
+    r"|decommission)(?:[_:]\w+)?"
+)
+_TRY: Final = frozenset({"--help", "-h", "--dry-run"})
+_PROGRAM: Final = late_pattern(r"[a-z][\w.+-]+")
+_NO_SUBCOMMAND: Final = late_pattern(r".*[/\s=,;].*|\W+|.*\.\w+", re.DOTALL)
 _DELETES: Final = (
     r"delete|destroy|terminate|purge|deprovision|wipe|rm|rb|down|remove|drop|deregister|erase|nuke"
     r"|obliterate|undefine|undeploy|uninstall|del|forget|prune|flush|drain"
@@ -102,6 +176,7 @@ _DELETES: Final = (
 _CLOUD_LOSS: Final = late_pattern(rf"(?:--|[\w-]+:)?(?:{_DELETES})(?:-[\w-]+)?")
 _MANAGER_LOSS: Final = late_pattern(
     rf"(?:[\w-]+[:-])?(?:{_DELETES})(?:file|dir|dirs|s)?(?:[-_:][\w-]+)?|--?(?:delete|purge)"
+    r"|(?:Delete|Terminate|Remove|Destroy)[A-Z]\w*"
 )
 _DELETING_OPTIONS: Final = frozenset({"--delete", "--purge", "-purge"})
 # Behind one of them, a word is a name.
@@ -120,65 +195,51 @@ _TRIES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         program: late_pattern(rf"--help|{options}")
         for programs, options in (
             ("npm pnpm bun deno jsr cargo poetry uv flutter dart semantic-release", "--dry-run"),
+            ("gh", "-h|--draft"),
             ("kubectl oc helm", "--dry-run(?:=(?:client|server))?"),
             ("aws", "--dry-?run"),
             ("rclone restic borg s3cmd", "-n|--dry-run"),
             ("manage.py django-admin", "--plan"),
             ("goreleaser", "--snapshot|--version|check"),
-            ("gh glab docker podman terraform tofu gcloud az", "-h"),
+            ("glab docker podman terraform tofu gcloud az", "-h"),
         )
         for program in programs.split()
     }
 )
 _INTERPRETER: Final = late_pattern(r"python[\d.]*|pypy\d*")
 _TAKES_TRY_BACK: Final = late_pattern(
-    r"--no-(?:n|dry-?run)|--dry-?run[= ](?:false|f|no|none|0)", re.IGNORECASE
+    r"--no-(?:n|dry-?run)|--(?:dry-?run|draft)[= ](?:false|f|no|none|0)", re.IGNORECASE
+)
+# Before an option with which a program only tries: it takes no value, which that one would be.
+_NO_VALUE: Final = late_pattern(
+    r"-[a-zA-Z]?[vqfyr]|--(?:no|skip|allow|all|ignore|force|yes|quiet|verbose|workspace|recursive"
+    r"|locked|frozen|offline|provenance|json|public|exclude-unpublished)(?:-[\w-]+)?"
 )
 # Npm ignores an option that a subcommand does not know.
 _DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
 # Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
 _DATABASE_TASK: Final = late_pattern(
-    r"(?:[\w-]+:)*(?:db|database|migrat(?:e|ions?)|ecto|schema|doctrine|pg)[:.](?:\w+[:.])*"
-    r"(?:drop|reset|purge|fresh|refresh|wipe|truncate|nuke|rollback|revert|undo|down|redo)"
-    r"(?::[\w:]+)?"
+    r"(?:[\w-]+:)*(?:db|database|migrat(?:e|ions?)|ecto|ash|schema|doctrine|pg)[:.](?:\w+[:.])*"
+    r"(?:drop|reset|purge|fresh|refresh|wipe|truncate(?:_all)?|nuke|rollback|revert|undo|down|redo"
+    r"|setup|replant|(?:schema|structure|fixtures):load)(?!(?::\w+)*:test)(?::[\w:]+)?"
+    r"|queue:(?:clear|flush)|sql[:-]drop"
 )
-_DATABASES: Final = frozenset(
-    {
-        *("psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "cqlsh", "duckdb", "mongosh", "mongo"),
-        *("redis-cli", "valkey-cli", "clickhouse-client", "bq", "pgcli", "mycli", "litecli"),
-        *("usql", "cockroach", "sqlplus", "isql", "snowsql", "trino", "spark-sql", "beeline"),
-        *("influx", "clickhouse", "keydb-cli", "sqlite", "surreal", "turso", "wrangler", "iredis"),
-    }
-)
-DATA_LOSS: Final = late_pattern(
-    r"\bdrop\s+(?:table|database|schema|view|index|collection|user|role|column|keyspace|owned"
-    r"|materialized|sequence|function|type|extension|tablespace|trigger|measurement|graph)\b"
-    r"|\btruncate\b(?!\s*\()|\bdelete\s+(?:(?:low_priority|quick|ignore)\s+)*+"
-    r"(?:[\w$`]+(?:\.[\w$`*]+)*+(?:\s*,\s*[\w$`]+(?:\.[\w$`*]+)*+)*+\s+)?from\b|\bflush(?:all|db)\b|dropDatabase"
-    r"|\.(?:drop|remove)\s*\(|delete(?:Many|One)",
-    re.IGNORECASE,
-)
-# Of SQL; one that is never closed reaches to the end. What MySQL executes of them is not here.
-_COMMENT: Final = late_pattern(r"/\*(?!!)(?:.*?\*/|.*)|(?:--|#)[^\n]*", re.DOTALL)
-# In a line that a program prints for redis, or gives it as its input.
-_KEYS_LOST: Final = late_pattern(
-    r"(?:^|['\"])[ \t]*(?:unlink|(?:get|h|x)?del)\s", re.IGNORECASE | re.MULTILINE
-)
-_REDIS: Final = frozenset({"redis-cli", "valkey-cli", "keydb-cli", "iredis"})
-DELETES_DATA: Final = "deletes from a database, which cannot be undone"
 _ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?|\.?[*+]?|\^")
 
 
 def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     """Return why the program *name* with the arguments *words* cannot be undone, or None."""
+    name = name.removesuffix(".sh").removesuffix(".exe")
     if _INTERPRETER.fullmatch(name) and words and words[0].endswith(".py"):
         return lost_by_subcommand(words[0].rpartition("/")[2], words[1:])
     if _only_tries(name, words):
         return None
-    commands = [*map(str.casefold, words)] if name in _REDIS else words
     for loss in _LOSSES.get(name, ()):
-        if in_order(loss, commands):
+        if in_order(loss, words) and (name not in _PUBLISHERS or _is_first(loss[0], words)):
             return f"{_listed_act(name, words) or ' '.join((name, *loss))}, which cannot be undone"
+    losing = _LOSING_WORDS.get(name)
+    if losing and (word := next(filter(losing.fullmatch, words), None)):
+        return f"{name} {word}, which cannot be undone"
     if name in _CLOUDS and (verb := next(filter(_CLOUD_LOSS.fullmatch, _verbs(words)), None)):
         return f"{name} {verb}, which cannot be undone"
     if name in _MANAGERS and (verb := next(_deleting(name, words), None)):
@@ -188,8 +249,8 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     task = next(filter(_DATABASE_TASK.fullmatch, words[:_SUBCOMMANDS_MAX]), None)
     if task and name != "git" and not _reads(name, words):
         return f"{task} takes data out of a database, which cannot be undone"
-    if name in _DATABASES and any(map(has_data_loss, words)):
-        return DELETES_DATA
+    if lost := lost_by_statement(name, words):
+        return lost
     if name == "kill" and "-1" in words[1:]:
         return "ends every process of the user"
     if name in ("pkill", "killall", "skill") and any(map(_ALL_PROCESSES.fullmatch, words)):
@@ -197,6 +258,31 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     if name == "journalctl" and any(word.startswith("--vacuum") for word in words):
         return "deletes logs, which cannot be undone"
     return None
+
+
+def _is_first(loss: str, words: Sequence[str]) -> bool:
+    """Return whether *loss* is the first of *words* that is a subcommand, and no option's value."""
+    for before, word in pairwise(("", *words)):
+        if word == loss:
+            return True
+        is_value = before.startswith("-") or before == "workspace"
+        if not (is_value or word.startswith("-") or _RUNS_SUBCOMMAND.fullmatch(word)):
+            return False
+    return False
+
+
+def lost_by_unknown_program(name: str, arguments: Reading) -> str:
+    """Return why a program of no table loses something, as its subcommand says, or ""."""
+    is_program = _PROGRAM.fullmatch(name) and not _RUNS_SUBCOMMAND.fullmatch(name)
+    if not is_program or name in _LOCAL or is_known(name) or not _TRY.isdisjoint(arguments):
+        return ""
+    words = (word for word in _verbs([word or "?" for word in arguments]) if word[:1] != "-")
+    for word in islice(words, 2):
+        if _SURE_LOSS.fullmatch(word):
+            return f"{name} {word}, which cannot be undone"
+        if word in _READS or _NO_SUBCOMMAND.fullmatch(word) or (word != "node" and is_known(word)):
+            return ""
+    return ""
 
 
 def _reads(name: str, words: Sequence[str]) -> bool:
@@ -218,7 +304,7 @@ def _only_tries(name: str, words: Sequence[str]) -> bool:
     if takes_try_back(own) or not _DEAF.isdisjoint(own):
         return False
     return any(
-        tries.fullmatch(word) and not before.startswith("-")
+        tries.fullmatch(word) and (not before.startswith("-") or _NO_VALUE.fullmatch(before))
         for before, word in pairwise(("", *own))
     )
 
@@ -238,7 +324,8 @@ def _verbs(words: Sequence[str]) -> Iterator[str]:
         is_prose = before.startswith("--") and OPTION_OF_PROSE.fullmatch(before)  # no `gsutil -m`
         if is_prose or _OPTION_OF_NAME.fullmatch(before):
             continue
-        if _TAKES_NAMES.fullmatch(word) and not before.startswith("-"):
+        # A mark alone is of data, such as JSON.
+        if (_TAKES_NAMES.fullmatch(word) and not before.startswith("-")) or word in ":,[]{}":
             return
         yield word
 
@@ -253,21 +340,6 @@ def _deleting(name: str, words: Sequence[str]) -> Iterator[str]:
     for word in takewhile(lambda word: word not in _READS, islice(operands, _SUBCOMMANDS_MAX)):
         if _MANAGER_LOSS.fullmatch(word):
             yield word
-
-
-def has_data_loss(text: str) -> bool:
-    """Return whether *text* has a statement for a database that deletes tables, rows or keys."""
-    return bool(DATA_LOSS.search(text) or DATA_LOSS.search(_COMMENT.sub(" ", text)))
-
-
-def deletes_data(script: str, programs: Collection[str]) -> bool:
-    """Return whether *script*, which starts *programs*, deletes from a database.
-
-    The whole text counts: the statement may stand in a here-document, or come through a pipe.
-    """
-    if not _REDIS.isdisjoint(programs) and _KEYS_LOST.search(script):
-        return True
-    return not _DATABASES.isdisjoint(programs) and has_data_loss(script)
 
 
 def in_order(expected: Sequence[str], words: Sequence[str]) -> bool:

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from agent_cli.policies.shell.destructive import destructions, emptied_folders
+from agent_cli.policies.shell.data_losses import has_data_loss
+from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import known_effect
 from agent_cli.policies.shell.fed_scripts import documents, without_quotes
 from agent_cli.policies.shell.foreign_code import (
@@ -30,7 +31,7 @@ from agent_cli.policies.shell.foreign_code import (
     reads_code,
     sed_leaves,
 )
-from agent_cli.policies.shell.losses import deletes_data, has_data_loss
+from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
@@ -138,15 +139,11 @@ class _Script:
 
     def is_reserved(self) -> bool:
         """Return whether a person must allow it."""
-        script, root = self._script, self._reach.root
-        if destructions(self._readings, root) or emptied_folders(script):
-            return True
-        if deletes_data(script, self._names):
-            return True
         return (
-            any(map(self._leaves, self._commands))
+            bool(losses_of(self._script, self._readings, self._reach.root))
+            or any(map(self._leaves, self._commands))
             or any(map(self._has_reserved_text, self._commands))
-            or any(map(self._is_reserved_document, documents(script)))
+            or any(map(self._is_reserved_document, documents(self._script)))
             or self._names_what_is_kept()
         )
 

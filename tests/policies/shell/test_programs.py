@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.policies.shell import CommandRules, Reach, judge
-from agent_cli.policies.shell.destructive import emptied_folders
+from agent_cli.policies.shell.destructive import written_losses
 from agent_cli.policies.shell.readings import programs
 from agent_cli.policies.shell.reserved import is_reserved, is_reserved_program
 
@@ -88,7 +88,7 @@ def test_emptied_folder_is_asked_about_however_deep_it_is_nested(
     for _ in range(depth):
         script = f"{starts} {shlex.quote(script)}"
 
-    assert emptied_folders(script)
+    assert written_losses(script)
     reach = Reach(root=tmp_path.resolve(), search_path=os.environ["PATH"])
     assert judge(script, CommandRules(), reach).verdict == "ask"
 
