@@ -9,11 +9,12 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
 )
+from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
@@ -27,6 +28,7 @@ from agent_cli.system.paths import expanded
 _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
+_WELL_KNOWN = "/.well-known/"
 _TOKEN_LIMIT_S = 30.0
 _RENEWALS_MAX = 2
 """Another process's token may have expired as well; a refreshed one is not refreshed again."""
@@ -78,7 +80,7 @@ class ConcurrentFlow(OAuthClientProvider):
             if self._access_token in ("", used):  # no other call has signed in meanwhile
                 outgoing = await flow.asend(response)
                 while outgoing is not request:
-                    outgoing = await flow.asend((yield outgoing))
+                    outgoing = await flow.asend(await self._mended((yield outgoing)))
         except StopAsyncIteration:
             return  # no sign-in would help
         finally:
@@ -90,6 +92,21 @@ class ConcurrentFlow(OAuthClientProvider):
     def _access_token(self) -> str:
         tokens = self.context.current_tokens
         return tokens.access_token if tokens else ""
+
+    async def _mended(self, response: httpx2.Response) -> httpx2.Response:
+        """Return metadata of an authorization server without faults that the SDK stops at.
+
+        Those are null or "" for what is absent, and an issuer that stands elsewhere with a slash
+        behind its host, or without.
+        """
+        found = json_object(await response.aread())
+        if found is None or "issuer" not in found or _WELL_KNOWN not in response.url.path:
+            return response
+        present = {name: value for name, value in found.items() if value not in (None, "")}
+        expected = self._expected_issuer()
+        if issuers_match(str(found["issuer"]), expected):
+            present["issuer"] = expected
+        return httpx2.Response(response.status_code, json=present, request=response.request)
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)
@@ -108,7 +125,20 @@ class BrowserFlow(ConcurrentFlow):
                 f"its authorization server {metadata.issuer} does not offer PKCE (S256), without"
                 " which a code could be stolen; ask its operator to turn it on"
             )
-        return await super()._perform_authorization_code_grant()
+        came_back = self.context.callback_handler
+
+        async def came_back_from_issuer() -> AuthorizationCodeResult:
+            assert came_back is not None
+            result = await came_back()
+            issuer = str(metadata.issuer) if metadata else ""
+            same = result.iss is not None and issuers_match(result.iss, issuer)
+            return result.model_copy(update={"iss": issuer}) if same else result
+
+        self.context.callback_handler = came_back_from_issuer
+        try:
+            return await super()._perform_authorization_code_grant()
+        finally:
+            self.context.callback_handler = came_back
 
 
 class SecretFlow(ConcurrentFlow, ClientCredentialsOAuthProvider):

@@ -206,14 +206,21 @@ def rpc_error(body: bytes) -> Mapping[str, object] | None:
 
 def message_in(response: httpx2.Response, body: bytes) -> str:
     """Return the text for people in *body*, shortened; a page is not worth quoting."""
-    error = (json_object(body) or {}).get("error")
-    if is_object(error):
-        error = error.get("message")
     # Express and others call a bare text a page.
     kind = response.headers.get("content-type", "text/plain").lower()
     is_readable = kind.startswith(_READABLE) and not body.lstrip().startswith(b"<")
     text = body[: _QUOTED_CHARS * 4].decode(errors="replace") if is_readable else ""
-    return " ".join(printable(error if isinstance(error, str) else text).split())[:_QUOTED_CHARS]
+    if (found := json_object(body)) is not None:
+        text = _message_of(found) or (text if found else "")
+    return " ".join(printable(text).split())[:_QUOTED_CHARS]
+
+
+def _message_of(found: Mapping[str, object]) -> str:
+    """Return what the JSON of a refusal says: that of JSON-RPC, OAuth, FastAPI and others."""
+    if is_object(error := found.get("error")):
+        return _message_of(error)
+    keys = ("error_description", "message", "detail", "title", "error")
+    return next((text for key in keys if isinstance(text := found.get(key), str) and text), "")
 
 
 def refusal_line(response: httpx2.Response, message: str) -> str:
@@ -245,6 +252,9 @@ def error_line(error: BaseException) -> str:
 def _text_of(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return f"its answer is not valid MCP ({fault_line(error)})"
+    if isinstance(error, OAuthFlowError) and isinstance(error.__context__, ValidationError):
+        # The SDK's text holds pydantic's, with its address.
+        return f"the authorization server's answer is not valid ({fault_line(error.__context__)})"
     return str(error) or f"{type(error).__name__} without a message"
 
 

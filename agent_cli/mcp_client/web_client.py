@@ -26,6 +26,7 @@ from agent_cli.mcp_client.reasons import (
     SIGN_IN_FAILED,
     TOO_LONG,
     SignInUnavailable,
+    error_line,
     failed_request,
     message_in,
     no_answer_line,
@@ -194,7 +195,7 @@ class SafeAsyncClient(CheckedAsyncClient):
             if isinstance(error, SignInUnavailable):
                 return _answer(request, 503, NOT_ASKED, str(error))
             if isinstance(error, OAuthFlowError):
-                return _answer(request, 503, SIGN_IN_FAILED, f"{type(error).__name__}: {error}")
+                return _answer(request, 503, SIGN_IN_FAILED, error_line(error))
             return _answer(request, 503, *failed_request(error))
 
     async def _readable(

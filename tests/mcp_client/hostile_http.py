@@ -268,6 +268,11 @@ def an_error_that_is_a_text(handler: Handler, good: bytes) -> None:
     handler.reply(200, b'{"error": "no such customer"}')
 
 
+@answer("HTTP 403 (Forbidden: not in your plan). The sign-in does not allow this")
+def an_error_of_fastapi(handler: Handler, good: bytes) -> None:
+    handler.reply(403, b'{"detail": "not in your plan"}')
+
+
 @answer("HTTP 400 (Bad Request: a is missing). It did not accept the call")
 def an_error_that_is_not_mcp(handler: Handler, good: bytes) -> None:
     handler.reply(400, b'{"error": {"message": "a is missing"}}')

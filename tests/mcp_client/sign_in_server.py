@@ -22,8 +22,10 @@ class SignInServer:
     Attributes:
         refuses: The user refuses at the sign-in page.
         lasts_s: The lifetime stated for a token; None states none.
+        scope: What a token is said to allow.
         refresh_status: The status of the answer to a refresh token.
         offers_pkce: Whether the metadata says so.
+        metadata: Members of the metadata in place of the usual ones.
         binds: Tokens are bound to the key of the proof in their request (DPoP).
         nonce: The nonce that each proof must hold, if any.
         proofs: The claims of the valid proofs.
@@ -41,8 +43,10 @@ class SignInServer:
         self.redirects: list[str] = []
         self.refuses = False
         self.lasts_s: int | None = 3600
+        self.scope: Any = "all"
         self.refresh_status = 200
         self.offers_pkce = True
+        self.metadata: dict[str, Any] = {}
         self.binds = False
         self.nonce = ""
         self.proofs: list[dict[str, Any]] = []
@@ -125,6 +129,7 @@ class SignInServer:
             "token_endpoint_auth_methods_supported": ["none"],
             **({"code_challenge_methods_supported": ["S256"]} if self.offers_pkce else {}),
             **({"dpop_signing_alg_values_supported": ["ES256"]} if self.binds else {}),
+            **self.metadata,
         }
 
     def _is_proven(self, proof: str, method: str, url: str, token: str) -> bool:
@@ -168,7 +173,8 @@ class SignInServer:
             self.refreshed.wait(LIMIT_S)
         kind = "DPoP" if self.binds else "Bearer"
         again = f"again-{self._issued}"
-        answer = {"access_token": self._valid, "token_type": kind, "refresh_token": again}
+        answer: dict[str, Any] = {"access_token": self._valid, "token_type": kind}
+        answer |= {"refresh_token": again, "scope": self.scope}
         return 200, {}, answer | ({} if self.lasts_s is None else {"expires_in": self.lasts_s})
 
     def _mcp(self, method: str, body: str, authorization: str) -> tuple[int, dict[str, str], Any]:

@@ -258,6 +258,38 @@ async def test_failed_token_refresh_does_not_lose_the_sign_in(
     assert again.phase is ServerPhase.READY
 
 
+async def test_metadata_with_nulls_and_another_slash_is_used(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """The server names its issuer without the slash; the page comes back without it, too."""
+    web.metadata = {"issuer": f"{web.base}/", "scopes_supported": None, "service_documentation": ""}
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+        assert state.phase is ServerPhase.READY, state.reason
+        assert (await call(servers, "mcp__web__hello")).text == "hello"
+
+
+async def test_metadata_of_another_issuer_is_refused(web: SignInServer, host: Host) -> None:
+    web.metadata = {"issuer": "https://other.example"}
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert "issuer mismatch" in state.reason
+    assert "authorize" not in web.log
+
+
+async def test_token_of_another_form_is_reported_without_the_text_of_a_library(
+    web: SignInServer, host: Host
+) -> None:
+    web.scope = ["read", "write"]
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert "the authorization server's answer is not valid (scope must be text)" in state.reason
+    assert "pydantic" not in state.reason
+
+
 async def test_authorization_server_without_pkce_is_refused(web: SignInServer, host: Host) -> None:
     """The specification requires this: a code stolen on its way back could be used."""
     web.offers_pkce = False
