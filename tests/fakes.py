@@ -201,7 +201,7 @@ def returns(text: str) -> Execute:
 LOOK: Final = tool("look", returns("a tree"))
 
 
-def raises(error: Exception) -> Execute:
+def raises(error: BaseException) -> Execute:
     """Return a tool's body that fails."""
 
     async def execute(

@@ -19,7 +19,7 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.arguments import all_of
 from agent_cli.system.logger import logger, traceback_of
@@ -42,6 +42,22 @@ def as_result(tool_name: str, returned: object) -> ToolResult:
         return _refused(tool_name, "content that does not consist of text and image blocks")
     details = as_json(returned.details)
     return returned if details is returned.details else replace(returned, details=details)
+
+
+def failure(call: ToolOutput, error: BaseException) -> ToolResult:
+    """Return what the model reads of a tool that raised; the log has the traceback."""
+    if isinstance(error, SystemExit):
+        message = f"{call.name} tried to end the program with sys.exit({error.code!r})."
+        return ToolResult.error(message)
+    _log.error(
+        "tool failed",
+        tool=call.name,
+        tool_call_id=call.tool_call_id,
+        exception=traceback_of(error),
+    )
+    # The text of a KeyError is the key alone, from which the model learns nothing.
+    text = "" if isinstance(error, KeyError) else str(error)
+    return ToolResult.error(text or f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 def as_json(value: object) -> Json:

@@ -21,10 +21,10 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.preflight import CheckedCall
-from agent_cli.core.returned_values import as_json, as_result, bounded, settled
+from agent_cli.core.returned_values import as_json, as_result, bounded, failure, settled
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import Bounded, Overran
-from agent_cli.system.logger import logger, traceback_of
+from agent_cli.system.logger import logger
 
 SKIPPED = ToolResult.error("Skipped: the user sent a message first. Read it before going on.")
 _STOPPED_BY_STEERING = "Stopped: the user sent a message first. Its effect may be partial."
@@ -118,21 +118,12 @@ class ToolCallRun:
             return ToolResult.error(str(error))
         except asyncio.CancelledError:  # if the call was cancelled, nobody reads what is returned
             return ToolResult.error(f"{call.name} was cancelled from within.")
-        except SystemExit as ending:
-            message = f"{call.name} tried to end the program with sys.exit({ending.code!r})."
-            return ToolResult.error(message)
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # a panic in a library written in Rust is no Exception
             if isinstance(error, Aborted) and self._turn.cancel.cancelled:  # it has the token
                 return ToolResult.error(_STOPPED_WITH_RUN)
-            _log.error(
-                "tool failed",
-                tool=call.name,
-                tool_call_id=call.tool_call_id,
-                exception=traceback_of(error),
-            )
-            # The text of a KeyError is the key alone, from which the model learns nothing.
-            text = "" if isinstance(error, KeyError) else str(error)
-            return ToolResult.error(text or f"{type(error).__name__}: {error}".removesuffix(": "))
+            return failure(call, error)
         returned = as_result(call.name, result)
         task = asyncio.current_task()
         if not (task and task.cancelling()):  # the run may be stopped before it receives this

@@ -67,7 +67,7 @@ async def test_tool_that_calls_sys_exit_gives_an_error_result(code: int | str | 
     agent, _, events = scripted_agent(
         calls(tool_use("leave")),
         says("ok"),
-        tools=[tool("leave", raises(SystemExit(code)))],  # type: ignore[arg-type]  # no Exception
+        tools=[tool("leave", raises(SystemExit(code)))],
     )
 
     result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
@@ -75,6 +75,22 @@ async def test_tool_that_calls_sys_exit_gives_an_error_result(code: int | str | 
     assert texts(result.messages) == {
         "t1": f"leave tried to end the program with sys.exit({code!r})."
     }
+    assert result.stop_reason == "end_turn"
+    check_run(events)
+
+
+async def test_panic_of_a_library_is_an_error_result() -> None:
+    """S1-14: what Rust's `pyo3` raises for a panic is a BaseException; it ended the run."""
+
+    class PanicException(BaseException):
+        """As `pyo3_runtime.PanicException`."""
+
+    broken = tool("parse", raises(PanicException("index out of bounds")))
+    agent, _, events = scripted_agent(calls(tool_use("parse")), says("ok"), tools=[broken])
+
+    result = await asyncio.wait_for(agent.prompt("go"), LIMIT_S)
+
+    assert texts(result.messages) == {"t1": "index out of bounds"}
     assert result.stop_reason == "end_turn"
     check_run(events)
 
