@@ -118,15 +118,7 @@ async def _message(
         RpcFault: A block cannot be used.
         UsageError: An image or a command cannot be used.
     """
-    attachments = Attachments(
-        app.workspace,
-        refusal=app.why_kept_back,
-        outside=app.why_outside,
-        names=app.attaches_names,
-        documents=app.takes_documents,
-        tell=tell,
-        note=app.note_attached,
-    )
+    attachments = Attachments.of(app, tell=tell)
     typed: list[str] = []
     before: list[Block] = []
     for block in blocks:

@@ -32,6 +32,7 @@ from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.attachments.images import Image
+    from agent_cli.core.application import AttachingApplication
 
 _NAME_CHARS_MAX: Final = 60
 # Shrinking the largest image takes a second or two.
@@ -84,6 +85,19 @@ class Attachments:
         self._note = note
         self._fitting = ThreadPoolExecutor(1, "fit image")
         self._blocks: dict[str, Future[Block]] = {}
+
+    @classmethod
+    def of(cls, app: "AttachingApplication", *, tell: Callable[[str], None]) -> "Attachments":
+        """Return the attachments of prompts to *app*, by its rules; *tell* as above."""
+        return cls(
+            app.workspace,
+            refusal=app.why_kept_back,
+            outside=app.why_outside,
+            names=app.attaches_names,
+            documents=app.takes_documents,
+            tell=tell,
+            note=app.note_attached,
+        )
 
     def add(self, image: "Image", name: str) -> str:
         """Return the mark for *image*, and start shrinking the image in a thread."""

@@ -160,15 +160,8 @@ class _HeadlessRun:
     ) -> tuple[UserMessage, Model | None]:
         text, model = await app.written_out(given.text)
         with preparing(text):
-            message = await Attachments(
-                app.workspace,
-                refusal=app.why_kept_back,
-                outside=app.why_outside,
-                names=app.attaches_names,
-                documents=app.takes_documents,
-                note=app.note_attached,
-                tell=lambda text: self._tell(Notice("info", text)),
-            ).message(text, data=given.piped)
+            attachments = Attachments.of(app, tell=lambda text: self._tell(Notice("info", text)))
+            message = await attachments.message(text, data=given.piped)
         if check := self._options.require_check:
             from agent_cli.contracts.goals import Goal  # rare
 

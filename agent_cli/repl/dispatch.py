@@ -36,15 +36,7 @@ class LineDispatcher:
         controls: Controls | None = None,
     ) -> None:
         """Dispatch nothing yet; `Context` describes the arguments."""
-        self.attachments = Attachments(
-            app.workspace,
-            refusal=app.why_kept_back,
-            outside=app.why_outside,
-            names=app.attaches_names,
-            documents=app.takes_documents,
-            note=app.note_attached,
-            tell=lambda text: lines.aside(text, "dim"),
-        )
+        self.attachments = Attachments.of(app, tell=lambda text: lines.aside(text, "dim"))
         self._app = app
         self._lines = lines
         self._questions = questions
