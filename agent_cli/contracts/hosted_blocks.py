@@ -66,8 +66,8 @@ def tool_of(result: Block) -> str:
 
 def inputs_of(use: Block) -> list[str]:
     """Return the texts in the input of a call, each as one line: what is searched, or read."""
-    given = use.get("input")
-    values = given.values() if isinstance(given, dict) else ()
+    arguments = use.get("input")
+    values = arguments.values() if isinstance(arguments, dict) else ()
     return [one_line(each) for each in values if isinstance(each, str)]
 
 
@@ -125,9 +125,9 @@ def written(block: Block) -> str:
     if is_use(block):
         return f"* {block.get('name')} {' '.join(inputs_of(block))}, run by the API".strip()
     result = shown_result(block)
-    told = f"error: {result.text}" if result.is_error else found_at_server(result) or "done"
+    outcome = f"error: {result.text}" if result.is_error else found_at_server(result) or "done"
     lines = [] if result.is_error else result.text.splitlines()
-    return "\n".join((f"  {told}", *(f"    {line}" for line in lines)))
+    return "\n".join((f"  {outcome}", *(f"    {line}" for line in lines)))
 
 
 def cited(block: Block) -> list[WebPage]:
@@ -140,8 +140,8 @@ def cited(block: Block) -> list[WebPage]:
 
 
 def _citations(block: Block) -> Iterator[Json]:
-    given = block.get("citations") if block["type"] == "text" else None
-    yield from given if isinstance(given, list) else ()
+    citations = block.get("citations") if block["type"] == "text" else None
+    yield from citations if isinstance(citations, list) else ()
 
 
 def _is_page(entry: Json) -> bool:

@@ -50,16 +50,16 @@ class _Written:
     """A call of a function of pydantic, as it was written."""
 
     # Any: what pydantic's functions take.
-    def __init__(self, function: str, *given: Any, **named: Any) -> None:
-        self._call = function, given, named
+    def __init__(self, function: str, *args: Any, **named: Any) -> None:
+        self._call = function, args, named
 
     def made(self) -> Any:
         """Return what pydantic's function returns for the call."""
         import pydantic
 
-        function, given, named = self._call
+        function, args, named = self._call
         named = {name: _made(value) for name, value in named.items()}
-        return attrgetter(function)(pydantic)(*map(_made, given), **named)
+        return attrgetter(function)(pydantic)(*map(_made, args), **named)
 
 
 class _Late(type):
@@ -73,8 +73,8 @@ class _Late(type):
         made.body = body
         return made
 
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        return built(cls)(*given, **named)
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        return built(cls)(*args, **named)
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):

@@ -45,8 +45,8 @@ class _Progress:
     followed: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
 
-def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
-    """Return the faults of *given*, each with its path; at most 20, of 500 characters at most.
+def schema_faults(schema: Mapping[str, Json], value: Json) -> list[str]:
+    """Return the faults of *value*, each with its path; at most 20, of 500 characters at most.
 
     Regular expressions are not checked, and nothing is fetched from elsewhere.
 
@@ -57,7 +57,7 @@ def schema_faults(schema: Mapping[str, Json], given: Json) -> list[str]:
     try:
         dialect = validator_for(dict(schema), Draft202012Validator)
         validator = _checker_of(dialect)(dict(schema), registry=Registry())
-        found = itertools.islice(validator.iter_errors(given), _FAULTS_MAX)
+        found = itertools.islice(validator.iter_errors(value), _FAULTS_MAX)
         return [_sentence(error) for error in found]
     except UncheckableSchema:
         raise

@@ -327,25 +327,25 @@ class Tool:
         return ToolSpec(*shown, self.finds_tools, self.is_deferred, self.hosted)
 
 
-def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.parameters
-    """Validate *given* and return it as the tool's `execute` expects it.
+def check_input(tool: Tool, arguments: Json) -> Any:  # Any: an instance of Tool.parameters
+    """Validate *arguments* and return them as the tool's `execute` expects.
 
     Raises:
-        ToolError: It is not valid; the text names each fault with its path, for the model.
+        ToolError: They are not valid; the text names each fault with its path, for the model.
     """
-    if fault := _json_fault(given):
+    if fault := _json_fault(arguments):
         # Never to the tool: many schemas allow any key, and the tool would run with its defaults.
         raise ToolError(
             f"Not run: the input of {tool.name} is not a JSON object ({fault}). Call again with the"
             " whole input."
         )
-    given = deepcopy(given)  # a plain copy: the record is frozen, and a tool may change its input
+    arguments = deepcopy(arguments)  # plain: the record is frozen, and a tool may change it
     if isinstance(tool.parameters, dict):
         # jsonschema costs 40 ms, and a tool with pydantic parameters needs none of it.
         from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 
         try:
-            faults = schema_faults(tool.parameters, given)
+            faults = schema_faults(tool.parameters, arguments)
         except UncheckableSchema as error:
             raise ToolError(
                 f"{tool.name} cannot be called: {error}. Go on without it, and tell the user."
@@ -354,21 +354,21 @@ def check_input(tool: Tool, given: Json) -> Any:  # Any: an instance of Tool.par
         from pydantic import ValidationError
 
         try:
-            return tool.parameters.model_validate(given)
+            return tool.parameters.model_validate(arguments)
         except ValidationError as error:
             from agent_cli.contracts.input_faults import faults_of_call
 
             faults = [*faults_of_call(error, input_schema(tool.parameters))]
     if faults:
         raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
-    return given
+    return arguments
 
 
-def _json_fault(given: Json) -> str:
-    """Return why *given* stands for text that was no JSON object, "" for any other input."""
-    if not isinstance(given, Mapping) or list(given) != [INVALID_JSON]:
+def _json_fault(arguments: Json) -> str:
+    """Return why *arguments* stand for text that was no JSON object, "" for any others."""
+    if not isinstance(arguments, Mapping) or list(arguments) != [INVALID_JSON]:
         return ""
-    written = given[INVALID_JSON]
+    written = arguments[INVALID_JSON]
     try:
         json.loads(written if isinstance(written, str) else "")
     except json.JSONDecodeError as error:
