@@ -103,14 +103,14 @@ class Codec:
 
     def prompt(self, data: JsonObject) -> Prompt:
         """Return a prompt that just started; the inverse of `prompt_to_json`."""
-        given = self.output(data["input"]) if data["input"] else None
+        entry = self.output(data["input"]) if data["input"] else None
         return Prompt(
             text_in(data["id"]),
             text_in(data["user_id"]),
             text_in(data["model"]),
             _number(data["at_ms"]),
             bool(data["visible"]),
-            input=given if isinstance(given, UserOutput) else None,
+            input=entry if isinstance(entry, UserOutput) else None,
             once=bool(data.get("once")),
         )
 

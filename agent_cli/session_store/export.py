@@ -282,12 +282,12 @@ def _step(at_ms: int, source: str, message: str) -> _Object:
 
 
 def _trajectory_call(call: ToolOutput) -> _Object:
-    given = call.input
+    arguments = call.input
     return {
         "tool_call_id": call.tool_call_id,
         "function_name": call.name,
         # ATIF requires arguments to be an object; a model may write any JSON.
-        "arguments": dict(given) if isinstance(given, Mapping) else {"input": given},
+        "arguments": dict(arguments) if isinstance(arguments, Mapping) else {"input": arguments},
     }
 
 

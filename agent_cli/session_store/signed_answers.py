@@ -297,11 +297,11 @@ class AnswerBox:
     def result(self, posted: Posted) -> str | None:
         """Return why the program refused *posted*, "" if it did not; None while that is open."""
         try:
-            said = posted.result.read_text(encoding="utf-8")
+            refusal = posted.result.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         posted.result.unlink(missing_ok=True)
-        return said
+        return refusal
 
     def claim(self, session_id: str, call_id: str) -> tuple[Posted, str] | None:
         """Take the token about a call of this program; None if there is none."""
