@@ -152,8 +152,9 @@ class RpcConnection:
             return
         if "method" not in message and self._settle(message):
             return
-        given = message.get("id")
-        id = given if isinstance(given, str | int | float) else None
+        id = message.get("id")
+        if not isinstance(id, str | int | float):
+            id = None
         try:
             method, params = _checked(message)
         except RpcFault as fault:

@@ -103,7 +103,7 @@ def _select(
     }
 
 
-_TOLD_CHARS_MAX: Final = 400
+_SHOWN_CHARS_MAX: Final = 400
 
 
 class _Command(NamedTuple):
@@ -138,7 +138,7 @@ async def _mcp(app: Application, _argument: str) -> str:
 
 def _literal(text: str) -> str:
     """Escape *text* of a server so that Markdown shows it literally: it may name an image."""
-    shown = one_line(reveal(text), _TOLD_CHARS_MAX).replace("`", "'")
+    shown = one_line(reveal(text), _SHOWN_CHARS_MAX).replace("`", "'")
     return f"`{shown}`"
 
 

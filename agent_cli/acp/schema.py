@@ -191,9 +191,9 @@ class PromptParams(SessionParams):
     @property
     def trace(self) -> dict[str, str]:
         """The W3C trace context in `_meta`, by header name."""
-        given = self.meta or {}
+        meta = self.meta or {}
         names = ("traceparent", "tracestate")
-        return {name: given[name] for name in names if isinstance(given.get(name), str)}
+        return {name: meta[name] for name in names if isinstance(meta.get(name), str)}
 
 
 def checked(model: type[ModelT], params: dict[str, Json]) -> ModelT:

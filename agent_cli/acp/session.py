@@ -204,12 +204,12 @@ class OpenSession:
             await self._decide(cancel)
         async with cancel.scope():
             message, model = await user_message(blocks, self.app, self._tell)
-        result = await self._said(message, model, cancel)
+        result = await self._prompted(message, model, cancel)
         while result.stop_reason == "waiting_for_approval":
             result = await self._decide(cancel)
         return self._stop_reason(result, cancel)
 
-    async def _said(
+    async def _prompted(
         self, message: UserMessage, model: Model | None, cancel: CancelToken
     ) -> RunResult:
         """Start *message* as soon as no other prompt runs: a reminder may have been faster."""
@@ -280,13 +280,12 @@ class OpenSession:
 
 
 def _tokens(used: Usage) -> dict[str, Json]:
-    written = used.cache_write_tokens
     return {
         "totalTokens": used.prompt_tokens + used.output_tokens,
         "inputTokens": used.input_tokens,
         "outputTokens": used.output_tokens,
         "cachedReadTokens": used.cache_read_tokens,
-        "cachedWriteTokens": written,
+        "cachedWriteTokens": used.cache_write_tokens,
     }
 
 

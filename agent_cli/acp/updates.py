@@ -278,8 +278,8 @@ class CallView:
         line = first if first <= 1 else first + _CONTEXT_LINES
         return {"locations": [{"path": str(self._absolute(path)), "line": line}]}
 
-    def _locations(self, given: Json) -> list[Json]:
-        match given:
+    def _locations(self, arguments: Json) -> list[Json]:
+        match arguments:
             case {"path": str(path), "offset": int(line)} if path and line > 0:
                 return [{"path": str(self._absolute(path)), "line": line}]
             case {"path": str(path)} if path:
