@@ -61,10 +61,7 @@ class LossDecider:
         if person is None:
             return False
         unheld = await asyncio.to_thread(_not_in_git, loss.paths, self._root)
-        question = _question(command, loss, unheld, self._root)
-        answer = await person.choose(question, "The command", steers=True)
-        if answer is None and not person.can_ask:
-            person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
+        answer = await _answer(person, command, _question(command, loss, unheld, self._root))
         if answer == _ALWAYS:
             self._always.add(command)
         return answer in (_GO_ON, _ALWAYS)
@@ -105,9 +102,7 @@ class PeaceKeeper:
         whose = f"session {session[:_ID_CHARS]}: {names}{', …' if len(paths) > _NAMED_MAX else ''}"
         person, answer = self._person, None
         if person is not None:
-            answer = await person.choose(_about_others(command, whose), "The command", steers=True)
-            if answer is None and not person.can_ask:
-                person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
+            answer = await _answer(person, command, _about_others(command, whose))
         self._is_settled = answer == _ALWAYS
         if answer not in (_RUN, _ALWAYS):
             raise ToolError(
@@ -147,6 +142,14 @@ class PeaceKeeper:
             for session, paths in of_sessions.items()
         }
         return max(at_stake.items(), key=lambda each: len(each[1]))
+
+
+async def _answer(person: "ModelsPerson", command: str, question: Question) -> str | None:
+    """Return the answer to *question* about *command*, which is noted if nobody can be asked."""
+    answer = await person.choose(question, "The command", steers=True)
+    if answer is None and not person.can_ask:
+        person.refused_commands.append(one_line(command, _COMMAND_CHARS_MAX))
+    return answer
 
 
 def _uncommitted(root: Path) -> Mapping[str, bool]:
