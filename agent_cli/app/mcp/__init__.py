@@ -44,7 +44,7 @@ def configured_servers(startup: StartupContext) -> Iterator["ServerConfig | Serv
 
         if isinstance(server, ServerConfig) and server.name in switched:
             server = _switched(server, on=switched[server.name])
-        yield _reachable(_placed(server, startup.workspace), startup)
+        yield _reachable(_in_folder(server, startup.workspace), startup)
 
 
 def server_contacts(
@@ -94,7 +94,9 @@ def _reachable(
     return server
 
 
-def _placed(server: "ServerConfig | ServerProblem", folder: Path) -> "ServerConfig | ServerProblem":
+def _in_folder(
+    server: "ServerConfig | ServerProblem", folder: Path
+) -> "ServerConfig | ServerProblem":
     """Return *server* with its working directory, relative to *folder*."""
     from agent_cli.mcp_client import ServerConfig  # with the first server
 
@@ -193,12 +195,12 @@ def _of_files(
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
     may_read = _files(startup)
-    given = {path: True for path in may_read if path in named}
+    by_option = {path: True for path in may_read if path in named}
     local = local_file(startup.workspace)
     imported = {folder / "mcp.json": True for folder in paths.imported_dirs()}
-    files = {**given, local: True, **may_read, user_file(): True, **imported}
+    files = {**by_option, local: True, **may_read, user_file(): True, **imported}
     for path, is_allowed in files.items():
-        if not _is_there(path):
+        if not _may_exist(path):
             continue
         from agent_cli.mcp_client import ServerProblem, read_config_file
 
@@ -237,7 +239,7 @@ def _of_plugins(
             yield server_config(called, entry, environment, source=source, **limits)
 
 
-def _is_there(path: Path) -> bool:
+def _may_exist(path: Path) -> bool:
     """Return whether *path* exists; True also if that cannot be determined."""
     try:
         path.stat()
@@ -270,8 +272,8 @@ def _files(startup: StartupContext) -> dict[Path, bool]:
     files: dict[Path, bool] = {}
     named = set(_named(startup))
     acting = acting_files(startup.workspace)
-    for given in startup.loaded.settings.mcp.config:
-        path = startup.workspace / paths.expanded(given)
+    for name in startup.loaded.settings.mcp.config:
+        path = startup.workspace / paths.expanded(name)
         if path in named and not path.exists():
             raise SettingsError(f"--mcp-config: {path} does not exist")
         is_users = path not in acting and not author_of(path, startup.folders).author.is_stranger
@@ -303,7 +305,7 @@ def servers_of_agent(
             startup_timeout_s=mcp.startup_timeout_s,
             call_timeout_s=mcp.call_timeout_s,
         )
-        yield _reachable(_placed(_of_file(server, startup, source), folder), startup)
+        yield _reachable(_in_folder(_of_file(server, startup, source), folder), startup)
 
 
 def servers_of_program(
@@ -326,5 +328,5 @@ def _named(startup: StartupContext) -> Iterator[Path]:
     """Yield the files given with --mcp-config."""
     for option in startup.arguments.overrides:
         if option.key == "mcp.config" and isinstance(option.value, tuple):
-            for given in option.value:
-                yield startup.workspace / paths.expanded(str(given))
+            for name in option.value:
+                yield startup.workspace / paths.expanded(str(name))
