@@ -106,7 +106,7 @@ def _in_folder(
 
 
 def _of_file(
-    server: "ServerConfig | ServerProblem", startup: StartupContext, file: Path
+    server: "ServerConfig | ServerProblem", startup: StartupContext, *, is_projects: bool
 ) -> "ServerConfig | ServerProblem":
     """Return *server* with the folder for its `headersHelper`, and what may forbid its start.
 
@@ -117,7 +117,6 @@ def _of_file(
 
     if not isinstance(server, ServerConfig):
         return server
-    is_projects = _is_projects(startup, file)
     if is_projects:
         server = replace(server, objection=startup.objection)
     if not server.headers_helper:
@@ -184,9 +183,10 @@ def _of_settings(
 
         entry = server._asdict() | {"oauth": dict(server.oauth)}
         origin = startup.loaded.origins.get(f"mcp.servers.{server.name}", "")
-        environment = _variables(startup, Path(origin))
+        is_projects = _is_projects(startup, Path(origin))
+        environment = _variables(startup, is_projects=is_projects)
         found = server_config(server.name, entry, environment, source="settings", **limits)
-        yield _of_file(found, startup, Path(origin))
+        yield _of_file(found, startup, is_projects=is_projects)
 
 
 def _of_files(
@@ -211,8 +211,10 @@ def _of_files(
         if path not in named and paths.is_special(path):  # a shell names a pipe: <(...)
             yield ServerProblem(shown, f"{path} is not read: {paths.NO_FILE}")
             continue
+        is_projects = _is_projects(startup, path)  # once: it reads all that trust covers
+        environment = _variables(startup, is_projects=is_projects)
         try:
-            read = read_config_file(path, _variables(startup, path), **limits)
+            read = read_config_file(path, environment, **limits)
         except SettingsError as error:
             if path in named:
                 raise
@@ -222,7 +224,7 @@ def _of_files(
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(shown, f"{path} {_CHANGED}")
             continue
-        yield from (_of_file(each, startup, path) for each in read.servers)
+        yield from (_of_file(each, startup, is_projects=is_projects) for each in read.servers)
         yield from read.problems
 
 
@@ -250,10 +252,9 @@ def _may_exist(path: Path) -> bool:
     return True
 
 
-def _variables(startup: StartupContext, file: Path) -> Environment:
-    """Return the values of `${NAME}` in *file*; none of a project's for the user's own files."""
-    projects = _is_projects(startup, file)
-    return startup.environment if projects else startup.environment.without_project()
+def _variables(startup: StartupContext, *, is_projects: bool) -> Environment:
+    """Return the values of `${NAME}` in a file; none of a project's for the user's own files."""
+    return startup.environment if is_projects else startup.environment.without_project()
 
 
 def _is_projects(startup: StartupContext, file: Path) -> bool:
@@ -293,19 +294,24 @@ def servers_of_agent(
         entries: The servers, in the format of `.mcp.json`.
         folder: The directory that the subagent works in.
     """
+    if not entries:
+        return
     from agent_cli.mcp_client import server_config  # few definitions bring any
 
     mcp = startup.loaded.settings.mcp
+    is_projects = _is_projects(startup, source)
+    environment = _variables(startup, is_projects=is_projects)
     for name, entry in entries.items():
         server = server_config(
             name,
             entry,
-            _variables(startup, source),
+            environment,
             source=str(source),
             startup_timeout_s=mcp.startup_timeout_s,
             call_timeout_s=mcp.call_timeout_s,
         )
-        yield _reachable(_in_folder(_of_file(server, startup, source), folder), startup)
+        server = _of_file(server, startup, is_projects=is_projects)
+        yield _reachable(_in_folder(server, folder), startup)
 
 
 def servers_of_program(
