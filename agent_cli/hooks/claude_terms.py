@@ -65,9 +65,9 @@ class ClaudeCall:
     names: tuple[str, ...]
 
 
-def to_claude(name: str, given: Json, workspace: Path) -> ClaudeCall:
+def to_claude(name: str, arguments: Json, workspace: Path) -> ClaudeCall:
     """Return a call of our tool *name* in Claude Code's terms, with absolute paths."""
-    values = dict(given) if isinstance(given, dict) else {}
+    values = dict(arguments) if isinstance(arguments, dict) else {}
     if name not in CLAUDE_NAMES:
         return ClaudeCall(name, values, (name,))
     if name == "edit":

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -23,8 +23,8 @@ from agent_cli.hooks.file_watch import covers_file, pattern_fault
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence
 
-_JUDGES: Final = ("prompt", "agent")
-_TYPES: Final = ("command", "http", *_JUDGES, "mcp_tool")
+_Type: TypeAlias = Literal["command", "http", "prompt", "agent", "mcp_tool"]
+_JUDGES: Final[tuple[_Type, ...]] = ("prompt", "agent")
 _SHOWN_CHARS: Final = 60
 
 TIMEOUT_MAX_S: Final = 3_600.0
@@ -189,7 +189,7 @@ class _Written(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    type: Literal["command", "http", "prompt", "agent", "mcp_tool"] = "command"
+    type: _Type = "command"
     command: str = ""
     args: list[str] | None = None
     url: str = ""
@@ -321,10 +321,10 @@ def _hook(base: Hook, each: object) -> Hook:
         written = _Written.model_validate(folded)
     except ValidationError as error:
         return replace(kept, fault=_sentence(error))
-    if written.type in _JUDGES and base.event not in JUDGED:
+    judges = written.type in _JUDGES
+    if judges and base.event not in JUDGED:
         why = f"a hook of the type {written.type} cannot run at {base.event}; use command or http"
         return replace(kept, fault=why)
-    judges = written.type in _JUDGES
     calls = written.type == "mcp_tool"
     return replace(
         kept,
@@ -355,5 +355,5 @@ def _hook(base: Hook, each: object) -> Hook:
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
     if first["loc"] == ("type",):
-        return f"type {first['input']!r} is not supported; use one of {', '.join(_TYPES)}"
+        return f"type {first['input']!r} is not supported; use one of {', '.join(get_args(_Type))}"
     return fault_line(error)

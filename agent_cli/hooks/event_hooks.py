@@ -147,9 +147,9 @@ class EventHooks:
         names = {name for hook in hooks for name in hook.file_names if is_plain(name)}
         if not hooks:
             return None
-        return FileWatch(self.payloads.workspace, names, self._is_wanted, self.changes)
+        return FileWatch(self.payloads.workspace, names, self._is_watched, self.changes)
 
-    def _is_wanted(self, path: Path) -> bool:
+    def _is_watched(self, path: Path) -> bool:
         return bool(self._runs.matching("FileChanged", names_of(path, self.payloads.workspace)))
 
     async def ask_about_file(self, change: FileChange) -> HookAnswer:

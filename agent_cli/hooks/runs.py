@@ -87,7 +87,7 @@ class HookRuns:
     done: deque[Ran] = field(default_factory=lambda: deque(maxlen=_KEPT_MAX))
     _used: set[int] = field(default_factory=set[int])
     _running: list[tuple[float, Hook]] = field(default_factory=list[tuple[float, Hook]])
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _calls_about_questions: int = 0
 
@@ -157,7 +157,7 @@ class HookRuns:
         elif hook.server:
             outcome = await self._called(hook, payload)
         else:
-            async with self._places:
+            async with self._slots:
                 outcome = await self._outcome(hook, sent)
         if sent is not payload:  # what it prints would reach the model and the record
             fault = _without_answers(outcome.fault, answerable)
