@@ -53,7 +53,7 @@ def plugins(
     plugin_settings = startup.loaded.settings.plugins
     passed = partial(
         Plugins,
-        given=startup.python_plugins,
+        of_program=startup.python_plugins,
         environment=startup.environment,
         disabled=plugin_settings.disabled,
         warn=warn,

@@ -61,7 +61,7 @@ class Plugins:
         self,
         shipped: Sequence[Plugin],
         *,
-        given: Sequence[Plugin] = (),
+        of_program: Sequence[Plugin] = (),
         find: Callable[[], DiscoveredPlugins] = DiscoveredPlugins,
         environment: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
@@ -72,7 +72,7 @@ class Plugins:
 
         Args:
             shipped: The built-in plugins, which come first.
-            given: Those of a Python program, which come next.
+            of_program: Those of a Python program, which come next.
             find: Imports the installed ones; called once, in a thread.
             environment: Holds the secrets that plugins declare.
             disabled: Names of plugins to leave out.
@@ -95,7 +95,7 @@ class Plugins:
         self._tools = LastingTools()
         self._add(shipped)
         self._shipped = len(self._plugins)
-        self._add(given)
+        self._add(of_program)
 
     async def __aenter__(self) -> "Plugins":
         await self._group.__aenter__()

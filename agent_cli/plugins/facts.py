@@ -64,15 +64,15 @@ class WorkspaceDirectories:
         self._sent: dict[str, int] = {}
         self._followers: list[WorkspaceDirectories] = []
 
-    def add(self, given: str) -> Path:
+    def add(self, path: str) -> Path:
         """Let the tools use one more directory, until the program ends, and return it.
 
         Raises:
-            UsageError: *given* is not a directory, or may be used already.
+            UsageError: *path* is not a directory, or may be used already.
         """
-        folder = self._directory(given)
+        folder = self._directory(path)
         if folder is None:
-            raise UsageError(f"{one_line(given)} is not a directory")
+            raise UsageError(f"{one_line(path)} is not a directory")
         if any(folder.is_relative_to(known) for known in self.all):
             raise UsageError(f"the tools may use {folder} already")
         self._open(folder)
@@ -98,9 +98,9 @@ class WorkspaceDirectories:
         for follower in self._followers:
             follower._open(folder)
 
-    def _directory(self, given: str) -> Path | None:
+    def _directory(self, path: str) -> Path | None:
         try:
-            folder = real_path(self._root / Path(given).expanduser())
+            folder = real_path(self._root / Path(path).expanduser())
             return folder if folder.is_dir() else None
         except (OSError, RuntimeError, ValueError):  # no such user, a NUL in it, too long
             return None

@@ -136,7 +136,7 @@ if TYPE_CHECKING:
 class DirectoriesPort(Protocol):
     """Port to the directories the tools may use."""
 
-    def add(self, given: str) -> Path:
+    def add(self, path: str) -> Path:
         """Let the tools use a further directory until the program ends, and return it.
 
         Raises:

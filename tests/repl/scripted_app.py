@@ -267,10 +267,10 @@ class FileChanges:
 class Directories:
     """Adds existing directories."""
 
-    def add(self, given: str) -> Path:
-        if not Path(given).is_dir():
-            raise UsageError(f"{given} is not a directory")
-        return Path(given).resolve()
+    def add(self, path: str) -> Path:
+        if not Path(path).is_dir():
+            raise UsageError(f"{path} is not a directory")
+        return Path(path).resolve()
 
 
 class Jobs:
