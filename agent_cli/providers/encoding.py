@@ -75,11 +75,11 @@ def tool_input(written: str) -> Json:
     return parsed if _is_usable(parsed) else {INVALID_JSON: written}
 
 
-def whole_input(given: Json) -> Json:
+def whole_input(arguments: Json) -> Json:
     """Return the arguments that came with the start of their block."""
-    if not given or _is_usable(given):
-        return given or {}
-    return tool_input(given if isinstance(given, str) else json.dumps(given))
+    if not arguments or _is_usable(arguments):
+        return arguments or {}
+    return tool_input(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 def _is_usable(arguments: Json) -> bool:

@@ -72,7 +72,7 @@ def as_text(history: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
     Of a page only its title and address are given: its words would stand in the model's own voice.
     """
     return tuple(
-        replace(each, content=tuple(_told(each.content)))
+        replace(each, content=tuple(_blocks_as_text(each.content)))
         if isinstance(each, AssistantMessage) and _is_foreign(each)
         else without_references(each)
         for each in history
@@ -96,7 +96,7 @@ def _is_foreign(message: AssistantMessage) -> bool:
     return cites or has_hosted(message.content)
 
 
-def _told(content: Sequence[Block]) -> Iterator[Block]:
+def _blocks_as_text(content: Sequence[Block]) -> Iterator[Block]:
     uses = {_id(block): block for block in content if is_use(block)}
     for block in content:
         if is_result(block):

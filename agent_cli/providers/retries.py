@@ -128,11 +128,11 @@ async def _reporting(
             async for event in events:
                 yield event
             return
-        is_told = False
+        has_answered = False
         try:
             async for event in events:
-                if not is_told:
-                    is_told = True
+                if not has_answered:
+                    has_answered = True
                     await shared.answered()
                 yield event
         except CallFailed as failed:

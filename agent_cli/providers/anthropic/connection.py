@@ -75,8 +75,8 @@ def base_url(connection: Connection) -> str:
 
 def chosen_base_url(connection: Connection) -> str | None:
     """Return the base URL that the user chose, as `base_url` does; None for the default one."""
-    given = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL")
-    return given.strip().rstrip("/").removesuffix("/v1").rstrip("/") if given else None
+    url = connection.base_url or os.environ.get("ANTHROPIC_BASE_URL")
+    return url.strip().rstrip("/").removesuffix("/v1").rstrip("/") if url else None
 
 
 def known_credential(connection: Connection) -> str | None:
@@ -84,9 +84,8 @@ def known_credential(connection: Connection) -> str | None:
 
     None means that only the SDK can find one, in a credentials profile or by workload identity.
     """
-    given = connection.api_key or connection.auth_token or os.environ.get("ANTHROPIC_API_KEY")
-    if given:
-        return given
+    if key := connection.api_key or connection.auth_token or os.environ.get("ANTHROPIC_API_KEY"):
+        return key
     if connection.replay is not None or connection.compat:
         return "none"  # a recording has no server, and local servers accept any key
     return os.environ.get("ANTHROPIC_AUTH_TOKEN") or None

@@ -61,10 +61,10 @@ def hosted_request(
     if not _any_hosted(messages, tools):
         return HostedRequest(tuple(messages), tuple(tools))
     usable = {name for name, beta in _BETAS.items() if beta in betas}
-    given = {each.name: each.hosted for each in tools if each.hosted and each.name in usable}
+    offered = {each.name: each.hosted for each in tools if each.hosted and each.name in usable}
     history = mended(messages) if hosted_names(messages) <= usable else as_text(messages)
     by_reference = TOOL_REFERENCES in betas
-    asks = {name for name, hosted in given.items() if not hosted.is_open}
+    asks = {name for name, hosted in offered.items() if not hosted.is_open}
     loads = asks & hosted_in(history)
     gone: set[str] = set() if by_reference else loads
     gone |= hosted_in(history) & (_BETAS.keys() - asks)
@@ -73,13 +73,13 @@ def hosted_request(
         if each.name in asks
         else each
         for each in tools
-        if each.name in asks or each.name not in given
+        if each.name in asks or each.name not in offered
     ]
     return HostedRequest(
-        tuple(_asking(without_references(each, gone), given) for each in history),
+        tuple(_asking(without_references(each, gone), offered) for each in history),
         own_tools(ours),
-        {name: _definition(name, hosted) for name, hosted in given.items() if hosted.is_open},
-        {name: _definition(name, given[name]) for name in loads},
+        {name: _definition(name, hosted) for name, hosted in offered.items() if hosted.is_open},
+        {name: _definition(name, offered[name]) for name in loads},
         by_reference,
     )
 

@@ -220,11 +220,11 @@ def doubt_about(model_id: str, price: Price = cost_microdollars) -> str:
         known[name] = name
         known.setdefault(name.split("-")[1], name)
     near = get_close_matches(model_id, known, n=1, cutoff=_LIKENESS_MIN)
-    meant = f" (did you mean {known[near[0]]}?)" if near else ""
+    hint = f" (did you mean {known[near[0]]}?)" if near else ""
     is_priced = price(model_id, NO_USAGE) is not None
     unpriced = "" if is_priced else " no cost is shown (prices in the settings may give one),"
     return (
-        f"{model_id} is not among the models known here{meant}: no thinking level is sent,"
+        f"{model_id} is not among the models known here{hint}: no thinking level is sent,"
         f"{unpriced} and the API decides about the rest"
     )
 

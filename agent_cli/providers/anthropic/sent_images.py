@@ -120,9 +120,9 @@ def _left_out(sizes: Sequence[int], chars_max: int) -> int:
     first = total = 0
     for at, size in enumerate(sizes):
         total += size
-        wanted = chars_max // 2 if total > chars_max else chars_max
+        target_chars = chars_max // 2 if total > chars_max else chars_max
         # The newest one stays if it fits at all.
-        while total > (wanted if first < at else chars_max):
+        while total > (target_chars if first < at else chars_max):
             total -= sizes[first]
             first += 1
     return first

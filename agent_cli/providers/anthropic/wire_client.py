@@ -108,11 +108,11 @@ class WireClient:
         await self._http.aclose()
 
     def _refusal(self, response: httpx2.Response, model_id: str) -> CallFailed:
-        said = _error_object(response)
-        details = said.get("details")
+        error = _error_object(response)
+        details = error.get("details")
         code = details.get("error_code") if isinstance(details, dict) else None
-        message = said.get("message") or response.text or f"status {response.status_code}"
-        kind = said.get("type")
+        message = error.get("message") or response.text or f"status {response.status_code}"
+        kind = error.get("type")
         refusal = Refusal(
             status=response.status_code,
             message=self._connection.redact(str(message)),

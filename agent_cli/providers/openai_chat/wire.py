@@ -259,9 +259,9 @@ class ChatReply:
             yield from self._grow_call(call)
 
     def _grow_call(self, call: Mapping[str, Json]) -> Iterator[StreamEvent]:
-        key = call.get("index")
-        given = call.get("function")
-        function: Mapping[str, Json] = given if isinstance(given, dict) else {}
+        key, function = call.get("index"), call.get("function")
+        if not isinstance(function, dict):
+            function = {}
         if not isinstance(key, int):  # some servers send each call whole, without its number
             key = self._begun_blocks if call.get("id") else (self._open.key if self._open else 0)
         id, name = str(call.get("id") or ""), str(function.get("name") or "")

@@ -134,7 +134,7 @@ class AwsAccount:
         )
 
         self._session = None
-        title, said = self._platform.title, str(error).rstrip(".")
+        title, cause = self._platform.title, str(error).rstrip(".")
         profile = self._variables.get("AWS_PROFILE")
         with_profile = f" --profile {profile}" if profile else ""
         if isinstance(error, ProfileNotFound):
@@ -148,5 +148,5 @@ class AwsAccount:
                 f" aws {command}{with_profile}"
             )
         return ModelError(
-            f"{title}: AWS gave no credentials ({said}); {self._platform.remedies.sign_in}"
+            f"{title}: AWS gave no credentials ({cause}); {self._platform.remedies.sign_in}"
         )
