@@ -269,15 +269,15 @@ class Compaction:
         """
         assert self._strategy
         conversation, emit = turn.conversation, turn.emit
-        removed, wanted = plan.middle, focus
+        removed, whole_focus = plan.middle, focus
         until = plan.history.cut_id(plan.cut)
         emit(Notice("info", f"summarizing {len(removed)} older messages"))
         if self._around:
-            wanted = await self._around.before(focus, trigger=trigger)
+            whole_focus = await self._around.before(focus, trigger=trigger)
         summary = await self._strategy.summarize(
             plan.material,
             model=turn.model,
-            focus=wanted,
+            focus=whole_focus,
             emit=emit,
             request=await _request(turn, plan),
             entries=changing_entries(conversation, until=until) if self.can_recall else "",

@@ -287,8 +287,8 @@ def changing_entries(conversation: Conversation, *, until: str) -> str:
         if output.id == until:
             break
         if isinstance(output, ToolOutput) and output.name in _CHANGING:
-            given = output.input if isinstance(output.input, dict) else {}
-            target = str(given.get("path") or given.get("command") or "")
+            arguments = output.input if isinstance(output.input, dict) else {}
+            target = str(arguments.get("path") or arguments.get("command") or "")
             lines.append(f"[{number}] {output.name} {' '.join(target.split())[:_TARGET_CHARS]}")
     return "\n".join(lines[-_LISTED_MAX:])
 

@@ -214,8 +214,8 @@ def _words(conversation: Conversation) -> list[str]:
     return kept[::-1]
 
 
-def _written(tool: str, given: Json) -> str:
-    return f"{tool} {json.dumps(given, ensure_ascii=False)}"
+def _written(tool: str, arguments: Json) -> str:
+    return f"{tool} {json.dumps(arguments, ensure_ascii=False)}"
 
 
 def _reason(answer: str) -> str:

@@ -216,18 +216,18 @@ class Ledger:
         """
         account, prompt = self.account, self._bound.usage(request)
         is_counted = self._count is None or account.root.miscounted
-        wanted = min(request.max_tokens, request.model.max_output_tokens)
-        least = min(wanted, LEAST_REPLY_TOKENS)
+        reply_max = min(request.max_tokens, request.model.max_output_tokens)
+        least = min(reply_max, LEAST_REPLY_TOKENS)
 
         def cost(reply_tokens: int) -> int:
             most = with_hosted(prompt, request)
             return self._priced(request, with_reply(most, reply_tokens))
 
-        while (tokens := most_tokens(cost, account.left(), wanted)) < easy:
+        while (tokens := most_tokens(cost, account.left(), reply_max)) < easy:
             if not is_counted:
                 is_counted, prompt = True, await self._counted(request, prompt)
                 continue
-            if most_tokens(cost, account.left(at_best=True), wanted) <= tokens:
+            if most_tokens(cost, account.left(at_best=True), reply_max) <= tokens:
                 if tokens >= least:
                     break
                 bare = replace(request, tools=own_tools(request.tools))
@@ -237,7 +237,7 @@ class Ledger:
                 continue
             # No deadlock: a holder of a reservation never waits here, and every model call ends.
             await account.changed()
-        shortened = request if tokens == wanted else replace(request, max_tokens=tokens)
+        shortened = request if tokens == reply_max else replace(request, max_tokens=tokens)
         return shortened, cost(tokens)
 
     async def _counted(self, request: ModelRequest, prompt: Usage) -> Usage:

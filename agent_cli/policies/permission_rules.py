@@ -268,8 +268,8 @@ def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[s
     For the system a path ends at a NUL character.
     """
     path = call.arguments.get("path")
-    given = path.partition("\0")[0] if isinstance(path, str) else ""
-    written = [given, given.removeprefix("@")] if given else []
+    name = path.partition("\0")[0] if isinstance(path, str) else ""
+    written = [name, name.removeprefix("@")] if name else []
     # Not Path.expanduser: it fails for a file whose name starts with "~".
     expanded = map(os.path.expanduser, (*written, *declared))
     named = [os.path.normpath(root / each) for each in expanded]

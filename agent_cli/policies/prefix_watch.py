@@ -163,7 +163,7 @@ class PrefixWatch:
         if last is None or last.conversation_id != conversation.id:
             last = _Request(conversation.id, model_id, level, (), (), ())
         context = conversation.context()
-        wanted = replace(
+        changed = replace(
             last,
             model_id=model_id,
             level=level,
@@ -173,7 +173,7 @@ class PrefixWatch:
         reply = last_reply(conversation)[1]
         if reply is None or self._idle_s(last, reply) > CACHE_LIFE_S:
             return None
-        reread = self._reread(conversation, wanted)
+        reread = self._reread(conversation, changed)
         self._quoted = reread.cause if reread else ""
         return reread
 

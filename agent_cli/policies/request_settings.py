@@ -35,16 +35,16 @@ def plan_mode(is_on: Callable[[], bool], *, has_user: bool = True) -> Callable[[
 
     Without a user, whom a subagent cannot show a plan, the reply takes its place.
     """
-    told_on = PLAN_ON if has_user else PLAN_ON_FOR_AGENT
+    note_on = PLAN_ON if has_user else PLAN_ON_FOR_AGENT
 
     def tell(turn: Turn) -> None:
-        if not turn.conversation.open_calls() and is_on() != _was_told(turn):
-            turn.tell_model(told_on if is_on() else PLAN_OFF, author=NOTICE)
+        if not turn.conversation.open_calls() and is_on() != _knows_it_plans(turn):
+            turn.tell_model(note_on if is_on() else PLAN_OFF, author=NOTICE)
 
     return tell
 
 
-def _was_told(turn: Turn) -> bool:
+def _knows_it_plans(turn: Turn) -> bool:
     """Return whether the model's context says that plan mode is on; a summary drops that note.
 
     Most conversations have no such note, and are not projected for this.

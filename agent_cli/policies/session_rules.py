@@ -33,8 +33,8 @@ class ProjectRules:
 
 def is_covered(asked: ApprovalFacts, allow: Sequence[Rule]) -> bool:
     """Return whether *allow* already has all the rules that "always" would add."""
-    wanted = {str(parse_rule(written)) for written in asked.rules}
-    return bool(wanted) and wanted <= {str(rule) for rule in allow}
+    rules = {str(parse_rule(written)) for written in asked.rules}
+    return bool(rules) and rules <= {str(rule) for rule in allow}
 
 
 def session_rules(call: ToolCall, reach: Reach) -> tuple[str, ...]:

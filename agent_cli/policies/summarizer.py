@@ -288,8 +288,8 @@ def _content(content: Sequence[Block]) -> str:
             case {"type": "text", "text": str(text)}:
                 parts.append(text)
             case {"type": "tool_use"}:
-                given = json.dumps(block.get("input"), ensure_ascii=False)
-                parts.append(f"[calls {block['name']} with {_preview(given, _INPUT)}]")
+                arguments = json.dumps(block.get("input"), ensure_ascii=False)
+                parts.append(f"[calls {block['name']} with {_preview(arguments, _INPUT)}]")
             case {"type": "image"}:
                 parts.append("[image]")
             case {"type": "document"}:

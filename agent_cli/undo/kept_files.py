@@ -154,15 +154,15 @@ def attributes_of(path: str) -> dict[str, str]:
         return {}
 
 
-def set_attributes(path: str, wanted: dict[str, str]) -> None:
+def set_attributes(path: str, attributes: dict[str, str]) -> None:
     """Give *path* just these extended attributes, as far as this user may."""
     if not _IS_LINUX:
         return
     present = attributes_of(path)
-    for name in present.keys() - wanted.keys():
+    for name in present.keys() - attributes.keys():
         with contextlib.suppress(OSError):
             os.removexattr(path, name, follow_symlinks=False)
-    for name, value in wanted.items():
+    for name, value in attributes.items():
         if present.get(name) != value:
             with contextlib.suppress(OSError):
                 os.setxattr(path, name, bytes.fromhex(value), follow_symlinks=False)
