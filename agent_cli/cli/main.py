@@ -15,7 +15,7 @@ from agent_cli.app.arguments import (
     parse_arguments,
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
-from agent_cli.contracts.errors import AgentCliError, SettingsError, sentence_of
+from agent_cli.contracts.errors import AgentCliError, SettingsError, shortage_of
 from agent_cli.system.stop_signals import (
     Stopped,
     asks_for_json,
@@ -48,9 +48,6 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EPIPE):
             return _unwritten(error)
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            full = AgentCliError(sentence_of(error))
-            return _ended(argv, _complain(full), error=full)
         if not (isinstance(error, PermissionError) and error.filename):
             return _bug(argv, error)
         # Settings or state are unreadable: `sudo -u` leaves another user's home directory in HOME,
@@ -68,7 +65,14 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _bug(argv: Sequence[str], error: Exception) -> int:
-    """Report *error*, a bug or a damaged installation, with its place; return the exit code."""
+    """Report *error*, with its place if it is a bug or a damaged installation.
+
+    Returns:
+        The exit code.
+    """
+    if shortage := shortage_of(error):
+        lacking = AgentCliError(shortage)
+        return _ended(argv, _complain(lacking), error=lacking)
     if "--verbose" in argv:
         raise error
     raised_in = error.__traceback__
@@ -127,6 +131,7 @@ def _run(arguments: Arguments) -> int:
             return 0
         case _:
             _require_open_files()
+            _require_home()
             if _opens_a_screen(arguments):
                 FIRST_PROMPT.show()
             from agent_cli.system.loading import without_collections
@@ -151,6 +156,18 @@ def _require_open_files() -> None:
         raise AgentCliError(
             f"a program may open only {limit} files at once here, and agent-cli needs"
             f" {_OPEN_FILES_MIN}: raise the limit of your shell (`ulimit -n 256`)"
+        )
+
+
+def _require_home() -> None:
+    """Raise `SettingsError` if neither HOME nor the system's users name a home folder.
+
+    So it is in a container that runs as a user id of its own.
+    """
+    if os.path.expanduser("~").startswith("~"):  # noqa: PTH111 - pathlib raises
+        raise SettingsError(
+            f"HOME is not set, and user {os.getuid()} has no home folder here: set HOME to a folder"
+            " of yours"
         )
 
 

@@ -191,15 +191,24 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
 def sentence_of(error: Exception) -> str:
     """Return *error* in one line for a person, with its type if it was not raised on purpose.
 
-    With too few open files, where anything may fail, the line names the remedy.
+    With too few open files or threads, where anything may fail, the line names the remedy.
     """
     if isinstance(error, AgentCliError):
         return str(error)
+    return shortage_of(error) or f"{type(error).__name__}: {error}"
+
+
+def shortage_of(error: Exception) -> str:
+    """Return which limit of the machine *error* comes from, with the remedy; "" if from none."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         where = f" ({error.filename})" if error.filename else ""
         return f"too many files are open{where}: raise the limit of your shell (`ulimit -n`)"
-    return f"{type(error).__name__}: {error}"
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return "no more threads can be started here: end some processes, or raise `ulimit -u`"
+    return ""
 
+
+_NO_THREAD: Final = "can't start new thread"  # Python has no class for it
 
 KEYS_URL: Final = "https://platform.claude.com/settings/keys"
 """The page on which a user creates an API key."""

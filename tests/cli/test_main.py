@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,51 @@ def test_a_shell_that_lets_too_few_files_be_opened_is_named_with_the_remedy(limi
     )
     assert (ran.returncode, ran.stderr) == (1, f"agent-cli: {sentence}\n")
     assert json.loads(ran.stdout)["error"] == sentence
+
+
+def test_user_without_a_home_folder_is_told_to_set_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A container may run as a user id that no account has; it was an internal error."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    with open(os.devnull) as stdin, open(os.devnull, "w") as stdout:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        exit_code = run(["config", "show"])
+
+    assert (exit_code, capsys.readouterr().err) == (
+        2,
+        "agent-cli: HOME is not set, and user 54321 has no home folder here: set HOME to a folder"
+        " of yours\n",
+    )
+
+
+def test_limit_of_threads_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Containers limit them; "install agent-cli again" was no help. Root has no such limit."""
+
+    def starting(_arguments: Arguments) -> int:
+        threading.Thread(target=print).start()
+        raise AssertionError("it was started")
+
+    def no_thread(*_arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading._start_new_thread", no_thread, raising=False)
+    monkeypatch.setattr("threading._start_joinable_thread", no_thread, raising=False)
+    monkeypatch.setitem(dispatch.COMMANDS, "doctor", starting)
+    with open(os.devnull) as stdin, open(os.devnull, "w") as stdout:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        exit_code = run(["doctor"])
+
+    assert (exit_code, capsys.readouterr().err) == (
+        1,
+        "agent-cli: no more threads can be started here: end some processes, or raise `ulimit -u`"
+        "\n",
+    )
 
 
 def test_control_characters_in_a_message_are_shown_not_executed(
