@@ -44,6 +44,7 @@ _OPTIONS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 _BRINGS_LINKS = frozenset({"mv", "cp"})
+_OF_WORKSPACE = late_pattern(r"[^/~$]+/")
 _MODE = late_pattern(r"[0-7]{3,4}|[ugoa]*[+=-][rwxX]+")
 
 
@@ -96,12 +97,17 @@ def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
 def losses_of(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
     """Return descriptions of what *script*, whose readings are *seen*, cannot take back."""
     found = destructions([*seen, *fed_commands(script, seen)], root) or written_losses(script)
-    programs = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
-    if not found and deletes_data(script, {name for name, _ in programs}):
+    programs = [(each[0], each[1:]) for each in seen if each and each[0]]
+    if not found and deletes_data(script, {base_name(program) for program, _ in programs}):
         found = [DELETES_DATA]
-    # Text that may run counts for nothing here: in prose, any word may pass for a program.
-    unknown = filter(None, (lost_by_unknown_program(*each) for each in programs))
-    return found or [*islice(unknown, 1)]
+    # Text that may run counts for nothing here: in prose, any word may pass for a program. Nor does
+    # a program named by a path of the workspace: what is developed there is tried on its own data.
+    unknown = (
+        lost_by_unknown_program(base_name(program), arguments)
+        for program, arguments in programs
+        if not _OF_WORKSPACE.match(program)
+    )
+    return found or [*islice(filter(None, unknown), 1)]
 
 
 _Finding: TypeAlias = tuple[ShellVerdict, str, CommandRule | None, bool]
