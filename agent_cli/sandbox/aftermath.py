@@ -19,6 +19,7 @@ from typing import Protocol
 from agent_cli.sandbox.acting import Acting, located, new_paths
 from agent_cli.sandbox.git_config import destinations
 from agent_cli.sandbox.git_folders import harmless_part, pointed_at, shared_folders
+from agent_cli.sandbox.guarded_files import VERSION_FOLDERS
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.logger import logger
 from agent_cli.system.paths import Identity, identity, real_path
@@ -66,8 +67,8 @@ class Appeared:
         path, now = self.path, identity(self.path, follow_symlinks=False)
         if now is None or now != self.identity:
             return [f"{path} is no longer what was found, so it was not moved"]
-        is_in_part = path.name in ("config", "git-rebase-todo") and not path.is_symlink()
-        text = _content(path) if is_in_part else None
+        is_in_part = path.name in ("config", "git-rebase-todo") and _is_of_git(path)
+        text = _content(path) if is_in_part and not path.is_symlink() else None
         kept = harmless_part(path, text) if text else None
         try:
             to = move_aside(path, aside)
@@ -156,7 +157,7 @@ def _offending(path: Path) -> list[Path]:
         case "hooks" if path.is_dir():
             hooks = [each for each in sorted(path.iterdir()) if each.suffix != ".sample"]
             return hooks if len(hooks) <= _HOOKS_MAX else [path]
-        case "config" | "config.worktree" | "git-rebase-todo":
+        case "config" | "config.worktree" | "git-rebase-todo" if _is_of_git(path):
             text = _content(path)
             if text is None or harmless_part(path, text) != text:
                 return [path]
@@ -170,6 +171,11 @@ def _offending(path: Path) -> list[Path]:
             return [path]
         case _:
             return []
+
+
+def _is_of_git(path: Path) -> bool:
+    """Return whether *path*, of a name of git's, is no file of another version control."""
+    return path.parent.name.casefold() not in VERSION_FOLDERS
 
 
 def _content(path: Path) -> str | None:

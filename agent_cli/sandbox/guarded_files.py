@@ -21,9 +21,11 @@ _OTHER_AGENTS = (
     *(".agents", ".claude", ".cursor", ".codex", ".gemini", ".opencode", "opencode.json"),
     *("opencode.jsonc", ".windsurf", ".kiro", ".roo", ".amazonq", ".qwen", ".crush.json"),
     *("crush.json", ".crush", ".aider.conf.yml", ".clinerules", ".continue", ".factory", ".junie"),
-    *(".kilocode", ".pi", ".trae", ".vibe"),
+    *(".kilocode", ".pi", ".trae", ".vibe", ".agent", ".amp", ".augment", ".cline", ".codebuddy"),
+    *(".grok", ".iflow", ".openhands", ".rovodev"),
 )
 
+_JS = ("js", "cjs", "mjs", "ts", "cts", "mts")
 # They run with every commit, once their program is installed as a hook of git.
 _HOOK_SETTINGS = (
     *(
@@ -34,23 +36,30 @@ _HOOK_SETTINGS = (
     ),
     *(".lefthook", ".lefthook-local", ".pre-commit-config.yaml", ".pre-commit-config.yml"),
     *("prek.toml", ".overcommit.yml", ".local-overcommit.yml", "hk.pkl", "captainhook.json"),
-    "grumphp.yml",
+    *("grumphp.yml", ".rusty-hook.toml", ".huskyrc", "husky.config.js"),
+    *(f".huskyrc.{kind}" for kind in ("js", "json", "yml", "yaml")),
+    ".lintstagedrc",
+    *(f".lintstagedrc.{kind}" for kind in ("json", "yml", "yaml", *_JS)),
+    *(f"lint-staged.config.{kind}" for kind in _JS),
 )
 # A shell that mise or direnv is hooked into acts on them when it enters the folder. Both ask about
 # a new folder, but mise not about a changed file, and direnv not about what an `.envrc` sources.
 _SHELL_SETTINGS = ("mise.toml", ".mise.toml", ".mise", ".config/mise", "mise/config.toml")
 # With the name of an environment: `mise.test.toml`.
 _SHELL_VARIANTS = (("mise.", ".toml"), (".mise.", ".toml"), (".envrc.", ""))
+# And `mise/config.test.toml`.
+_MISE_VARIANT = late_pattern(r"(?:.*/)?(?<!/\.config/)mise/config\.(?:[^/]+\.)?toml", re.DOTALL)
 # Settings of other version control: they name programs that each of its commands runs, or another
 # folder of such settings.
 _VERSION_CONTROL = (
     *(".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml"),
-    ".jj/workspace-config.toml",
+    *(".jj/workspace-config.toml", ".sl/config", ".sl/sharedpath", ".pijul/config"),
+    *("_darcs/prefs/defaults", "_darcs/prefs/prefs", ".bzr/branch/branch.conf", ".p4config"),
 )
 _JJ_REPOSITORY = ".jj/repo"
 _EDITORS = (".vscode", ".zed", ".helix", ".exrc", ".vimrc")
 _EDITOR_FILES = (".code-workspace", ".sublime-project")
-_IDES = (".idea", ".project", ".externalToolBuilders", ".Rprofile")
+_IDES = (".idea", ".vs", ".project", ".externalToolBuilders", ".Rprofile", ".Renviron")
 
 HOLDS_HOOKS = "holds git hooks: programs that run with every commit"
 
@@ -89,13 +98,16 @@ _NESTED = {
     if name.startswith(".") or name in (*_HOOK_SETTINGS, *_SHELL_SETTINGS)
 }
 # Of the names with a folder in them: the folder, and the names in it.
-_VERSION_FOLDERS = frozenset(name.partition("/")[0] for name in _VERSION_CONTROL)
+VERSION_FOLDERS = frozenset(name.partition("/")[0] for name in _VERSION_CONTROL if "/" in name)
+"""The folders of version control other than git, in lowercase."""
 _IN_FOLDERS = {
     f"/{folder}": {
         each.rpartition("/")[2]: _STARTS[each] for each in _STARTS if each.startswith(f"{folder}/")
     }
     for folder in dict.fromkeys(name.rpartition("/")[0] for name in _STARTS if "/" in name)
 }
+
+_NESTED_FOLDERS = ("/.", "/_darcs/")
 
 # The workspace may be the home directory. Then these must not be created, and all other dot files
 # in it must not change.
@@ -150,7 +162,7 @@ def what_it_starts(path: Path, root: Path) -> str | None:
     folder = ""
     parts = path.relative_to(root).parts[:_PARTS_MAX]
     for part in map(str.casefold, parts):
-        if what := _starts_in(folder).get(part) or _variant_starts(part):
+        if what := _starts_in(folder).get(part) or _variant_starts(folder, part):
             return what
         folder += f"/{part}"
     if folder.endswith(f"/{_JJ_REPOSITORY}"):
@@ -170,7 +182,7 @@ def settings_among(entries: "Iterable[os.DirEntry[str]]", folder: str) -> list[P
         Path(entry.path)
         for entry in entries
         if (name := entry.name.casefold()) in known
-        or _variant_starts(name)
+        or _variant_starts(folder, name)
         or _leads_version_control(folder, name, entry)
     ]
 
@@ -179,17 +191,19 @@ def _starts_in(folder: str) -> Mapping[str, str]:
     """Return what programs may do by each name in *folder*, as in `settings_among`; lowercase."""
     here = _NESTED if folder else _AT_TOP
     for end, names in _IN_FOLDERS.items():
-        if folder == end or (end.startswith("/.") and folder.endswith(end)):
+        if folder == end or (end.startswith(_NESTED_FOLDERS) and folder.endswith(end)):
             return {**here, **names}
     return here
 
 
-def _variant_starts(name: str) -> str | None:
-    """Return what programs may do by the lowercase *name*, of which only a part is known."""
+def _variant_starts(folder: str, name: str) -> str | None:
+    """Return what programs may do by the lowercase *name* in *folder*, if a part of it is known."""
     if name.endswith(_EDITOR_FILES):
         return _EDITOR
-    fits = any(name.startswith(start) and name.endswith(end) for start, end in _SHELL_VARIANTS)
-    return _SHELL if fits else None
+    if any(name.startswith(start) and name.endswith(end) for start, end in _SHELL_VARIANTS):
+        return _SHELL
+    is_of_mise = name.endswith(".toml") and _MISE_VARIANT.fullmatch(f"{folder}/{name}")
+    return _SHELL if is_of_mise else None
 
 
 def _leads_version_control(folder: str, name: str, entry: "os.DirEntry[str]") -> bool:
@@ -197,7 +211,7 @@ def _leads_version_control(folder: str, name: str, entry: "os.DirEntry[str]") ->
 
     A link does, and a file in place of the repository of jj, which names another one.
     """
-    if name in _VERSION_FOLDERS:
+    if name in VERSION_FOLDERS:
         return entry.is_symlink()
     return f"{folder}/{name}".endswith(f"/{_JJ_REPOSITORY}") and entry.is_file()
 

@@ -477,6 +477,8 @@ def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
         *("web/.config/mise/config.toml", "mise.test.toml", "web/.envrc.local"),
         *(".hg/hgrc", "web/.hg/hgrc", "web/.hg/sharedpath", ".jj/workspace-config.toml"),
         *(".jj/repo/config.toml", "web/.jj/repo/config.toml", "web/.jj/repo"),
+        *("mise/config.local.toml", "web/mise/config.test.toml", ".sl/config", "web/.sl/config"),
+        *("web/_darcs/prefs/defaults", ".bzr/branch/branch.conf", ".lintstagedrc.json"),
     ],
 )
 def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a_command(

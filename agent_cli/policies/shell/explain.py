@@ -13,7 +13,7 @@ from agent_cli.contracts.permissions import ExplainedPart
 from agent_cli.contracts.wording import counted
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import runs_unknown, what_it_does
-from agent_cli.policies.shell.fed_scripts import possible_commands
+from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import RUN_WORDS, STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
@@ -82,7 +82,7 @@ def explained(script: str, root: PurePath) -> tuple[ExplainedPart, ...]:
         rest = f"{counted(len(left_out), 'more part')}: read them in the command"
         parts.append(ExplainedPart("", rest, 0, any(part.is_danger for part in left_out)))
     effects = "; ".join(part.does for part in parts)
-    losses = destructions(possible_commands(script), root)
+    losses = losses_of(script, [*readings(script)], root)
     parts += [ExplainedPart("", loss, 0, True) for loss in losses if loss not in effects]
     if syntax_tree(script).has_error:
         parts.append(ExplainedPart("", "is not understood in full: read it yourself", 0, True))

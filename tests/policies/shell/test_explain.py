@@ -130,6 +130,22 @@ def test_nested_commands_are_explained_as_deep_as_the_rows_can_show(
 
 
 @pytest.mark.parametrize(
+    ("script", "loss"),
+    [
+        ("psql shop <<E\nDROP TABLE a;\nE", "deletes from a database, which cannot be undone"),
+        ("redis-cli <<< 'del a'", "deletes from a database, which cannot be undone"),
+        ("cat img > /dev/sdb", "writes to a device"),
+        ("tea repos delete x", "tea delete, which cannot be undone"),
+    ],
+)
+def test_every_loss_that_asks_is_among_the_parts(script: str, loss: str) -> None:
+    """A loss in a here-document was asked about, and the explanation did not name it."""
+    parts = explained(script, PurePath("/nowhere"))
+
+    assert any(loss in part.does and part.is_danger for part in parts)
+
+
+@pytest.mark.parametrize(
     ("command", "does"),
     [
         ("rm -rf a b c", "deletes folders: a, b, c"),
