@@ -75,6 +75,11 @@ async def test_read_beyond_the_end_names_the_number_of_lines(tools: Tools) -> No
             "[neither UTF-8 nor Latin-1: all but ASCII is shown wrongly, and kept by edit;"
             " iconv -f ENCODING -t UTF-8 in bash shows it]",
         ),
+        (
+            "# 日本語\n".encode("iso2022_jp"),
+            "[neither UTF-8 nor Latin-1: all but ASCII is shown wrongly, and kept by edit;"
+            " iconv -f ENCODING -t UTF-8 in bash shows it]",
+        ),
     ],
 )
 async def test_read_reports_unusual_encodings_and_line_endings(

@@ -70,6 +70,15 @@ async def test_grep_marks_context_lines(tree: Tools) -> None:
     ]
 
 
+async def test_grep_marks_a_gap_between_lines_of_one_file(tools: Tools) -> None:
+    """ripgrep ends that mark with CRLF, which was taken for no mark."""
+    tools.file("a.txt", "word\n1\n2\n3\nword\n")
+
+    text = await tools.text("grep", pattern="word", context=1)
+
+    assert text.splitlines() == ["a.txt:1:word", "a.txt-2-1", "--", "a.txt-4-3", "a.txt:5:word"]
+
+
 async def test_grep_shows_nothing_of_a_secret_file(tree: Tools) -> None:
     """S1-24: neither matching lines nor their context, in any mode."""
     tree.file(".env.local", "a\nCANARY\nb\n\n\n\nCANARY\n")
@@ -268,6 +277,14 @@ async def test_name_of_a_file_is_one_line_of_a_result(
 
     assert (await tools.text("glob", pattern="*.py")).splitlines() == [expected]
     assert (await tools.text("read", path=".")).splitlines() == [expected, "[1 entry]"]
+
+
+async def test_grep_searches_a_file_whose_name_has_a_line_break(tools: Tools) -> None:
+    """It was left out, with the reason that it had changed or may hold secrets."""
+    (tools.root / "a\nb\nc.py").write_text("word\n")
+
+    for mode, expected in (("content", ":1:word"), ("files", ""), ("count", ":1")):
+        assert await tools.text("grep", pattern="word", mode=mode) == f"a\\nb\\nc.py{expected}"
 
 
 async def test_name_that_is_no_text_is_shown_by_grep(tools: Tools) -> None:

@@ -133,7 +133,7 @@ def _read(
         )
     if in_utf_8 is not raw:
         part = replace(part, encoding="utf-16")
-    elif raw is not None and part.encoding == "latin-1":
+    elif raw is not None and part.encoding in ("latin-1", "utf-8"):
         part = replace(part, encoding=decode(raw)[1])
     outputs = None if book is None else _Outputs(book)
     numbered = _numbered(part, outputs)

@@ -263,15 +263,19 @@ def _query(params: GrepParameters, root: str) -> list[str]:
 
 
 def _content(output: bytes) -> Iterator[_Hit]:
+    begun = b""  # of the path, which may have line breaks
     for line in output.split(b"\n")[:-1]:  # the last one is empty, or incomplete
         raw_path, separator, rest = line.partition(b"\0")
         if not separator:
-            if line == b"--":
+            if line.removesuffix(b"\r") == b"--":  # inside of a file, --crlf ends it with CRLF
                 yield _Hit(b"", "--", is_match=False)
             elif binary := _BINARY.fullmatch(line):
                 text = f"{displayed(binary['path'])}: binary; other matches in it are not shown"
                 yield _Hit(binary["path"], text, is_match=binary["named"] is not None)
+            else:
+                begun += line + b"\n"
             continue
+        raw_path, begun = begun + raw_path, b""
         number, mark, offset, printed = _parts(rest)
         # With --crlf, ripgrep ends a last line that has no end with CRLF.
         raw = printed.removesuffix(b"\r")
@@ -293,9 +297,13 @@ def _files(output: bytes) -> Iterator[_Hit]:
 
 
 def _counts(output: bytes) -> Iterator[_Hit]:
+    begun = b""
     for line in output.split(b"\n")[:-1]:  # as above
-        raw_path, _, count = line.partition(b"\0")
-        yield _Hit(raw_path, f"{displayed(raw_path)}:{count.decode().rstrip()}")
+        raw_path, separator, count = line.partition(b"\0")
+        begun += raw_path if separator else line + b"\n"
+        if separator:
+            yield _Hit(begun, f"{displayed(begun)}:{count.decode().rstrip()}")
+            begun = b""
 
 
 _FORMATS = {"content": _content, "files": _files, "count": _counts}

@@ -28,6 +28,8 @@ _NO_LATIN_1: Final = bytes(
     {*range(0x80, 0xA0)} - {0x80, 0x85, 0x8C, *range(0x91, 0x98), 0x99, 0x9C}
 )
 _ASCII: Final = bytes(range(0x80))
+_ISO_2022: Final = (b"\x1b$@", b"\x1b$A", b"\x1b$B", b"\x1b$(D", b"\x1b$)A", b"\x1b$)C", b"\x1b$)G")
+"""The codes that begin the letters of Japanese, Chinese and Korean text of seven bits."""
 _CLASSES: Final = bytes(128) + b"\1" * 128
 _SNIFFED_BYTES = 8192
 _CHANGED_BYTES_MAX = 20_000_000
@@ -61,13 +63,15 @@ def decode(raw: bytes) -> tuple[str, Encoding]:
     """Return *raw* as text, and the encoding that turns it back into the same bytes.
 
     Text that is not UTF-8 is decoded as Latin-1: possibly wrong letters, but no lost bytes. It is
-    "unknown" if its letters are surely wrong.
+    "unknown" if its letters are surely wrong, as those of ISO 2022, which look like ASCII.
     """
     if (text := _utf_16(raw, is_whole=True)) is not None:
         return text, _UTF_16[raw[:_BOM_BYTES]]
     encoding: Encoding = "utf-8-sig" if raw.startswith(_BOM) else "utf-8"
     try:
-        return raw.decode(encoding), encoding
+        text = raw.decode(encoding)
+        is_shifted = text.isascii() and any(each in raw for each in _ISO_2022)
+        return text, "unknown" if is_shifted else encoding
     except UnicodeDecodeError:
         return raw.decode("latin-1"), "latin-1" if _may_be_latin_1(raw) else "unknown"
 
