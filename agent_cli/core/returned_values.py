@@ -23,7 +23,7 @@ from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.core.arguments import all_of
 from agent_cli.system.logger import logger, traceback_of
-from agent_cli.system.shapes import is_sequence
+from agent_cli.system.shapes import is_group, is_sequence
 
 _MESSAGES: Final = (UserMessage, AssistantMessage, ToolResultMessage, CustomMessage)
 _NO_JSON: Final = (TypeError, ValueError, RecursionError)
@@ -55,9 +55,19 @@ def failure(call: ToolOutput, error: BaseException) -> ToolResult:
         tool_call_id=call.tool_call_id,
         exception=traceback_of(error),
     )
+    return ToolResult.error(_text_of(error))
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the text of a tool's *error* for the model; of a group, the texts of all its errors.
+
+    The group's own text is only their number, and a `ToolError` in it may say what to do.
+    """
+    if is_group(error):
+        return "; ".join(dict.fromkeys(map(_text_of, error.exceptions)))
     # The text of a KeyError is the key alone, from which the model learns nothing.
     text = "" if isinstance(error, KeyError) else str(error)
-    return ToolResult.error(text or f"{type(error).__name__}: {error}".removesuffix(": "))
+    return text or f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def as_json(value: object) -> Json:

@@ -509,6 +509,15 @@ async def test_tool_that_ends_because_the_run_is_stopped_has_not_failed(
     assert [entry for entry in logged if entry["event"] == "tool failed"] == []
 
 
+async def test_model_reads_the_errors_of_a_group_and_not_their_number() -> None:
+    """A tool with a TaskGroup raises one, and a `ToolError` in it says what to do."""
+    group = ExceptionGroup("g", [ToolError("Give a year."), ExceptionGroup("h", [KeyError("x")])])
+
+    message, _ = await result_of(raises(group))
+
+    assert (message.text, message.is_error) == ("Give a year.; KeyError: 'x'", True)
+
+
 async def test_exception_without_a_message_is_reported_by_its_type() -> None:
     """S0-53: an empty result would tell the model nothing."""
     message, _ = await result_of(raises(KeyError()))
