@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
@@ -182,7 +183,7 @@ class Reach:
 
     def holds(self, path: str) -> bool:
         """Return whether *path*, absolute, is in the workspace or a folder beside it."""
-        return any(Path(path).is_relative_to(root) for root in (self.root, *self.extra_dirs))
+        return any(is_inside(Path(path), root) for root in (self.root, *self.extra_dirs))
 
 
 def _entries(top: str) -> Iterator[str]:

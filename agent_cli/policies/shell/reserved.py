@@ -40,6 +40,7 @@ from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word, odd_character
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
+from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.system.loading import late_pattern
 
 _INSIDE_WORD: Final = late_pattern(r"[=@:,]")
@@ -253,11 +254,15 @@ def _texts(words: Reading, *, printed: bool) -> Iterator[str]:
 
 def _acts(word: str, reach: Reach) -> bool:
     """Return whether *word* is a file of the workspace that makes programs act."""
+    # As text: pathlib of Python 3.15 takes a minute for a path of 60,000 parts.
     path = Path(os.path.normpath(reach.root / word))
-    if "\0" in word or not path.is_relative_to(reach.root):
+    if "\0" in word or not is_inside(path, reach.root):
         return False
-    if any(map(_matches_kept, path.relative_to(reach.root).parts)):
+    below = str(path).removeprefix(str(reach.root))
+    if any(map(_matches_kept, below.split("/"))):
         return True
+    if len(below) > os.pathconf("/", "PC_PATH_MAX"):  # no program can open it
+        return False
     return bool(why_protected(path, reach.root) or what_it_starts(path, reach.root))
 
 
