@@ -14,7 +14,11 @@ from agent_cli_tools import command_run
 from tests.tools.test_undo_commands import Session
 from tests.tools.undoing import fill, tree
 
-pytestmark = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
+pytestmark = [
+    pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-"),
+    # Since Python 3.15 asyncio's executor still has its thread here; the child needs none.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
 
 _CHANGES = frozenset(
     {
