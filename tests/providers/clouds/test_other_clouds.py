@@ -85,7 +85,8 @@ async def test_dated_model_id_is_written_in_vertex_form() -> None:
 async def test_missing_google_sign_in_names_the_gcloud_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    # Not NO_GCE_CHECK: only newer versions of google-auth have it, and read it when imported.
+    monkeypatch.setattr("google.auth.compute_engine._metadata.is_on_gce", lambda **_: False)
     async with asker(platform=VERTEX, variables=PLACE) as it:
         asked = await it.ask()
 
