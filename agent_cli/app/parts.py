@@ -266,7 +266,8 @@ def permissions(
         SettingsError: A permission rule cannot be read.
     """
     settings = startup.loaded.settings
-    rules, why = permission_rules(startup), why_kept_back(startup)
+    rules = permission_rules(startup)
+    why = reason_to_keep_back(rules, paths.real_path(startup.workspace))
 
     def keep(allow: Sequence[str], workspace: Path | None = startup.workspace) -> None:
         from agent_cli.settings.files import add_project_rules  # rare
