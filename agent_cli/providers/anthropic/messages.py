@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ModelError
@@ -82,10 +83,7 @@ class AnthropicMessages:
             ModelError: There was no complete reply; the message says what to do.
         """
         await self._clients.get()  # if there is no client, no retry helps
-
-        def attempt() -> AsyncGenerator[StreamEvent, None]:
-            return self._attempt(request)
-
+        attempt = partial(self._attempt, request)
         retry = self._retry.within(request.max_retry_delay_ms)
         async with aclosing(
             with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)

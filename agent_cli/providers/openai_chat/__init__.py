@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,11 +145,8 @@ class OpenAIChat:
         Raises:
             ModelError: There was no complete reply; the message says what to do.
         """
+        attempt = partial(self._attempt, request)
         retry = self._retry.within(request.max_retry_delay_ms)
-
-        def attempt() -> AsyncGenerator[StreamEvent, None]:
-            return self._attempt(request)
-
         async with aclosing(
             with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)
         ) as events:
