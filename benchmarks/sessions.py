@@ -13,10 +13,11 @@ from typing import TypeVar
 from agent_cli.contracts.messages import CustomMessage, UserMessage
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Block, Success, Usage, text_block
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.upkeep import verify
+from tests.fakes import problems
 
 T = TypeVar("T")
 LOAD_S_MAX = 1.0

@@ -43,7 +43,7 @@ from agent_cli.contracts.provider import (
 from agent_cli.contracts.timeline import Block, Json, Usage, text_block
 from agent_cli.contracts.tooling import Execute, Tool, ToolContext, ToolResult
 from agent_cli.core.agent import Agent
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.loop_config import LoopConfig
 
 MODEL = Model("scripted-model", api="scripted", provider="nobody")
@@ -419,3 +419,33 @@ def notices(events: Sequence[Event]) -> list[str]:
 def users(messages: Sequence[Message]) -> list[str]:
     """Return the texts of the user's messages."""
     return [message.text for message in messages if isinstance(message, UserMessage)]
+
+
+def problems(api_messages: Sequence[Block]) -> list[str]:
+    """Return why the API would refuse *api_messages*, a sentence each; empty when it takes them."""
+    found: list[str] = []
+    seen: set[str] = set()
+    open_ids: list[str] = []
+    for index, message in enumerate(api_messages):
+        content = message["content"]
+        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+        role = message["role"]
+        if not blocks:
+            found.append(f"message {index} is empty")
+        if index == 0 and role != "user":
+            found.append("the first message is not the user's")
+        if index and role == api_messages[index - 1]["role"]:
+            found.append(f"messages {index - 1} and {index} have the same role")
+        results = [str(b["tool_use_id"]) for b in blocks if b["type"] == "tool_result"]
+        if sorted(results) != sorted(open_ids):
+            found.append(f"message {index} answers {results}, open are {open_ids}")
+        if any(b["type"] != "tool_result" for b in blocks[: len(results)]):
+            found.append(f"message {index} has something before its tool results")
+        open_ids = [str(b["id"]) for b in blocks if b["type"] == "tool_use"]
+        found += [f"tool use id {use!r} is not unique" for use in open_ids if use in seen]
+        seen.update(open_ids)
+    if open_ids:
+        found.append(f"tool uses {open_ids} have no results")
+    if api_messages and api_messages[-1]["role"] != "user":
+        found.append(NOT_THE_USERS)
+    return found

@@ -1,4 +1,4 @@
-"""Build the `messages` of the Messages API, and check that the API accepts them; pure."""
+"""Build the `messages` of the Messages API; pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
@@ -73,33 +73,3 @@ def not_blank(content: Iterable[Block]) -> list[Block]:
     return [
         b for b in content if b["type"] != "text" or not (str(b.get("text", "")) or " ").isspace()
     ]
-
-
-def problems(api_messages: Sequence[Block]) -> list[str]:
-    """Return why the API would refuse *api_messages*, a sentence each; empty when it takes them."""
-    found: list[str] = []
-    seen: set[str] = set()
-    open_ids: list[str] = []
-    for index, message in enumerate(api_messages):
-        content = message["content"]
-        blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
-        role = message["role"]
-        if not blocks:
-            found.append(f"message {index} is empty")
-        if index == 0 and role != "user":
-            found.append("the first message is not the user's")
-        if index and role == api_messages[index - 1]["role"]:
-            found.append(f"messages {index - 1} and {index} have the same role")
-        results = [str(b["tool_use_id"]) for b in blocks if b["type"] == "tool_result"]
-        if sorted(results) != sorted(open_ids):
-            found.append(f"message {index} answers {results}, open are {open_ids}")
-        if any(b["type"] != "tool_result" for b in blocks[: len(results)]):
-            found.append(f"message {index} has something before its tool results")
-        open_ids = [str(b["id"]) for b in blocks if b["type"] == "tool_use"]
-        found += [f"tool use id {use!r} is not unique" for use in open_ids if use in seen]
-        seen.update(open_ids)
-    if open_ids:
-        found.append(f"tool uses {open_ids} have no results")
-    if api_messages and api_messages[-1]["role"] != "user":
-        found.append("the last message is not the user's")
-    return found

@@ -25,7 +25,7 @@ from agent_cli.contracts.provider import ModelRequest
 from agent_cli.contracts.timeline import Prompt, Usage
 from agent_cli.contracts.tooling import Allow, Ask, Execute, Tool, ToolContext, Verdict
 from agent_cli.core.agent import Agent
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.declining import apply_decisions
 from agent_cli.core.loop_config import LoopConfig
@@ -38,7 +38,7 @@ from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.anthropic.models import cost_microdollars, model_by_id
 from agent_cli.providers.retries import RetryPolicy
-from tests.fakes import NOT_THE_USERS, returns, tool
+from tests.fakes import NOT_THE_USERS, problems, returns, tool
 from tests.messages_api import (
     FakeMessagesApi,
     ReceivedRequest,

@@ -15,7 +15,7 @@ import pytest
 from agent_cli.agents.children import Assignment
 from agent_cli.contracts.timeline import Prompt
 from agent_cli.core.agent import Agent
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.providers.anthropic.connection import Connection
 from agent_cli.providers.anthropic.messages import AnthropicMessages
@@ -24,7 +24,7 @@ from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.history import cost_since
 from agent_cli.session_store.upkeep import verify
 from tests.agents.test_random_trees import Bill, Server, Tree, decided
-from tests.fakes import NOT_THE_USERS
+from tests.fakes import NOT_THE_USERS, problems
 from tests.messages_api import FakeMessagesApi
 from tests.policies.histories import llm
 

@@ -9,8 +9,8 @@ from agent_cli.contracts.messages import (
     UserMessage,
 )
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.core.api_messages import problems, to_api
-from tests.fakes import tool_use
+from agent_cli.core.api_messages import to_api
+from tests.fakes import problems, tool_use
 
 USER = UserMessage.of("a")
 ASKS = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")

@@ -30,10 +30,10 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import record
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import append, conversation_of
-from tests.fakes import calls, says, tool_use
+from tests.fakes import calls, problems, says, tool_use
 
 OK = Success((text_block("ok"),))
 

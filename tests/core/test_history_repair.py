@@ -17,7 +17,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import text_block
 from agent_cli.core import record
 from agent_cli.core.agent import Agent, AgentState
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import append, conversation_of
 from tests.fakes import (
@@ -26,6 +26,7 @@ from tests.fakes import (
     config,
     listening,
     notices,
+    problems,
     says,
     scripted_agent,
     tool,

@@ -25,10 +25,10 @@ from agent_cli.contracts.timeline import (
     text_block,
     text_of,
 )
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import CUT_TEXT, context, is_summary, messages
-from tests.fakes import calls, says, tool_use
+from tests.fakes import calls, problems, says, tool_use
 
 
 def sent(conversation: Conversation) -> list[Block]:

@@ -19,7 +19,7 @@ from agent_cli.contracts.provider import Reply, TextDelta
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.message_queue import QueueMode
 from agent_cli.core.run import RunResult
@@ -36,6 +36,7 @@ from tests.fakes import (
     check_run,
     outline,
     pieces,
+    problems,
     returns,
     says,
     scripted_agent,

@@ -8,10 +8,9 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.events import PromptOutput
 from agent_cli.contracts.timeline import FileOutput, Pending, WidgetOutput
 from agent_cli.contracts.tooling import Approval, ToolContext
-from agent_cli.core.api_messages import problems
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
-from tests.fakes import Gate, calls, does, returns, says, tool, tool_use
+from tests.fakes import Gate, calls, does, problems, returns, says, tool, tool_use
 from tests.plugins.contributing import Contributing, tool_results
 
 

@@ -21,7 +21,6 @@ from agent_cli.contracts.found_tools import added_by
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import TrimOutput, Usage
-from agent_cli.core.api_messages import problems
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, is_summary
@@ -33,6 +32,7 @@ from tests.core.test_lasting_tools import Source, named
 from tests.fakes import (
     ScriptedModel,
     calls,
+    problems,
     returns,
     says,
     scripted_agent,

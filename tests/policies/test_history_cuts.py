@@ -12,7 +12,7 @@ from agent_cli.contracts.messages import CustomMessage, Message, ToolResultMessa
 from agent_cli.contracts.options import USER_WORDS_CHARS
 from agent_cli.contracts.provider import Model
 from agent_cli.contracts.timeline import Json, Prompt, Success, ToolOutput, Usage, text_block
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.pins import UNPINNED_MARK, as_pinned, pin, unpin
@@ -26,7 +26,7 @@ from agent_cli.policies.history_cuts import (
     trim_history,
     user_words,
 )
-from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
+from tests.fakes import calls, problems, returns, says, scripted_agent, tool, tool_use
 from tests.plugins.test_recall import recalled_of
 from tests.policies.histories import (
     QUICK,

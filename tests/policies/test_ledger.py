@@ -29,7 +29,7 @@ from agent_cli.contracts.timeline import Block, Json, ModelUsage, Usage, text_bl
 from agent_cli.contracts.tooling import WEB_SEARCH_TOOL, Approval, Hosted, ToolSpec
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.policies.accounts import Account
@@ -44,7 +44,7 @@ from agent_cli.policies.reservations import (
     with_hosted,
 )
 from agent_cli.policies.side_questions import SideQuestions
-from tests.fakes import MODEL, Gate, ScriptedModel, pieces, returns, tool, tool_use
+from tests.fakes import MODEL, Gate, ScriptedModel, pieces, problems, returns, tool, tool_use
 from tests.policies.histories import llm
 from tests.waiting import StoppedClock
 

@@ -33,7 +33,7 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.tooling import Allow, Ask, Tool, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
-from agent_cli.core.api_messages import problems, to_api
+from agent_cli.core.api_messages import to_api
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.session_store.session import Session
@@ -44,6 +44,7 @@ from tests.fakes import (
     ScriptedModel,
     calls,
     does,
+    problems,
     returns,
     says,
     tool,
