@@ -14,7 +14,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from agent_cli.contracts.dialogs import QUESTION_ID
 from agent_cli.contracts.errors import UsageError
@@ -34,8 +34,6 @@ _LOOK_S: Final = 0.05
 _POSTED, _CLAIMED, _RESULT = ".answer", ".claimed", ".result"
 _TURN, _OPEN = ".turn", ".open"
 _ON_ITS_WAY: Final = "another answer to this question is on its way"
-
-Verdict: TypeAlias = Literal["allow", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ def digest(of: Json) -> str:
 class SignedAnswer:
     """What a valid token says.
 
-    `verdict` is a `Verdict` about a call, and the picked label of a question in words.
+    `verdict` is "allow" or "deny" about a call, and the picked label of a question in words.
     """
 
     session_id: str

@@ -117,8 +117,8 @@ def read_log(folder: Path) -> CommandLog | None:
     began_ns = int(str(header["at"]))
     if is_incomplete(folder):
         records = [_without_kept(each, folder) for each in records]
-    if is_incomplete(folder) and not any(each.kind == "lost" for each in records):
-        records.append(ChangeRecord("lost", began_ns, "some files", "the disk was full"))
+        if not any(each.kind == "lost" for each in records):
+            records.append(ChangeRecord("lost", began_ns, "some files", "the disk was full"))
     return CommandLog(
         *(folder, str(header["command"]), began_ns, records, ended_ns, after),
         roots=header.get("roots", ()),

@@ -277,7 +277,6 @@ class Display:
 _COLUMNS_MAX: Final = 100
 _MOVED_CHARS_MAX: Final = 1_000
 _LINE: Final = "─"
-_MARGIN: Final = 2
 _GROUNDS: Final[dict[str, tuple[Role, Role]]] = {
     "added": ("added ground", "added word"),
     "removed": ("removed ground", "removed word"),

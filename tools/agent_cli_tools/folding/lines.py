@@ -175,7 +175,6 @@ _WHOLE: Final = re.compile(
     r"\S+ +\d+ +0 +(?:\d+ +0 +)?100(?:\.0+)?%\s*$"
     r"| *\S.* \| +100 \| +100 \| +100 \| +100 \|\s*$"
 )
-_END: Final = re.compile(r"TOTAL\b|[-=|]{20,}$")
 
 
 def without_covered(lines: Sequence[str]) -> Iterator[str]:
