@@ -67,14 +67,14 @@ def note_effort(turn: Turn) -> None:
 
 def noted_effort(conversation: Conversation) -> str | None:
     """Return the level that *conversation* was last answered at; None if it was never noted."""
-    level: str | None = None  # of what is shown: a refused prompt takes its note with it
-    for output in shown(conversation.prompts):
+    # Of what is shown: a refused prompt takes its note with it.
+    for output in reversed(shown(conversation.prompts)):
         match output:
             case CustomOutput(name="effort", data={"level": str(level)}):
-                pass
+                return level
             case _:
                 pass
-    return level
+    return None
 
 
 class AnswerFormat:
