@@ -70,17 +70,22 @@ class Account:
         self.root._changed.set()
         self.root._changed = asyncio.Event()
 
+    @property
+    def _unspent(self) -> int:
+        """The part of its own limit that is neither spent nor lost."""
+        return self.limit - self.spent - self.lost
+
     def left(self, *, at_best: bool = False) -> int:
         """Return the amount that may be reserved; *at_best* assumes running calls cost nothing."""
         return min(
-            account.limit - account.spent - account.lost - (0 if at_best else account.held)
+            account._unspent - (0 if at_best else account.held)
             for account in self._line
             if account.limit
         )
 
     def affordable(self) -> int:
         """Return the account's limit, or the rest of the account above if that is less."""
-        above = [each.limit - each.spent - each.lost for each in self._line[1:] if each.limit]
+        above = [each._unspent for each in self._line[1:] if each.limit]
         least = min([self.limit, *above] if self.limit else above)
         return max(least, 0)
 
@@ -110,10 +115,9 @@ class Account:
     def too_little(self, cost: int) -> LimitReached:
         """Return the error for a *cost* that exceeds the rest."""
         limited = (account for account in self._line if account.limit)
-        tightest = min(limited, key=lambda each: each.limit - each.spent - each.lost)
-        left = tightest.limit - tightest.spent - tightest.lost
+        tightest = min(limited, key=lambda each: each._unspent)
         return tightest._reached(
-            f"the next call may cost {dollars(cost)}, and {dollars(left)} of"
+            f"the next call may cost {dollars(cost)}, and {dollars(tightest._unspent)} of"
             f" {dollars(tightest.limit)} is left (max_cost)",
             cost,
         )
