@@ -7,7 +7,7 @@ from typing import Final
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from agent_cli.repl.dialogue import ENTER, Choice, is_slip, key_of
+from agent_cli.repl.dialogue import ENTER, Choice, chosen, is_slip, key_of
 from agent_cli.repl.live.choices import Choices
 from agent_cli.system.records import dataclass
 
@@ -53,11 +53,6 @@ class OpenQuestion:
     def owns_text(self) -> bool:
         """Whether text in the input is an answer to it, perhaps a password, and no prompt."""
         return self.open and not self.only_keys and self.choices is None
-
-    @property
-    def owns_line(self) -> bool:
-        """Whether the line in the input is for it, and no prompt."""
-        return self.open and not (self.choices and self.choices.has_message)
 
     def shown(self) -> None:
         """Note that it is on the screen; only the first call counts."""
@@ -279,6 +274,19 @@ class Asking:
         """Discard a half-typed answer: neither the model nor the history may get it."""
         if self.question and self.question.owns_text:
             self._buffer.reset()  # also what undo and the arrow keys would bring back
+
+    def unsent(self, typed: str) -> str:
+        """Return the text to keep when the session ends with *typed* in the input.
+
+        A half-typed sentence, such as a reason for declining, is kept; a short answer is not.
+        """
+        question = self.question
+        if question is None or not question.open:
+            return typed
+        choices = question.choices
+        is_key = question.only_keys and key_of(typed, question.keys)
+        is_choice = choices and not choices.has_message and chosen(typed, choices.all)
+        return _joined("" if is_key or is_choice else typed, question.draft)
 
     def close(self) -> None:
         """End this question and all further ones: the session ends."""

@@ -123,11 +123,9 @@ class LiveScreen:
         except EOFError:
             pass  # the terminal was closed, which ends the session like Ctrl-D does
         finally:
-            question = self.asking.question
             self.asking.drop_answer()
             self.draft.keep(self.queue.left())
-            typed = self.draft.take()
-            self.draft.keep(question.draft if question and question.owns_line else typed)
+            self.draft.keep(self.asking.unsent(self.draft.take()))
             self.picker.close()
             self.asking.close()
             self._output.leave_as_found()

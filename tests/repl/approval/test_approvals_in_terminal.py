@@ -153,6 +153,22 @@ def test_sigterm_at_a_question_leaves_the_call_undecided() -> None:
         assert not Path("made").exists()
 
 
+@pytest.mark.parametrize(
+    ("typed", "kept"), [("use make, since", "use make, since"), ("no", "bash touch made")]
+)
+def test_half_typed_reason_is_kept_when_the_window_is_closed_at_a_question(
+    typed: str, kept: str
+) -> None:
+    """A reason is as much work as a draft, which was kept already; a short answer is no prompt."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send(typed)
+        terminal.until(f"allow? {typed}")
+
+        assert terminal.close_window() == 128 + signal.SIGHUP
+        assert Path("state/history").read_text().rstrip().endswith(f"+{kept}")
+
+
 def test_invisible_characters_in_a_command_are_shown_as_escapes() -> None:
     """The approved text is the one that runs: no overwriting, reordering or invisible text."""
     with Terminal() as terminal:
