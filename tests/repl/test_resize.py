@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.repl.approval.preview import Row
+from agent_cli.repl.live.display import question_rows
+from agent_cli.repl.live.paint import Paint
 from agent_cli.repl.markdown import THEMES, MarkdownStream
 from tests.repl.markdown.documents import mixed
 from tests.repl.markdown.painter import text_of
@@ -133,6 +136,21 @@ def is_cut(screen: list[str], columns: int) -> bool:
         columns - 8 < len(row) <= columns and re.search(r"Run sleep 601.*… \d+ s$", row)
         for row in screen
     )
+
+
+def test_ground_of_a_changed_line_leaves_no_blank_row_in_a_narrower_window(tmux: Tmux) -> None:
+    """Padding wrapped into rows of its own below each changed line, forever in the scrollback."""
+    row = Row(f"    1 + {'word ' * 8}end", "added")
+    Path("rows").write_text("\n".join([*question_rows([row, row], Paint(color=True), 80), "end"]))
+    tmux("new-window", f"cat {Path('rows').absolute()}; exec sleep 60")
+    tmux.until(lambda rows: rows[-1] == "end")
+
+    tmux.resize(25, 24)
+
+    tmux.until(lambda _rows: len(max(tmux.screen(), key=len)) <= 25)
+    wrapped = [row.text[:25], row.text[25:50], row.text[50:]]
+    shown = tmux("capture-pane", "-p", "-S", "-").rstrip().split("\n")
+    assert shown == [*wrapped, *wrapped, "end"]
 
 
 @pytest.mark.parametrize(

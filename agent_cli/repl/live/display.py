@@ -326,10 +326,9 @@ def _change(row: Row, paint: Paint, columns: int) -> str:
     ground, word = _GROUNDS[row.style]
     row = _without_tabs(row)
     left = min(columns - 1, _COLUMNS_MAX) - row_width(row.text)
-    padding = " " * left if paint.begin(ground) else ""
-    pieces = [*_code(row, paint, (ground, word)), (padding, paint.begin(ground))]
-    merged = groupby(pieces, key=lambda piece: piece[1])
-    return "".join(colored("".join(text for text, _ in run), begin) for begin, run in merged)
+    merged = groupby(_code(row, paint, (ground, word)), key=lambda piece: piece[1])
+    painted = "".join(colored("".join(text for text, _ in run), begin) for begin, run in merged)
+    return painted + paint.ground_behind(ground, left)
 
 
 def _without_tabs(row: Row) -> Row:

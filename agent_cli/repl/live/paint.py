@@ -155,6 +155,15 @@ class Paint:
             parameters = ";".join(filter(None, (below, on_it)))
         return f"\x1b[{parameters}m" if parameters else ""
 
+    def ground_behind(self, role: Role, cells: int) -> str:
+        """Return the sequence that gives the next *cells* cells the ground of *role*, or "".
+
+        The cells are erased in its colour and not written: blanks that were written would wrap
+        into rows of their own when the window becomes narrower.
+        """
+        begin = self.begin(role)
+        return colored(f"\x1b[{cells}X", begin) if begin and cells > 0 else ""
+
     def text(self, text: str, role: Role) -> str:
         """Return *text*, at most one row, in a role's colours."""
         return colored(text, self.begin(role))
@@ -173,7 +182,7 @@ def rows_of(text: str, begin: str = "", *, tab_cells: int = TAB_CELLS) -> list[s
 # A gap between columns, and the bar before quoted text.
 _GAP: Final = re.compile(r" {2,}(?=\S)")
 _BAR: Final = re.compile(r"  (?:\S{1,30} )?│ ")
-_ESCAPE: Final = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\)")
+_ESCAPE: Final = re.compile(r"(\x1b\[[0-9;]*[mX]|\x1b\]8;[^\x1b]*\x1b\\)")
 
 
 @lru_cache(maxsize=256)  # of one row, several times in each frame that shows it

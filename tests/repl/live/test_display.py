@@ -6,7 +6,7 @@ from agent_cli.repl.approval.preview import Row
 from agent_cli.repl.live.display import question_rows
 from agent_cli.repl.live.paint import Paint, row_width
 
-ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+ESCAPE = re.compile(r"\x1b\[[0-9;]*[mX]")
 CHANGED = Row("    2 + return a + b", "added", ((17, 18),))
 
 
@@ -29,7 +29,7 @@ def test_changed_words_have_a_ground_brighter_than_their_line() -> None:
     [painted] = question_rows([CHANGED], Paint(color=True), 40)
     [plain] = question_rows([CHANGED], Paint(color=False), 40)
 
-    assert row_width(painted) == 39
+    assert painted.endswith(f"\x1b[{39 - row_width(painted)}X\x1b[0m")
     assert "\x1b[1;38;5;255;48;5;28m+\x1b[0m" in painted
     assert plain == CHANGED.text
 
