@@ -42,6 +42,9 @@ CACHE_LIFE_S: Final = 300.0
 """A server keeps what it cached of a prompt for so long after its last use."""
 # The smallest prompt that any model caches; less is rounding between blocks.
 LEAST_TOKENS: Final = 1_024
+# A smaller loss is counted in /usage cache, and interrupts nobody.
+_NOTICED_MICRODOLLARS: Final = 10_000
+_NOTICED_TOKENS: Final = 5_000
 _OF_SERVER: Final = {
     "model_changed": "the model changed",
     "system_changed": "the system prompt changed",
@@ -163,7 +166,7 @@ class CacheWatch:
         loss = CacheLost(lost, cost, cause, was_announced)
         self.losses.append(loss)
         self._emit(loss)
-        if was_announced:
+        if was_announced or not deserves_notice(lost, cost):
             return
         price = "" if cost is None else f", {dollars(cost)} more"
         text = f"{lost:,} cached tokens were read anew{price}: {cause}"
@@ -173,6 +176,11 @@ class CacheWatch:
         written = self._price(model, Usage(cache_write_5m_tokens=lost))
         read = self._price(model, Usage(cache_read_tokens=lost))
         return None if written is None or read is None else written - read
+
+
+def deserves_notice(tokens: int, cost: int | None) -> bool:
+    """Return whether a user cares about reading *tokens* anew: from a cent, if there is a price."""
+    return tokens >= _NOTICED_TOKENS if cost is None else cost >= _NOTICED_MICRODOLLARS
 
 
 def _cause(last: _Last, request: ModelRequest, sent_s: float, *, cut: str) -> str:

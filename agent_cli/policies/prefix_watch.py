@@ -22,6 +22,7 @@ from agent_cli.core.turn import Turn
 from agent_cli.policies.cache_watch import (
     CACHE_LIFE_S,
     LEAST_TOKENS,
+    deserves_notice,
     is_compacted,
     last_reply,
     reply_of,
@@ -106,7 +107,7 @@ class PrefixWatch:
         self._quoted = ""
 
     async def __call__(self, turn: Turn) -> None:
-        """Report the tokens read anew and their price; ask first if the price exceeds the limit.
+        """Report the tokens read anew and their price from a cent; ask first above the limit.
 
         Raises:
             AgentCliError: The person does not want to pay that now.
@@ -124,7 +125,8 @@ class PrefixWatch:
             unsent=self._unsent(context),
         )
         if reread := self._reread(turn.conversation, now):
-            if reread.cause != self._quoted and not await self._is_paid(turn, reread):
+            is_paid = reread.cause == self._quoted or await self._is_paid(turn, reread)
+            if not is_paid and deserves_notice(reread.tokens, reread.cost):
                 turn.emit(Notice("info", str(reread)))
             self._on_told()
         elif is_compacted(turn.conversation) and self._may_cut(now):

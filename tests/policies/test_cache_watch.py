@@ -180,12 +180,16 @@ def test_cache_lines_sum_up_hits_savings_and_losses() -> None:
     assert cache_lines(Usage(), [], price=lambda _of: None) == ["nothing was sent yet"]
 
 
-@pytest.mark.parametrize(("lost", "told"), [(1_023, 0), (1_024, 1)])
-async def test_less_than_any_model_caches_is_no_loss(lost: int, told: int) -> None:
+@pytest.mark.parametrize(
+    ("lost", "counted", "told"), [(1_023, 0, 0), (1_024, 1, 0), (1_111, 1, 0), (1_112, 1, 1)]
+)
+async def test_less_than_any_model_caches_is_no_loss_and_less_than_a_cent_is_not_told(
+    lost: int, counted: int, told: int
+) -> None:
     """The server reads in blocks: what is left of the last one is always read anew."""
     losses, notices, _ = await losses_of(NEXT, read=50_000 - lost)
 
-    assert (len(losses), len(notices)) == (told, told)
+    assert (len(losses), len(notices)) == (counted, told)
 
 
 @pytest.mark.parametrize(

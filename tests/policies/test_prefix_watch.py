@@ -91,14 +91,14 @@ async def test_changed_context_costs_only_the_tokens_after_it() -> None:
         says("one"),
         says("two"),
         tools=[replace(huge, description=LONG)],
-        before=[appends(LONG), appends("a", "b" * 4_000)],
+        before=[appends(LONG), appends("a", "b" * 40_000)],
     )
     await run.prompt()
     await run.prompt()
 
     assert run.notices() == [
-        "the rest of the system prompt changed: about 1,001 tokens not read from the cache"
-        " ($0.0025)"
+        "the rest of the system prompt changed: about 10,001 tokens not read from the cache"
+        " ($0.025)"
     ]
 
 
@@ -121,13 +121,13 @@ async def test_change_for_a_model_without_a_price_is_reported_in_tokens_only() -
         says("one"),
         says("two"),
         price=lambda _id, _usage: None,
-        before=[appends("a", "b")],
+        before=[appends("a", LONG)],
     )
     await run.prompt()
     await run.prompt()
 
     assert run.notices() == [
-        "the rest of the system prompt changed: about 11 tokens not read from the cache"
+        "the rest of the system prompt changed: about 10,001 tokens not read from the cache"
     ]
 
 
@@ -149,6 +149,18 @@ async def test_a_conversation_without_a_cache_causes_no_report() -> None:
     assert run.notices() == []
 
 
+@pytest.mark.parametrize(("chars", "told"), [(15_960, 0), (16_000, 1)])
+async def test_reading_anew_for_less_than_a_cent_is_not_told(chars: int, told: int) -> None:
+    """A sentence in front of the answer about a tenth of a cent only distracts."""
+    run = Contributing(
+        [], says("one"), says("two"), before=[appends(LONG), appends("a", "b" * chars)]
+    )
+    await run.prompt()
+    await run.prompt()
+
+    assert len(run.notices()) == told
+
+
 async def test_unchanged_prefix_is_not_reported() -> None:
     """Rounds with tools, and equal tools created again each time."""
     run = Contributing(
@@ -167,11 +179,11 @@ async def test_image_in_the_prefix_counts_as_an_image_and_not_as_text() -> None:
     picture: Block = {"type": "image", "source": data}
     look = tool("look", returns(""))
     run = Contributing([in_turn(nothing, offers(look))], says("one"), says("two"))
-    await run.prompt("what is this?", [picture])
+    await run.prompt("what are these?", [picture] * 4)
     await run.prompt()
 
     assert run.notices() == [
-        "the tools changed (+look): about 1,618 tokens not read from the cache ($0.0041)"
+        "the tools changed (+look): about 6,419 tokens not read from the cache ($0.0161)"
     ]
 
 
@@ -337,15 +349,15 @@ async def test_images_that_no_longer_fit_are_told_before_with_what_follows_them(
     """What precedes the first image that goes stays cached, and is not counted."""
     it = Watched()
     await it.start()
-    it.conversation.add_reply(says("y" * 10_400, usage=CACHED))
+    it.conversation.add_reply(says("y" * 34_400, usage=CACHED))
     await it.watch(it.turn())
     it.unsent = [0, 0, 1]
     await it.watch(it.turn())
     await it.watch(it.turn())
 
     assert it.told == [
-        "a request has no room for some earlier images any more: about 1,001 tokens not read from"
-        " the cache ($0.0025)"
+        "a request has no room for some earlier images any more: about 7,001 tokens not read from"
+        " the cache ($0.0175)"
     ]
 
 
@@ -375,7 +387,7 @@ async def test_many_changed_tools_are_counted(count: int, shown: str) -> None:
     """A server with a hundred tools must not fill the screen."""
     others = [tool(name, returns("")) for name in "abcde"[:count]]
     run = Contributing([in_turn(nothing, offers(*others))], says("one"), says("two"))
-    await run.prompt()
+    await run.prompt(LONG)
     await run.prompt()
 
     [told] = run.notices()

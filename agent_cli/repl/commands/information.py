@@ -92,23 +92,29 @@ class UsageView:
         """Return a table with a row for each model."""
         from agent_cli.terminal.views.table import Column, Note, Stack, Table  # rich
 
-        several: Mapping[str, Usage] = self.models if len(self.models) > 1 else {}
         numbers = ("input", "cache read", "cached", "cache write", "output", "cost")
         columns = [Column("model"), *(Column(title, right=True) for title in numbers)]
-        rows = [*several.items(), ("total", self.total), *self._of_agents()]
+        total = () if self._is_of_one_model else (("total", self.total),)
+        rows = [*self.models.items(), *total, *self._of_agents()]
         table = Table(columns, [(name, *_cells(usage)) for name, usage in rows])
         searches = [_searches(self.total)] if self.total.web_searches else []
         return Stack([table, *map(Note, (*self._besides(), *searches))]).drawn()
 
     def lines(self) -> Sequence[str]:
         """Return a line with the total, and one for each model if there are several."""
-        several: Mapping[str, Usage] = self.models if len(self.models) > 1 else {}
+        models = [f"{model}: {describe_usage(usage)}" for model, usage in self.models.items()]
+        if not self._is_of_one_model:
+            models = [describe_usage(self.total), *(f"  {line}" for line in models)]
         return [
-            describe_usage(self.total),
-            *(f"  {model}: {describe_usage(usage)}" for model, usage in several.items()),
+            *models,
             *(f"{name}: {describe_usage(usage)}" for name, usage in self._of_agents()),
             *(f"  {line}" for line in self._besides()),
         ]
+
+    @property
+    def _is_of_one_model(self) -> bool:
+        """Whether the row of a model would be repeated by the total."""
+        return [*self.models.values()] == [self.total]
 
     def _of_agents(self) -> Sequence[tuple[str, Usage]]:
         if not self.agents:

@@ -310,7 +310,7 @@ def test_review_command_is_the_users_or_else_the_shipped_one() -> None:
 def test_usage_counts_the_conversation_and_clear_resets_the_count() -> None:
     """Two replies of 10 + 2 tokens at 50 microdollars each."""
     assert said("one", "two", "/usage", "/clear", "/usage") == [
-        "input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
+        "model-1: input 20 · cache read 0 · cache write 0 · output 4 tokens · $0.0001",
         "new conversation",
         "input 0 · cache read 0 · cache write 0 · output 0 tokens · $0.0000",
     ]
@@ -358,8 +358,10 @@ def test_usage_is_listed_by_model_and_includes_tokens_outside_replies() -> None:
         "including 10 tokens for summaries, /btw, keeping the cache warm, MCP servers'",
         "requests to the model, incomplete replies and rewound prompts",
     ]
-    assert UsageView.of(replies[:2], small + small).lines() == [
-        "input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
+    one = UsageView.of(replies[:2], small + small)
+    assert "total" not in drawn_text(one, width=80)
+    assert one.lines() == [
+        "a: input 200 · cache read 600 (75%) · cache write 0 · output 20 tokens · $0.0020"
     ]
 
 
