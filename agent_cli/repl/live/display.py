@@ -106,6 +106,8 @@ class Display:
         self._columns = columns
         self._refresh = refresh
         self._changed = asyncio.Event()
+        self._asked: list[str] = []  # what the last question is about
+        self._is_asked_whole = self._is_asked_covered = False
 
     def __call__(self, event: Event) -> None:
         """Queue *event* for the next frame."""
@@ -149,7 +151,8 @@ class Display:
         self._put(Rows(tuple(rows)))
 
     def question(self, rows: Iterable[Row]) -> None:
-        """Print the rows of an approval question."""
+        """Print the first rows of a question; its others follow until they are shown."""
+        self._asked, self._is_asked_whole, self._is_asked_covered = [], False, False
         self.drawn(question_rows(rows, self._paint, self._columns()))
 
     @contextmanager
@@ -211,6 +214,7 @@ class Display:
         """Paint everything now that the user must see before a question."""
         self.hurry()
         self.flush()
+        self._is_asked_whole = True
 
     async def run(self) -> None:
         """Paint until cancelled."""
@@ -231,6 +235,7 @@ class Display:
             if time.monotonic() - begun_s > _SLICE_S:
                 await asyncio.sleep(0)
                 begun_s = time.monotonic()
+        self._repeat_question()
         self.paint_now()
         if self.is_paused:
             self._refresh()
@@ -239,6 +244,7 @@ class Display:
         """Paint everything that may be shown, without yielding to other tasks."""
         for item in self._backlog.take():
             self._take_in(item)
+        self._repeat_question()
         self.paint_now()
 
     def paint_now(self) -> None:
@@ -251,9 +257,31 @@ class Display:
 
     def _put(self, *items: Item) -> None:
         for item in items:
+            if isinstance(item, Rows) and not item.wait:
+                self._note(item)
             for shown in [item] if isinstance(item, Rows) else self._streaming(item):
                 self._backlog.put(shown)
         self._changed.set()
+
+    def _note(self, rows: Rows) -> None:
+        """Note *rows* of a question, or that they stand below those while it is open."""
+        if not self._is_asked_whole:
+            self._asked += rows.rows
+        elif not self._view.is_open():
+            self._asked = []
+        elif self._asked and rows.rows and not self._is_asked_covered:
+            self._is_asked_covered = True
+            self._backlog.put(Rows(("",)))
+
+    def _repeat_question(self) -> None:
+        """Show again what the open question is about, if a command typed at it printed rows.
+
+        If that takes too many rows, only its title is shown.
+        """
+        if self._is_asked_covered and self._view.is_open():
+            asked = self._asked if len(self._asked) <= self._painter.rows_max else self._asked[:1]
+            self._take_in(Rows(("", *asked)))
+        self._is_asked_covered = False
 
     def _take_in(self, item: Item) -> None:
         if not isinstance(item, MessageUpdate):  # e.g. a badge or the to-do list may have changed

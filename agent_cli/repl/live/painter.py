@@ -44,6 +44,11 @@ class Painter:
         return self._app.answers_in_s()
 
     @property
+    def rows_max(self) -> int:
+        """Maximum number of rows of one thing: others on the screen stay visible."""
+        return max(self._output.get_size().rows // 2 - 2, _TAIL_ROWS_MIN)
+
+    @property
     def is_behind(self) -> bool:
         """Whether the terminal has not read the last frame yet: then skip frames, not keys."""
         return self._output.is_behind
@@ -147,8 +152,7 @@ class Painter:
         Rows that scrolled off the screen, or wrapped, could not be erased.
         """
         size = self._output.get_size()
-        share = max(size.rows // 2 - 2, _TAIL_ROWS_MIN)
-        room = min(_TAIL_ROWS_MAX, share, size.rows - self._app.height - 2)
+        room = min(_TAIL_ROWS_MAX, self.rows_max, size.rows - self._app.height - 2)
         return tuple(cut(row, size.columns) for row in rows[-room:]) if room > 0 else ()
 
     def _replace(self, tail: tuple[str, ...]) -> None:

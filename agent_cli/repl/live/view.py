@@ -54,7 +54,7 @@ class SessionView:
         """
         self._tools = tools
         self.is_asked = False
-        self._is_open = asks
+        self.is_open = asks
         self._is_low = is_low
         self._has_room = has_room
         self._links = links
@@ -148,7 +148,7 @@ class SessionView:
         return [*above, *rows, status, ""]
 
     def _asks(self) -> bool:
-        return self.is_asked or self._is_open()
+        return self.is_asked or self.is_open()
 
     def _is_apart(self, kind: str) -> bool:
         return self._kind not in ("gap", kind)

@@ -84,6 +84,32 @@ async def test_shift_tab_pressed_before_the_session_exists_counts(tmp_path: Path
     app.launcher.close()
 
 
+async def test_question_is_repeated_below_the_output_of_a_command_typed_at_it(
+    tmp_path: Path,
+) -> None:
+    """The output stood between what is asked about and the answers; no other is moved."""
+
+    def titles(it: Live) -> list[int]:
+        return [at for at, row in enumerate(it.rows) if row.startswith("── Run touch made")]
+
+    async with session(tmp_path) as it:
+        it.type("bash touch made\r")
+        await accepts_answers(it)
+        it.type("/usage\r")
+        await it.until(lambda: len(titles(it)) == 2)
+        rows, (first, second) = it.rows, titles(it)
+        it.type("n\r")
+        await it.until(lambda: any(row.startswith("The tool said") for row in it.rows))
+        it.type("/usage\r")
+        await it.until(lambda: sum(row.startswith("model ") for row in it.rows) == 2)
+        shown = titles(it)
+
+    assert rows.index("", first) < second - 2
+    assert rows[second - 1] == ""
+    assert rows[second + 1].startswith("allow?")  # this low screen has only room for the title
+    assert shown == [first, second]
+
+
 async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
     tmp_path: Path,
 ) -> None:
