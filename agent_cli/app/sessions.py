@@ -182,9 +182,10 @@ class Sessions:
         """
         if await self._resumed_other(id):
             return
-        if self._session and self._store.find(id) == self._session.path:
+        found = self._store.find(id)
+        if self._session and found == self._session.path:
             raise SessionError(f"session {self._session.id} is already open here")
-        self._tell_if_moved(await self._switch(lambda: self._store.resume(id)))
+        self._tell_if_moved(await self._switch(lambda: self._store.resume(found.stem)))
 
     async def _resumed_other(self, id: str) -> bool:
         """Continue a copy of another agent's session, if only such a one has that *id*."""
@@ -294,7 +295,8 @@ class Sessions:
         original = read_header(path)
 
         def forked() -> _Opened:
-            session, conversation = self._store.fork(id, workspace=self._startup.workspace, at=at)
+            here = self._startup.workspace
+            session, conversation = self._store.fork(path.stem, workspace=here, at=at)
             self._on_copy(path.stem, session.id)
             return session, conversation
 
