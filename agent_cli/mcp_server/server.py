@@ -3,15 +3,16 @@
 import json
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final  # Any: JSON
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp_types import InputRequiredResult, ToolAnnotations
-from pydantic import Field
+from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
+from pydantic import Field, ValidationError
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, SessionError
+from agent_cli.contracts.input_faults import faults_of_call
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.mcp_server.gate import left_token
 from agent_cli.mcp_server.ports import AgentBuilder, RunRequest
@@ -100,10 +101,46 @@ class AgentTools:
                 return questions_for(app.agent.conversation.id, needed.questions)
 
 
+class _PlainServer(MCPServer):
+    """Names the faults of a call in plain words, and refuses unknown arguments.
+
+    The SDK ignores those: a limit of cost whose name is misspelled would not hold.
+    """
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools; their schemas allow no other arguments."""
+        listed = await super().list_tools()
+        for tool in listed:
+            tool.input_schema = tool.input_schema | {"additionalProperties": False}
+        return listed
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool.
+
+        Raises:
+            ToolError: The arguments are not valid, or the call failed.
+        """
+        schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        schema: dict[str, Any] = schemas.get(name, {})
+        known = schema.get("properties", arguments)
+        if unknown := [argument for argument in arguments if argument not in known]:
+            there_are = f"they are {', '.join(known)}"
+            raise ToolError(f"{name}: no parameter is named {', '.join(unknown)}: {there_are}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            faults = "; ".join(faults_of_call(error.__cause__, schema))
+            raise ToolError(f"Invalid input for {name}: {faults}") from error
+
+
 def make_server(builder: AgentBuilder) -> MCPServer:
     """Return the MCP server for the agents of *builder*."""
     tools = AgentTools(builder)
-    server = MCPServer("agent-cli", instructions=_INSTRUCTIONS, version=__version__)
+    server = _PlainServer("agent-cli", instructions=_INSTRUCTIONS, version=__version__)
     for tool in (tools.ask, tools.reply):
         server.add_tool(tool, annotations=_CHANGES, structured_output=True)
     server.resource("sessions://all", mime_type="application/json")(tools.sessions)

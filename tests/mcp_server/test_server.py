@@ -263,6 +263,29 @@ async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> N
         assert len(api.requests) == 1
 
 
+async def test_call_with_an_unknown_or_invalid_argument_is_refused_in_plain_words() -> None:
+    """The client's model reads it; a limit of cost with another name would not hold."""
+    async with FakeMessagesApi(reply("ok")) as api, serving(api) as client:
+        [ask, _] = (await client.list_tools()).tools
+        unknown = await failed(client, "ask", prompt="go", max_cost_usd=1)
+        missing = await failed(client, "ask")
+        several = await failed(client, "ask", prompt=5, max_cost=-1)
+        nowhere = await failed(client, "nothing", prompt="go")
+
+        assert not api.requests
+    assert ask.input_schema["additionalProperties"] is False
+    assert unknown == (
+        "ask: no parameter is named max_cost_usd: they are prompt, cwd, model, max_cost,"
+        " permission_mode"
+    )
+    assert missing == "Invalid input for ask: prompt: Field required"
+    assert several == (
+        "Invalid input for ask: prompt: Input should be a valid string;"
+        " max_cost: Input should be greater than 0 (dollars)"
+    )
+    assert nowhere == "Unknown tool: nothing"
+
+
 async def test_two_approvals_in_a_row_are_both_asked() -> None:
     """Since revision 2026-07-28 each needs one more request; the run waits in its session."""
     again = tool_use("write", {"path": "two.txt", "content": "2\n"})
