@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
+from agent_cli.app.checks.named_tools import denied
 from agent_cli.app.mcp import server_contacts
 from agent_cli.app.models import ModelSwitch, is_listed
 from agent_cli.app.plugins import command_files
@@ -276,7 +277,9 @@ class App:
         from agent_cli.undo.watchable import why_never_watched
 
         is_off = self._settings.undo.commands == "off"
-        tools, servers = self._bench.own_tools(), self.servers.states()
+        own, servers = self._bench.own_tools(), self.servers.states()
+        forbidden = denied(parts.permission_rules(self._startup), (tool.name for tool in own))
+        tools = [tool for tool in own if tool.name not in forbidden]
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
         report, why = self._bench.session.sandbox.report, "" if is_off else why_never_watched()
         return [head, *overview_lines(tools, servers, report, why)]

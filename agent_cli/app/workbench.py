@@ -45,7 +45,7 @@ from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.claude_tools import CLAUDE_NAMES
 from agent_cli.contracts.provider import Model, StreamFn
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
+from agent_cli.contracts.tooling import RECALL_TOOL, WEB_FETCH_TOOL, WEB_SEARCH_TOOL, Tool
 from agent_cli.contracts.wording import in_microdollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -343,7 +343,7 @@ class Workbench:
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""
-        known = CLAUDE_NAMES.keys() - {WEB_FETCH_TOOL}  # it may not be installed
+        known = {*CLAUDE_NAMES, RECALL_TOOL} - {WEB_FETCH_TOOL}  # it may not be installed
         known -= set() if platform_has(self._startup, WEB_SEARCH_TOOL) else {WEB_SEARCH_TOOL}
         return {*known, *(tool.name for tool in self.own_tools())}
 

@@ -127,7 +127,7 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--ephemeral": Foreign(_CODEX, "--no-session"),
     "--skip-git-repo-check": Foreign(_CODEX, instead="leave it out: no repository is needed"),
     "--oss": Foreign(_CODEX, instead='set [provider] wire_api = "chat": docs/clouds.md'),
-    "--search": Foreign(_CODEX, instead="add an MCP server that searches: docs/mcp.md"),
+    "--search": Foreign(_CODEX, "--allow web_search"),
     "--last": Foreign(_CODEX, "--continue"),
     "-V": Foreign(_CODEX, "--version"),
     "--enable": Foreign(

@@ -68,6 +68,10 @@ class RuleSet:
         """Return the rules of *kind*."""
         return {"allow": self.allow, "ask": self.ask, "deny": self.deny}[kind]
 
+    def denying(self, tool: str) -> Rule | None:
+        """Return the rule that denies every call of *tool*, or None."""
+        return next((each for each in self.deny if each.text is None and each.names(tool)), None)
+
     def hides(self, path: PurePath, root: Path, *, kinds: Sequence[RuleKind] = ("deny",)) -> bool:
         """Return whether a rule forbids reading *path*; commands should not read it either."""
         return self.rule_hiding(path, root, kinds=kinds) is not None

@@ -1,4 +1,4 @@
-"""What requests of an agent say beside messages: plan mode, thinking level, schema of the answer.
+"""What requests say beside messages: tools, plan mode, thinking level, schema of the answer.
 
 The provider states a change behind that message, where the model takes it: the prompt cache then
 keeps all that was sent before. For the same reason the tools stay as they are in plan mode;
@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from agent_cli.contracts.authors import NOTICE
+from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.messages import EFFORT, CustomMessage, UserMessage
 from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn
 from agent_cli.contracts.timeline import CustomOutput, Json, UserOutput, text_of
@@ -28,6 +29,27 @@ PLAN_ON_FOR_AGENT: Final = (
 )
 PLAN_OFF: Final = "[agent-cli: plan mode is off. You may change things again.]"
 _ON: Final = (PLAN_ON, PLAN_ON_FOR_AGENT)
+
+
+def without_denied(is_denied: Callable[[str], bool]) -> Callable[[Turn], None]:
+    """Return a `prepare` contributor that keeps tools out of requests whose every call is denied.
+
+    Only their definitions are kept out: a call, as of an earlier part of the conversation, is
+    answered by the rule that denies it.
+    """
+
+    def hide(turn: Turn) -> None:
+        names = {tool.name for tool in turn.tools if tool.name != CALL_FOUND}
+        if not (denied := {name for name in names if is_denied(name)}):
+            return
+        gone = denied if names - denied else {*denied, CALL_FOUND}  # nothing left to be found
+        turn.tools = [
+            replace(tool, is_deferred=True) if tool.name in denied else tool
+            for tool in turn.tools
+            if tool.name in denied or tool.name not in gone
+        ]
+
+    return hide
 
 
 def plan_mode(is_on: Callable[[], bool], *, has_user: bool = True) -> Callable[[Turn], None]:

@@ -106,6 +106,25 @@ def test_last_line_is_the_result_however_the_run_ends(
 
 
 @pytest.mark.parametrize(
+    ("rule", "hidden"),
+    [("bash", {"bash"}), ("edit", {"edit", "write"}), ("*", None), ("bash(true)", set())],
+)
+def test_tool_that_a_rule_denies_whole_is_not_offered(rule: str, hidden: set[str] | None) -> None:
+    """C19: its definition cost tokens, and the model tried it; a call of it is still denied."""
+    with serve_in_thread(reply("Hello.")) as api:
+        agent_cli("-p", "hi", "--no-session", api=api)
+    (usual,) = (each.body["tools"] for each in api.requests)
+    with serve_in_thread(reply(bash("true")), reply("No.")) as api:
+        run = agent_cli("-p", "go", "--deny", rule, *YOLO, *STREAM, api=api)
+
+    left = [each for each in usual if hidden is not None and each["name"] not in hidden]
+    assert [each.body.get("tools") or [] for each in api.requests] == [left, left]
+    denied = [each["tool_name"] for each in run.result.get("denied_calls", [])]
+    assert denied == ([] if rule == "edit" else ["bash"])
+    assert api.refusals == []
+
+
+@pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_signal_during_a_reply_still_prints_a_result(number: signal.Signals, code: int) -> None:

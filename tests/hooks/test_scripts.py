@@ -363,7 +363,9 @@ def test_names_of_claude_code_hold_and_names_that_match_nothing_are_said() -> No
     """In hooks and in permission rules; what holds is not mentioned."""
     hooks(PreToolUse=[*command("exit 2", "Task|TodoWrite"), *command("exit 2", "WebSearch")])
     paths.config_dir().mkdir(parents=True, exist_ok=True)
-    paths.user_settings_file().write_text('[permissions]\ndeny = ["Bash(rm:*)", "KillShell"]\n')
+    paths.user_settings_file().write_text(
+        '[permissions]\ndeny = ["Bash(rm:*)", "KillShell", "recall"]\n'
+    )
     todo = tool_use("todo", {"todos": [{"content": "x", "status": "pending"}]})
 
     run, requests = printed(reply(todo), reply(bash("rm -f a")))
@@ -372,6 +374,7 @@ def test_names_of_claude_code_hold_and_names_that_match_nothing_are_said() -> No
     assert "bash(rm *)" in result_of(requests, 2)
     assert "its matcher 'WebSearch' matches no tool here; it never runs" in run.stderr
     assert "the rule deny KillShell matches nothing" in run.stderr
+    assert "recall" not in run.stderr
     assert "Task" not in run.stderr
 
 

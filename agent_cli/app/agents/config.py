@@ -22,7 +22,7 @@ from agent_cli.policies.history_cuts import Trimming
 from agent_cli.policies.ledger import Ledger
 from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import PrefixWatch
-from agent_cli.policies.request_settings import note_effort, plan_mode
+from agent_cli.policies.request_settings import note_effort, plan_mode, without_denied
 from agent_cli.policies.results import HiddenCredentials, OldResults, Truncation
 from agent_cli.sandbox import Sandbox
 from agent_cli.system.records import dataclass
@@ -100,6 +100,7 @@ CONTRIBUTIONS: Final = (
     Contribution("changes of hooks", _BOTH, lambda agent: agent.hook_changes),
     Contribution("pins", ("session",), lambda _agent: tell_pins),
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
+    Contribution("denied tools", _BOTH, lambda agent: _denied_tools(agent)),
     Contribution("goal", ("session",), lambda agent: agent.goal),
     Contribution("model fallback", _BOTH, lambda agent: agent.fallback),
     Contribution("effort", _BOTH, lambda _agent: note_effort),
@@ -153,6 +154,12 @@ def _facts(agent: AgentParts) -> SessionFacts:
 
 def _plan_mode(agent: AgentParts) -> Contributor:
     return plan_mode(agent.is_planning, has_user=agent.role == "session")
+
+
+def _denied_tools(agent: AgentParts) -> Contributor | None:
+    rules = parts.permission_rules(agent.startup)
+    denies_tools = any(rule.text is None for rule in rules.deny)
+    return without_denied(lambda tool: rules.denying(tool) is not None) if denies_tools else None
 
 
 def _trimming(agent: AgentParts) -> Trimming:

@@ -119,8 +119,7 @@ def denied(rules: RuleSet, tools: Iterable[str]) -> dict[str, str]:
     return {
         tool: f"the rule deny {rule} ({rule.origin or 'permissions'}) forbids it"
         for tool in tools
-        for rule in rules.deny
-        if rule.text is None and rule.names(tool)
+        if (rule := rules.denying(tool))
     }
 
 

@@ -24,6 +24,7 @@ def test_each_contributor_declares_for_whom_it_is() -> None:
         "changes of hooks": ("session", "subagent"),
         "pins": ("session",),
         "jobs": ("session", "subagent"),
+        "denied tools": ("session", "subagent"),
         "goal": ("session",),
         "model fallback": ("session", "subagent"),
         "old results": ("session",),
