@@ -18,9 +18,12 @@ _USER_ONLY_NAMES = frozenset(
     {
         "HOME", "PATH", "SHELL", "ENV", "BASH_ENV", "IFS", "PAGER", "EDITOR", "VISUAL",
         "NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-        "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
     }
 )  # fmt: skip
+# The HTTP library reads these from the process alone.
+_EXPORTED_NAMES = frozenset(
+    {"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+)
 _USER_ONLY_PREFIXES = ("LD_", "DYLD_", "PYTHON", "XDG_", "GIT_", "SSL_", "ANTHROPIC_", "CLAUDE_")
 
 
@@ -49,11 +52,12 @@ def read_env_file(path: Path, *, from_project: bool) -> EnvFile:
         if binding.error:
             found.notices.append(f"{where}: this line is not NAME=value; ignored")
         elif binding.key and from_project and is_user_only(binding.key):
-            found.notices.append(
-                f"{where}: {binding.key} cannot be set by a project;"
-                f" set it in {paths.user_env_file()}"
-            )
+            is_exported = binding.key.upper() in _EXPORTED_NAMES
+            do_this = "export it" if is_exported else f"set it in {paths.user_env_file()}"
+            found.notices.append(f"{where}: {binding.key} cannot be set by a project; {do_this}")
         elif binding.key and binding.value:
+            if binding.key.upper() in _EXPORTED_NAMES:
+                found.notices.append(f"{where}: {binding.key} counts only if it is exported")
             found.variables[binding.key] = binding.value
     return found
 
@@ -63,4 +67,5 @@ def is_user_only(name: str) -> bool:
     upper = name.upper()
     if upper in PROJECT_CREDENTIALS:
         return False
-    return upper in _USER_ONLY_NAMES or upper.startswith(_USER_ONLY_PREFIXES)
+    is_named = upper in _USER_ONLY_NAMES | _EXPORTED_NAMES
+    return is_named or upper.startswith(_USER_ONLY_PREFIXES)

@@ -76,10 +76,20 @@ def test_project_env_file_cannot_set_proxy_path_or_base_url(name: str) -> None:
     both = load_environment({}, workspace=WORKSPACE, trusted=True)
 
     assert dict(project) == {"X": "1"}
-    assert project.notices == (
-        f"{path}:2: {name} cannot be set by a project; set it in {paths.user_env_file()}",
-    )
+    is_exported = "PROXY" in name.upper() or "SSL" in name
+    do_this = "export it" if is_exported else f"set it in {paths.user_env_file()}"
+    assert project.notices == (f"{path}:2: {name} cannot be set by a project; {do_this}",)
     assert both[name] == "http://mine.example"
+
+
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE"])
+def test_proxy_in_the_users_env_file_is_said_not_to_count(name: str) -> None:
+    """The HTTP library reads the process's variables; the proxy was passed by without a word."""
+    path = write_env(paths.user_env_file(), f"{name}=x\nANTHROPIC_API_KEY=mine\n")
+
+    environment = load_environment({}, workspace=WORKSPACE, trusted=False)
+
+    assert environment.notices == (f"{path}:1: {name} counts only if it is exported",)
 
 
 def test_empty_value_in_a_project_does_not_hide_the_users_key() -> None:
