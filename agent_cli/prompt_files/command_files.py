@@ -107,7 +107,7 @@ class CommandFile:
         body = self.folder.filling(body)
         if objection := self.folder.objection():
             raise UsageError(f"{self.path} is not used: {objection}")
-        named = () if ":" in names else re.findall(_ARGUMENT_NAME, names)
+        named = _names_in(names)
         return WrittenPrompt(filled(body, argument, named, is_skill=is_skill), model)
 
 
@@ -226,6 +226,16 @@ def filled(body: str, argument: str, names: Sequence[str] = (), *, is_skill: boo
 
     text = re.sub(rf"(\\?)\$({'|'.join(ways)})(?!\w)", value, body).strip()
     return f"{text}\n\n{argument}" if argument and (is_skill or not places) else text
+
+
+def _names_in(field: str) -> Sequence[str]:
+    """Return the names that `arguments` of a front matter lists; none if it is a sentence.
+
+    A word of a sentence is no placeholder: `$HOME` in a text belongs to shell code.
+    """
+    names = [word.strip("\"'") for word in re.split(r"[\s,\[\]]+", field) if word.strip("-")]
+    is_list = all(re.fullmatch(_ARGUMENT_NAME, name) for name in names)
+    return names if is_list and len({name.lower() for name in names}) == len(names) else ()
 
 
 def _words(argument: str) -> list[str]:

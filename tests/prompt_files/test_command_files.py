@@ -317,6 +317,18 @@ async def test_arguments_that_a_file_names_are_filled_in(names: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    ["The path of the file, and the HOME directory", "a PR number. Leave out HOME", "HOME: a path"],
+)
+async def test_words_of_a_sentence_about_the_arguments_are_no_placeholders(sentence: str) -> None:
+    """`$HOME` in shell code became a word of the argument, or nothing."""
+    write("commands/fix.md", f"---\narguments: {sentence}\n---\nRun $HOME/fix.sh")
+    (command,) = CommandFiles([yours()]).commands()
+
+    assert (await command.prompt("42")).text == "Run $HOME/fix.sh\n\n42"
+
+
 async def test_skill_has_its_argument_and_folder_where_it_names_them() -> None:
     """Claude Code's skills do; what was typed comes last too, since text may only speak of it."""
     text = "Check $ARGUMENTS[1] of $ARGUMENTS: ${CLAUDE_SKILL_DIR}/check.sh"
