@@ -23,6 +23,8 @@ from agent_cli.policies.shell.starters import (
     started_at,
 )
 from agent_cli.policies.shell.syntax import (
+    NOT_WORDS,
+    SCRIPT,
     descendants,
     is_too_long,
     redirect_words,
@@ -76,9 +78,7 @@ _TAKEN_WHOLE_MAX = 1_000
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _JOINED = frozenset({"list", "pipeline", "negated_command"})
-_NOT_WORDS = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
-_SCRIPT = late_pattern(r"[\s;&|<>()`$]")
 _NO_MARK = late_pattern(r"\$|.*\\\s", re.DOTALL)
 _NO_WORD = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
 # The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
@@ -126,12 +126,12 @@ def written_commands(script: str, depth: int = 0) -> Iterator[Sequence[str]]:
             loops |= dict.fromkeys((f"${name}", f"${{{name}}}"), taken)
         if node.type != "command":
             continue
-        written = (source(child) for child in node.children if child.type not in _NOT_WORDS)
+        written = (source(child) for child in node.children if child.type not in NOT_WORDS)
         words = list(chain.from_iterable(loops.get(each.strip('"'), [each]) for each in written))
         yield words
         for word in words:
             inner = likely_word(word)
-            if not inner or inner == word or not _SCRIPT.search(inner):
+            if not inner or inner == word or not SCRIPT.search(inner):
                 continue
             if depth < _DEPTH_MAX:
                 yield from written_commands(inner, depth + 1)
@@ -161,7 +161,7 @@ def programs(script: str, search_path: str, depth: int = 0) -> list[str]:
         for written in filter(None, arguments[:_TAKEN_WHOLE_MAX]):
             joined = _OPTION_TEXT.fullmatch(written)
             word = joined[1] if joined else written
-            if _SCRIPT.search(word) and depth < _DEPTH_MAX:
+            if SCRIPT.search(word) and depth < _DEPTH_MAX:
                 found |= dict.fromkeys(programs(word, search_path, depth + 1))
             elif _NAME.fullmatch(word) and shutil.which(word, path=search_path):
                 found[word] = None
@@ -243,7 +243,7 @@ def _words(command: "Node") -> Iterator[str | None]:
     for child in command.children:
         if child.type == "file_redirect":
             yield from _behind(child)
-        elif child.type not in _NOT_WORDS:
+        elif child.type not in NOT_WORDS:
             # The output of a process is not in the text.
             yield None if _has_process(child) else likely_word(source(child))
 
@@ -303,7 +303,7 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
                 yield UNSEEN
         if name and name.startswith("-"):
             yield from _in_option(name, rest[1:], depth)
-        if name is not None and _SCRIPT.search(name):
+        if name is not None and SCRIPT.search(name):
             yield from _in_text(name, rest[1:], depth)
     starters = [
         word for word in words if word and (is_shell(word) or base_name(word) in _RUNS_TEXT)
@@ -376,7 +376,7 @@ def _in_option(option: str, rest: Reading, depth: int) -> Iterator[Reading]:
     joined = {option[2:], *(option.partition(mark)[2] for mark in ("S", "c", "="))}
     for text in filter(None, joined):
         yield (text, *rest)
-        if _SCRIPT.search(text):
+        if SCRIPT.search(text):
             yield from _in_text(text, rest, depth)
 
 

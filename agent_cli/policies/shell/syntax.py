@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 """The operators of redirects that write the file they open."""
+NOT_WORDS: Final = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
+"""The kinds of a command's children that are none of its words."""
+SCRIPT: Final = late_pattern(r"[\s;&|<>()`$]")
+"""Characters that no bare name has: a word with one of them may be a script for a shell."""
 TOO_LONG: Final = "runs commands that are nested too deep, or are too long, to be checked"
 # What is longer, or of more parts, would hold the session while it is looked at: up to a second.
 _CHARS_MAX: Final = 128_000

@@ -18,6 +18,8 @@ from agent_cli.policies.shell.programs import PROGRAMS
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
+    NOT_WORDS,
+    SCRIPT,
     descendants,
     opened_file,
     redirect_words,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 _KNOWN_LATER: Final = "known only when it runs, so that rules that deny reading cannot be checked"
 _DEPTH_MAX: Final = 4
 _SHOWN_MAX: Final = 60
-_SCRIPT: Final = late_pattern(r"[\s;&|<>()`$]")
 _GLOB: Final = late_pattern(r"[*?\[]")
 # With these a pattern matches other names than those that are looked up.
 _OTHER_GLOBS: Final = late_pattern(r"dotglob|extglob|globstar|nocaseglob|GLOBIGNORE")
@@ -42,7 +43,6 @@ _OTHER_GLOBS: Final = late_pattern(r"dotglob|extglob|globstar|nocaseglob|GLOBIGN
 _OTHER_FOLDER: Final = late_pattern(r"~(?!/|\+/|$)")
 _CHANGES: Final = frozenset({"cd", "pushd", "chdir"})
 _OWN_SHELLS: Final = frozenset({"subshell", "pipeline", "command_substitution"})
-_NO_WORDS: Final = frozenset({"variable_assignment", "herestring_redirect", "heredoc_redirect"})
 _ELSEWHERE: Final = frozenset({"ssh", "mosh", "docker", "podman", "kubectl", "lxc", "vagrant"})
 
 # Programs: options with a value that is no file; options with a file that is read; options that
@@ -152,7 +152,7 @@ class _Script:
         for word in words:
             texts = self._known.texts(word) or [source(word)]
             for text in texts:
-                if _SCRIPT.search(inner := script_in(text)):
+                if SCRIPT.search(inner := script_in(text)):
                     yield from self._inside(inner, node).reasons()
 
     def _inside(self, script: str, node: "Node") -> "_Script":
@@ -188,7 +188,7 @@ def _words(command: "Node") -> Iterator["Node"]:
     for child in command.children:
         if child.type == "file_redirect":
             yield from redirect_words(child)[1:]
-        elif child.type not in _NO_WORDS and child.is_named:
+        elif child.type not in NOT_WORDS and child.is_named:
             yield child
 
 
