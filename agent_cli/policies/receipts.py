@@ -17,6 +17,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json, Prompt, Success, ToolOutput
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted, one_line
+from agent_cli.policies.decisions import WRITERS
 from agent_cli.policies.permission_rules import command_of
 from agent_cli.policies.shell.starters import STARTERS, base_name
 from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 RECEIPT: Final = "check"
 """The key of a receipt in the details of a call."""
-_EDITS: Final = frozenset({"edit", "write"})
 _COMMAND_CHARS: Final = 60
 
 
@@ -156,7 +156,7 @@ def receipts(prompts: Sequence[Prompt], tree: str) -> list[Receipt]:
             if receipt is not None and receipt.tools not in found:
                 is_final = tree == receipt.tree if tree and receipt.tree else None
                 found[receipt.tools] = replace(receipt, edits_since=edits, is_final=is_final)
-            edits += output.name in _EDITS
+            edits += output.name in WRITERS
         if found:
             break
     return [*reversed(found.values())]
@@ -165,7 +165,7 @@ def receipts(prompts: Sequence[Prompt], tree: str) -> list[Receipt]:
 def has_changed_files(prompt: Prompt) -> bool:
     """Return whether a call of *prompt* is known to have changed files."""
     return any(
-        output.name in _EDITS or "changed_count" in _details(output) for output in _done(prompt)
+        output.name in WRITERS or "changed_count" in _details(output) for output in _done(prompt)
     )
 
 
