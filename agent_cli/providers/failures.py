@@ -24,6 +24,8 @@ RETRIED_IN_STREAM = frozenset(
 SPEND_LIMITS = frozenset({"enforced_spend_limit_reached", "contract_spend_limit_reached"})
 OWN_SPEND_LIMIT = "You have reached your specified API usage limits"
 NO_CREDIT = "credit balance is too low"
+NO_STREAMS = ("text/html", "application/json")
+"""The types of answers to a request for a stream that are none: a page, or an error."""
 # A spent quota may have the status of a rate limit, and waiting does not help.
 _NO_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 MAX_SAID_CHARS = 300

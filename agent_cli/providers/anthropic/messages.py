@@ -21,6 +21,7 @@ from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.refused_parts import RefusedParts
 from agent_cli.providers.anthropic.wire import counted
 from agent_cli.providers.failures import (
+    NO_STREAMS,
     BrokenReply,
     CallFailed,
     Refusal,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from agent_cli.providers.events import ServerSentEvent
     from agent_cli.providers.transport import OpenReply
 
-NO_STREAMS = ("text/html", "application/json")
 _PROGRESS = ("message_start", "message_delta", "message_stop")
 COUNT_LIMIT_S = 10.0
 _API = "the Messages API"

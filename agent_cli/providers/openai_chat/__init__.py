@@ -15,6 +15,7 @@ from agent_cli.contracts.provider import Model, ModelRequest, Price, ReplyEnd, S
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import (
+    NO_STREAMS,
     BrokenReply,
     CallFailed,
     Refusal,
@@ -117,7 +118,6 @@ def bearer(key: str | None) -> dict[str, str]:
 _API = "the Chat Completions API"
 _DONE = "[DONE]"
 _MESSAGE_CHARS_MAX = 10_000
-_PAGES = ("text/html", "application/json")
 
 _log = logger(__name__)
 
@@ -191,7 +191,7 @@ class OpenAIChat:
             with limit:
                 posted = _posted(await self._http(), request, where, shown)
                 opened = await stack.enter_async_context(posted)
-            if opened.content_type.startswith(_PAGES):
+            if opened.content_type.startswith(NO_STREAMS):
                 raise not_the_api(shown, opened.content_type, REMEDIES.address, _API)
             from agent_cli.providers.events import joined  # request is sent
 
