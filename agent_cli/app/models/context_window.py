@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
+from agent_cli.app.plugins import TellHooks
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import EventSink
 from agent_cli.contracts.messages import Message, UserMessage
@@ -24,8 +25,6 @@ from agent_cli.policies.estimate import (
     estimate_tokens,
     measured_tokens,
 )
-
-TellHooks: TypeAlias = Callable[[str, str, Mapping[str, Json]], None]
 
 _NOTES: Final = "notes of the program"
 
