@@ -1,6 +1,7 @@
-"""A guard of a trusted repository: whatever its life brings, what the guard denies never runs.
+"""What a guard denies never runs, by whichever door.
 
-Five forms of change, by each event that changes files, seen from each door.
+A guard of a trusted repository, whatever its life brings: forms of change, by each event that
+changes files. And each call gets the decision that its mode, rule and hook give it together.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import shutil
 import stat
 from collections.abc import Callable
 from contextlib import chdir
+from itertools import product
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +20,7 @@ from acp.exceptions import RequestError
 from agent_cli.trust.store import TrustStore
 from tests.acp.editor import editor
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
-from tests.hooks.test_scripts import bash, hooks, script
+from tests.hooks.test_scripts import bash, command, hooks, script
 from tests.mcp_server.test_server import serving
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
@@ -39,6 +41,16 @@ Event: TypeAlias = Callable[[Form], Path]
 
 REPOSITORY = Path("project")
 QUESTION = "until they change? [y/N]"
+WORDS = ("none", "allow", "ask", "deny")
+# Answers with the last word of the command, which names a file.
+DECIDES = """
+    #!/usr/bin/env python3
+    import json, sys
+    word = json.load(sys.stdin)["tool_input"]["command"].rpartition("-")[2]
+    if word != "none":
+        answer = {"hookEventName": "PreToolUse", "permissionDecision": word}
+        print(json.dumps({"hookSpecificOutput": answer}))
+"""
 
 
 def _print(api: FakeMessagesApi) -> object:
@@ -71,6 +83,7 @@ def _terminal(api: FakeMessagesApi) -> object:
 def _acp(api: FakeMessagesApi) -> object:
     async def prompt() -> object:
         async with editor(api) as (client, _):
+            client.permissions.extend(["reject_once"] * len(WORDS) ** 2)
             try:
                 await client.say(await client.open(), "go")
             except RequestError as refused:
@@ -265,3 +278,54 @@ def test_nothing_in_a_repositorys_life_switches_a_guard_off(
         pytest.skip("the person who declined its guards is there")
 
     assert not ran(door, event, form)
+
+
+def may_run(mode: str, rule: str, hook: str) -> bool:
+    """Return whether a call runs where each question is answered by a no, or by nobody."""
+    if {"deny", "ask"} & {rule, hook} or mode == "plan":
+        return False
+    return "allow" in (rule, hook) or mode == "yolo"
+
+
+def all_that_ran(door: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Have the model make a call for each rule with each hook; return the files they made."""
+    settings = {word: f'["bash(touch {word} *)"]' for word in WORDS[1:]} | {"mode": mode}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AGENT_CLI_PERMISSIONS__{name.upper()}", value)
+    monkeypatch.setenv("AGENT_CLI_SANDBOX__MODE", "off")
+    hooks(PreToolUse=command(script("decides", DECIDES), "Bash"))
+    calls = [bash(f"touch {rule} ran-{rule}-{hook}") for rule, hook in product(WORDS, WORDS)]
+    answers = [reply(*calls), reply("done then")]
+    if door == "agent":
+        task = {"description": "go", "prompt": "go", "subagent_type": "general"}
+        answers = [reply(tool_use("agent", task)), *answers, reply("done then")]
+    REPOSITORY.mkdir()
+    (REPOSITORY / "keep").touch()
+    git(REPOSITORY, "init")
+    _commit(REPOSITORY)
+    with serve_in_thread(*answers) as api, chdir(REPOSITORY):
+        DOORS[door](api)
+        assert len(api.requests) == len(answers)
+    return {path.name for path in Path().rglob("ran-*")}
+
+
+def allowed(mode: str) -> set[str]:
+    calls = product(WORDS, WORDS)
+    return {f"ran-{rule}-{hook}" for rule, hook in calls if may_run(mode, rule, hook)}
+
+
+@pytest.mark.parametrize("mode", ["ask", "plan", "yolo"])
+def test_call_gets_the_strictest_of_what_mode_rule_and_hook_say(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What denies wins, then what asks: nothing that allows takes the question of another back."""
+    assert all_that_ran("-p", mode, monkeypatch) == allowed(mode)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "REPL"])
+@pytest.mark.parametrize("mode", ["ask", "auto-edit", "plan", "yolo"])
+def test_call_gets_the_same_decision_by_every_door(
+    door: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert all_that_ran(door, mode, monkeypatch) == allowed(mode)
