@@ -22,6 +22,7 @@ from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.orphans import shell_code
 from agent_cli.system.records import dataclass
 from agent_cli.system.supervisor import GRACE_S, supervised
+from agent_cli.system.temporary_files import own_folder
 
 OUTPUT_BYTES_MAX: Final = 1_048_576
 _BYTES_A_READ: Final = 65_536
@@ -125,10 +126,10 @@ async def ask_watched(
         TooMuchOutput: It printed more than `OUTPUT_BYTES_MAX` bytes on stdout or stderr.
     """
     errors, errors_writing = os.pipe()
-    with tempfile.NamedTemporaryFile() as stdin:
-        stdin.write(sent)
-        stdin.flush()
-        order = replace(order, files=[(_STDIN, stdin.name), *order.files])
+    with own_folder() as folder:
+        stdin = folder / "stdin"
+        stdin.write_bytes(sent)
+        order = replace(order, files=[(_STDIN, str(stdin)), *order.files])
         try:
             link, output = launcher.launch(order, errors_writing)
         except BaseException:

@@ -132,6 +132,20 @@ class OwnFolder:
             give_up(*arguments)
 
 
+@contextmanager
+def own_folder() -> Generator[Path]:
+    """Create an `OwnFolder` and remove it after the body.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    folder = OwnFolder()
+    try:
+        yield folder.path
+    finally:
+        folder.remove()
+
+
 def remove_own_folders() -> None:
     """Remove the directories of this process, which makes none from now on: it ends."""
     _making.acquire(timeout=_MAKING_LIMIT_S)

@@ -84,6 +84,15 @@ async def test_recorded_hook_reads_and_answers_as_others(place: World, recorded:
     assert tree(place.root) == before
 
 
+async def test_input_of_a_recorded_hook_is_in_a_folder_that_the_next_program_cleans(
+    recorded: Hooks,
+) -> None:
+    """A killed program left it in the temporary folder; it may hold a prompt."""
+    ran = await recorded.run("readlink /proc/$$/fd/0")
+
+    assert "/agent-cli-run-" in ran.stdout
+
+
 async def test_recorded_hook_that_hangs_is_ended_with_all_it_started(
     place: World, recorded: Hooks
 ) -> None:

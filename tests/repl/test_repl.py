@@ -5,11 +5,13 @@ import os
 import re
 import signal
 import stat
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from agent_cli.system.temporary_files import remove_left_folders
 from tests.e2e.program import processes_with
 from tests.repl.terminal import NewTerminal, Terminal, editor
 from tests.waiting import is_alive, wait_until
@@ -190,6 +192,25 @@ def test_shell_command_dies_with_the_program_even_if_killed(tmp_path: Path) -> N
         terminal.exit_code()
 
     wait_until(lambda: not processes_with(mark), "the command has ended")
+
+
+def test_draft_in_the_editor_leaves_no_file_behind_a_killed_program(tmp_path: Path) -> None:
+    """The draft may be private; the next program removes what a killed one left."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = editor("touch open\nexec sleep 600")
+    with Terminal(EDITOR=command, TMPDIR=str(temporary)) as terminal:
+        terminal.until_loaded()
+        terminal.send("a draft\x07")
+        terminal.until(lambda: Path("open").exists())
+        assert [file.read_text() for file in temporary.rglob("input.md")] == ["a draft"]
+        os.kill(terminal.child.pid, signal.SIGKILL)
+        terminal.exit_code()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        remove_left_folders()
+
+    assert list(temporary.rglob("input.md")) == []
 
 
 def test_background_process_of_a_shell_command_keeps_running(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 import threading
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from prompt_toolkit.application.run_in_terminal import in_terminal
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.painter import Painter
 from agent_cli.system.launching import on_terminal
+from agent_cli.system.temporary_files import own_folder
 
 # Editors save a copy of unsaved text when they are terminated.
 _END_LIMIT_S: Final = 2
@@ -83,7 +83,7 @@ def edited(
     if shutil.which(command[0]) is None:
         raise UsageError(f"{command[0]} cannot be used: there is no such program")
     with _folder() as folder:
-        file = Path(folder) / f"input{ending}"
+        file = folder / f"input{ending}"
         try:
             file.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
         except OSError as error:
@@ -100,11 +100,14 @@ def edited(
     return saved.decode("utf-8", errors="replace")
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="agent-cli-edit-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise _not_written(error) from error
+@contextmanager
+def _folder() -> Generator[Path]:
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(own_folder())
+        except OSError as error:
+            raise _not_written(error) from error
+        yield folder
 
 
 def _not_written(error: OSError) -> UsageError:
