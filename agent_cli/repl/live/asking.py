@@ -65,6 +65,12 @@ class OpenQuestion:
             self._silent_since_s = self.clock()
             self.too_early = True
 
+    def begin_anew(self) -> None:
+        """Mark no answer before the keyboard was silent again: the text before it was deleted."""
+        assert self.choices
+        self.choices.is_marked = self.is_known = False
+        self._silent_since_s = self.clock()
+
     @property
     def is_ripe(self) -> bool:
         """Whether it accepts answers now."""
@@ -135,9 +141,13 @@ class Asking:
     @property
     def choices(self) -> Choices | None:
         """The list below the question, if any."""
-        choices = self.question.choices if self.question else None
-        if choices:
+        question = self.question
+        choices = question.choices if question else None
+        if question and choices:
+            had_message = choices.has_message
             choices.typed(self._buffer.text)
+            if had_message and not choices.has_message and not choices.was_sent:
+                question.begin_anew()  # the user has only just seen that Enter answers
             choices.has_unsent = self.has_unsent()
         return choices
 
@@ -270,6 +280,11 @@ class Asking:
         if self._answer and not self._answer.done():
             self._answer.set_exception(error)
 
+    def message_sent(self) -> None:
+        """Note that the text in the input was sent as a message, and is no answer."""
+        if self.question and self.question.choices:
+            self.question.choices.was_sent = True
+
     def drop_answer(self) -> None:
         """Discard a half-typed answer: neither the model nor the history may get it."""
         if self.question and self.question.owns_text:
@@ -302,9 +317,7 @@ class Asking:
     def key_pressed(self) -> None:
         """Note a key press."""
         question = self.question
-        if question and question.choices:
-            question.choices.typed(self._buffer.text)
-        if question and (question.choices or not question.open):
+        if question and (self.choices or not question.open):
             question.key_pressed()
             self._open_when_ripe()
         if question and question.open:

@@ -34,11 +34,12 @@ class Choices:
     The marked row is always visible, so that no unseen choice is taken. The mark appears once
     `is_marked` is set: from then on Enter answers. `has_unsent` says that a message waits for the
     answer, `has_message` that the text was begun before the list: it is a message, and no answer.
+    Once it `was_sent`, Enter alone answers nothing, as it may be pressed twice.
     """
 
     is_marked = False
     has_unsent = True
-    has_message = False
+    has_message = was_sent = False
 
     def __init__(
         self,
@@ -83,8 +84,9 @@ class Choices:
             self._selected = None if text else self._default
 
     def _message_typed(self) -> None:
-        if not self._text:  # sent, so that a second Enter must not answer
-            self.has_message, self._default, self._selected = False, None, None
+        if not self._text:
+            self.has_message = False
+            self._default = self._selected = None if self.was_sent else self._default
         elif self._selected == self._default:
             self._selected = None
 

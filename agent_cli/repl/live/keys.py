@@ -14,7 +14,9 @@ from prompt_toolkit.filters import (
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.search import accept_search, stop_search
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.dialogue import ASIDE, Choice, chosen
@@ -32,6 +34,7 @@ def bind_keys(screen: LiveScreen) -> None:
     _bind_menu(keys, screen)
     _bind_answers(keys, screen)
     _bind_editing(keys, screen)
+    _bind_search(keys, screen)
     _bind_agents(keys, screen)
     queued = Condition(lambda: bool(screen.listener.queued) and not screen.asking.question)
     bind_queue_keys(keys, screen.queue, screen.draft, queued)
@@ -83,6 +86,7 @@ def _send(screen: LiveScreen, *, follow_up: bool) -> None:
     if screen.queue.is_active:
         screen.queue.keep()
     elif screen.listener.submit(screen.draft.message, follow_up=follow_up):
+        screen.asking.message_sent()
         screen.draft.clear()
         screen.app.insert()  # vi's mode at each new line of a shell
     else:
@@ -298,6 +302,30 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
     @keys.add("c-g", filter=~is_searching)
     def edit(_event: KeyPressEvent) -> None:
         screen.app.create_background_task(_edit(screen))
+
+
+def _bind_search(keys: KeyBindings, screen: LiveScreen) -> None:
+    """Let a search of the history end in the vi mode in which it began; Esc ends it as in vi."""
+    app, begun_in = screen.app, InputMode.INSERT
+    searching = is_searching & vi_mode
+
+    def note(_keys: object) -> None:
+        nonlocal begun_in
+        if not app.layout.is_searching:
+            begun_in = app.vi_state.input_mode
+
+    app.key_processor.before_key_press += note
+
+    @keys.add("enter", filter=searching)
+    def accept(_event: KeyPressEvent) -> None:
+        accept_search()
+        app.vi_state.input_mode = begun_in
+
+    @keys.add("c-c", filter=searching)
+    @keys.add("c-g", filter=searching)
+    def abort(_event: KeyPressEvent) -> None:
+        stop_search()
+        app.vi_state.input_mode = begun_in
 
 
 def _begins_word(event: KeyPressEvent) -> bool:

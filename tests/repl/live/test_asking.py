@@ -282,6 +282,29 @@ async def test_message_begun_before_a_list_is_sent_and_answers_nothing(tmp_path:
         assert await asked == "no, wait"
 
 
+async def test_message_begun_before_a_list_and_deleted_leaves_the_list_as_if_none_had_been(
+    tmp_path: Path,
+) -> None:
+    """It counted as sent: no answer was marked any more. Enter at once still answers nothing."""
+    async with live(tmp_path) as it:
+        asking = it.screen.asking
+        it.type("y")
+        await it.until(lambda: it.rows == ["you> y"])
+        listed = asking.select("allow? ", [Choice("Yes", ("y",), key="1")], text="decline")
+        asked = asyncio.ensure_future(listed)
+        await it.until(lambda: "allow? y" in it.rows)
+        it.now_s += SILENCE_S + 0.01
+        await it.until(lambda: any(row.startswith("❯ Send your message") for row in it.rows))
+        it.type("\x7f\r")
+        await it.until(lambda: "allow? too early: try again" in it.rows)
+        assert not asked.done()
+        it.now_s += SILENCE_S + 0.01
+        await it.until(lambda: "❯ 1 Yes" in it.rows)
+        it.type("\r")
+
+        assert isinstance(await asked, Choice)
+
+
 async def test_answer_picked_by_arrow_leaves_the_message_begun_before_in_the_input(
     tmp_path: Path,
 ) -> None:

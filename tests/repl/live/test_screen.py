@@ -558,6 +558,32 @@ async def test_search_in_the_history_says_that_nothing_matches(tmp_path: Path) -
         await it.until(lambda: it.rows[-1] == "history: EARLx  no match")
 
 
+@pytest.mark.parametrize(
+    ("before", "end", "mode"),
+    [
+        ("", "\r", "insert"),
+        ("", CTRL_C, "insert"),
+        ("", ESCAPE, "normal"),
+        (ESCAPE, "\r", "normal"),
+    ],
+)
+async def test_search_ends_in_the_vi_mode_in_which_it_began(
+    before: str, end: str, mode: str, tmp_path: Path
+) -> None:
+    """Text typed after Ctrl-R and Enter was taken as commands."""
+    async with live(tmp_path, vi=True) as it:
+        it.type("an earlier prompt\r")
+        await it.until(lambda: it.rows == ["you>"])
+        for key in filter(None, (before, "\x12")):
+            await it.press(key)
+        it.type("earl")
+        await it.until(lambda: it.rows[-1] == "history: earl")
+        await it.press(end)
+
+        assert not it.screen.app.layout.is_searching
+        assert it.screen.app.vi_mode == mode
+
+
 async def test_size_that_changes_while_a_frame_is_drawn_is_a_new_one(tmp_path: Path) -> None:
     """The frame has the old size: its rows wrap, and stay unless all is drawn again."""
     async with live(tmp_path) as it:
