@@ -17,6 +17,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input, create_input
 
+from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import SILENCE_S, Asking
 from agent_cli.repl.live.choices import AnswerRow
@@ -31,6 +32,7 @@ from agent_cli.terminal.writer import Style
 
 _LOW_ROWS: Final = 20
 _QUESTION_ROWS: Final = 30
+_ANSWER_ROWS: Final = 5  # at each end of a long one
 # Rows that the answers to a question leave: four of the call, the question, and the status.
 _ASKED_ROWS: Final = 6
 _INDENT: Final = "  "
@@ -167,8 +169,10 @@ class LiveScreen:
             copy_to_file(text)
 
     def show_answer(self, text: str) -> None:
-        """Print the open question with its answer; further rows are indented."""
+        """Print the open question with its answer, folded if long; further rows are indented."""
         first, *rest = sentence_rows(f"{self.question}{text}", self.columns - len(_INDENT))
+        if (more := len(rest) - 2 * _ANSWER_ROWS) > 0:
+            rest[_ANSWER_ROWS:-_ANSWER_ROWS] = [f"… {counted(more, 'more row')}"]
         self.print([first, *(f"{_INDENT}{row}" for row in rest)])
 
     def echo(self, text: str) -> list[str]:

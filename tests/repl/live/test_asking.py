@@ -305,6 +305,27 @@ async def test_message_begun_before_a_list_and_deleted_leaves_the_list_as_if_non
         assert isinstance(await asked, Choice)
 
 
+async def test_pasted_answer_of_many_lines_is_shown_as_its_ends(tmp_path: Path) -> None:
+    """It pushed 5,000 rows into the scrollback; the asker gets all of it."""
+    pasted = "\n".join(f"line {number}" for number in range(5_000))
+    async with live(tmp_path) as it:
+        listed = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        asked = asyncio.ensure_future(listed)
+        await it.until(lambda: "allow?" in it.rows)
+        it.type(f"\x1b[200~{pasted}\x1b[201~")
+        await it.until(lambda: "allow? [paste #1: 5,000 lines]" in it.rows)
+        it.type("\r")
+        assert await asked == pasted
+        await it.until(lambda: it.rows[-1] == "you>")
+
+        assert it.rows[:-1] == [
+            "allow? line 0",
+            *(f"  line {number}" for number in range(1, 6)),
+            "  … 4,989 more rows",
+            *(f"  line {number}" for number in range(4_995, 5_000)),
+        ]
+
+
 async def test_answer_picked_by_arrow_leaves_the_message_begun_before_in_the_input(
     tmp_path: Path,
 ) -> None:
