@@ -91,7 +91,7 @@ class GitSearch:
         """Return the git folders of the repository that contains the real directory *root*."""
         for directory in (root, *root.parents):
             entry = directory / ".git"
-            if entry.is_symlink():
+            if os.path.islink(entry):  # noqa: PTH114 - pathlib raises for a name that is too long
                 return self._of_symlink(entry, directory)
             if is_dir(entry):
                 return self.of_repository(entry)

@@ -244,6 +244,13 @@ def test_links_among_submodules_that_form_circles_are_followed_once(root: Path) 
     assert git_folders(root).protected == (root / ".git" / "hooks", root / ".git" / "config")
 
 
+def test_repository_around_a_name_that_is_too_long_is_found(tmp_path: Path) -> None:
+    """The kernel refuses the name; a call of `write` with it was skipped as one that asks."""
+    (tmp_path / ".git" / "hooks").mkdir(parents=True)
+
+    assert git_folders(tmp_path / ("b" * 300)) == git_folders(tmp_path)
+
+
 def test_secret_that_a_running_command_moved_is_hidden_from_the_next(root: Path) -> None:
     """Its new path need not name a secret."""
     secret = root / "conf" / ".docker" / "config.json"

@@ -3,6 +3,7 @@
 import gc
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,18 @@ def test_writing_files_that_configure_programs_is_left_to_the_policy(
 ) -> None:
     """A user may want such a file: the policy asks, and says what the file can do."""
     assert workspace.resolve(given, to_write=True) == workspace.root / given
+
+
+@pytest.mark.parametrize("depth", [2_100, 60_000])
+def test_path_that_is_too_long_is_refused_at_once(tmp_path: Path, depth: int) -> None:
+    """A model that repeats itself wrote one; each of its folders was looked up, for a minute."""
+    workspace = Workspace(tmp_path)
+    before = time.process_time()
+
+    said = workspace.refusal("a/" * depth, to_write=True)
+
+    assert said == f"The path is too long, with {2 * depth:,} characters. Check it."
+    assert time.process_time() - before < 1
 
 
 def test_path_outside_can_be_opened_unless_secret_or_a_start_file(

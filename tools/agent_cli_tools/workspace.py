@@ -76,6 +76,8 @@ class Workspace:
             written = written[1:]
         if not written:
             raise ToolError("The path is empty. Give one below the workspace, or `.` for its root.")
+        if len(written) > os.pathconf("/", "PC_PATH_MAX"):  # each of its parts would be looked up
+            raise ToolError(f"The path is too long, with {len(written):,} characters. Check it.")
         # Not Path.resolve: the path before following symlinks is checked as well. Nor
         # Path.expanduser: it fails for a file whose name starts with "~".
         named = Path(os.path.abspath(self.root / os.path.expanduser(written)))  # noqa: PTH100, PTH111
