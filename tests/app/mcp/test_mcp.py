@@ -220,7 +220,7 @@ async def test_tools_changed_by_a_server_during_a_run_apply_to_the_next_turn(
     ) as run:
         assert await run.servers.all.wait_started(LIMIT_S)
         Path("description").write_text("Replies at length")
-        await run.agent.prompt("go")
+        await run.agent.prompt("go " * 20_000)  # what is lost must cost more than a cent
 
     described = [request.tools[1].description for request in run.model.requests]
     assert described == ["Replies", "Replies at length"]
