@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.app import logs, parts
-from agent_cli.app.checks.named_tools import denied
 from agent_cli.app.mcp import server_contacts
 from agent_cli.app.models import ModelSwitch, is_listed
 from agent_cli.app.plugins import command_files
@@ -278,8 +277,7 @@ class App:
 
         is_off = self._settings.undo.commands == "off"
         own, servers = self._bench.own_tools(), self.servers.states()
-        forbidden = denied(parts.permission_rules(self._startup), (tool.name for tool in own))
-        tools = [tool for tool in own if tool.name not in forbidden]
+        tools = [tool for tool in own if not tool.is_deferred]
         head = f"{self._bench.model.id} · {paths.shown(self._startup.workspace)}"
         report, why = self._bench.session.sandbox.report, "" if is_off else why_never_watched()
         return [head, *overview_lines(tools, servers, report, why)]

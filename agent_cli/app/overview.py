@@ -28,7 +28,7 @@ def overview_lines(
     names = ", ".join(state.name for state in servers)
     more = [tool.name for tool in tools[_TOOLS_MAX:]]
     of_plugins = [name for name in more if name not in _OWN_TOOLS]
-    shown = ", ".join([*(tool.name for tool in tools[:_TOOLS_MAX]), *of_plugins])
+    shown = ", ".join([*(tool.name for tool in tools[:_TOOLS_MAX]), *of_plugins]) or "none"
     hidden = len(more) - len(of_plugins)
     return [
         f"tools: {shown} and {hidden} more" if hidden else f"tools: {shown}",

@@ -25,7 +25,7 @@ from weakref import WeakSet
 from agent_cli.app import parts
 from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.agents.subagents import AgentTree
-from agent_cli.app.checks.named_tools import dead_rules
+from agent_cli.app.checks.named_tools import dead_rules, deferred_if_denied
 from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import Announcements, JobHost
@@ -337,9 +337,12 @@ class Workbench:
         await self._stack.__aexit__(kind, error, traceback)
 
     def own_tools(self) -> Sequence[Tool]:
-        """Return the tools of this program and its plugins, without tools of MCP servers."""
-        agents, plugins = self.agents.tools(), self._plugins.tools()
-        return (*self.session.tools, *agents, *plugins, *self.jobs.own_jobs.tools())
+        """Return the tools of this program and its plugins, without tools of MCP servers.
+
+        Those that a rule denies whole are deferred: requests do not declare them.
+        """
+        own = (*self.session.tools, *self.agents.tools(), *self._plugins.tools())
+        return deferred_if_denied(self._startup, (*own, *self.jobs.own_jobs.tools()))
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""

@@ -163,6 +163,7 @@ class RuleSet:
         return CommandRules(allow=allow, ask=ask, deny=deny)
 
 
+@lru_cache(maxsize=4096)
 def parse_rule(written: str, origin: str = "") -> Rule:
     """Parse a rule as written in settings.
 

@@ -124,6 +124,19 @@ def test_tool_that_a_rule_denies_whole_is_not_offered(rule: str, hidden: set[str
     assert api.refusals == []
 
 
+def test_denied_tools_are_in_no_list() -> None:
+    """S1c-9: neither at the start nor in /tools."""
+    Path("script").write_text("/tools\n")
+    with serve_in_thread() as api:
+        none = agent_cli("--prompts-from", "script", "--deny", "*", api=api)
+        some = agent_cli("--prompts-from", "script", "--deny", "bash", api=api)
+
+    assert "tools: none\n" in none.stderr
+    assert "no tools\n" in none.stderr + none.stdout
+    assert "tools: read, edit, write, grep" in some.stderr
+    assert "Run a command" not in some.stderr + some.stdout
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )

@@ -32,7 +32,8 @@ _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 def _tools(context: Context, _argument: str) -> None:
     from agent_cli.terminal.views.table import Column, Table  # rich
 
-    rows = [(tool.name, _first_sentence(tool.description)) for tool in context.app.tools]
+    tools = [tool for tool in context.app.tools if not tool.is_deferred]  # a rule denies those
+    rows = [(tool.name, _first_sentence(tool.description)) for tool in tools]
     show(context, Table([Column("tool"), Column("purpose")], rows, empty="no tools"))
 
 
