@@ -1,7 +1,7 @@
 """MCP servers: read their configuration, run them, and offer their tools as ours.
 
 Importing this package is cheap. The SDK (`mcp`, `httpx2`: 0.8 s, 50 MB) is imported by
-`connection` and the modules below it (`transports`, `oauth`, `watched_stream`, `callbacks`,
+`connection` and the modules below it (`transports`, `oauth`, `mended_messages`, `callbacks`,
 `offering`, `calls`, `requests`, `content`, `reasons`), which `pool` imports in a thread when the
 first server is to be connected.
 """

@@ -43,6 +43,7 @@ from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import structured_content, tool_result
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
+from agent_cli.mcp_client.mended_messages import TASK
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     CONNECTION_ERRORS,
@@ -56,7 +57,6 @@ from agent_cli.mcp_client.reasons import (
     error_line,
     is_session_loss,
 )
-from agent_cli.mcp_client.watched_stream import TASK
 from agent_cli.system.shapes import is_object
 
 _INVALID_REQUEST = -32600

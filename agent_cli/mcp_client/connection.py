@@ -28,8 +28,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.mcp_client.requests import Requests
 from agent_cli.mcp_client.stdio import StderrTail, last_words
-from agent_cli.mcp_client.transports import Link, quiet_sdk
-from agent_cli.mcp_client.watched_stream import watched
+from agent_cli.mcp_client.transports import Link, quiet_sdk, watched
 from agent_cli.version import __version__
 
 _ROOTS_LIMIT_S = 5

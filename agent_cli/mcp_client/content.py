@@ -28,8 +28,8 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.media_files import image_file_block
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolResult
+from agent_cli.mcp_client.mended_messages import STRUCTURED
 from agent_cli.mcp_client.stored_files import write_private
-from agent_cli.mcp_client.watched_stream import STRUCTURED
 
 _URL_SAFE = str.maketrans("-_", "+/")
 _IMAGE_CHARS_MAX = 5 * 1024 * 1024

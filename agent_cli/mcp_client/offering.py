@@ -19,9 +19,9 @@ from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, ToolSpec
 from agent_cli.contracts.wording import UNVOUCHED, one_line, printable
 from agent_cli.mcp_client.calls import Server, call_tool
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.mended_messages import OUTPUT_SCHEMA
 from agent_cli.mcp_client.pins import READS_ONLY, difference
 from agent_cli.mcp_client.schemas import UnusableSchema, api_schema, description
-from agent_cli.mcp_client.watched_stream import OUTPUT_SCHEMA
 from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass, field
 

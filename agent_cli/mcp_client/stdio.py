@@ -30,7 +30,7 @@ from mcp_types import (
 )
 
 from agent_cli.contracts.wording import printable
-from agent_cli.mcp_client.watched_stream import Item, parsed
+from agent_cli.mcp_client.mended_messages import Item, parsed
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.leftovers import kill_left, marked
 from agent_cli.system.records import dataclass, field

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, TextIO
 
 import httpx2
@@ -20,6 +21,7 @@ from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits
+from agent_cli.mcp_client.mended_messages import Item, mended
 from agent_cli.mcp_client.oauth import authorization
 from agent_cli.mcp_client.stdio import StdioProcess
 from agent_cli.mcp_client.web_client import Addresses, SafeAsyncClient
@@ -32,7 +34,7 @@ from agent_cli.system.asked_program import (
 from agent_cli.system.json_text import json_object
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
+    from mcp.client._transport import ReadStream, TransportStreams
 
 _EVENT_BYTES_MAX = 32 * 1024 * 1024
 
@@ -244,3 +246,69 @@ def _headers(answer: ProgramAnswer) -> dict[str, str]:
             )
         headers[name] = value
     return headers
+
+
+@asynccontextmanager
+async def watched(
+    transport: Transport, *, on_end: Callable[[], None], on_note: Callable[[str], None]
+) -> AsyncGenerator["TransportStreams"]:
+    """Open *transport* with a watched read stream.
+
+    Args:
+        transport: Opened and closed here.
+        on_end: Called when the server's stream ends; the SDK has no callback for it.
+        on_note: Called with a sentence for each tool that is left out.
+    """
+    async with transport as (reading, writing):
+        yield WatchedStream(reading, on_end=on_end, on_note=on_note), writing
+
+
+class WatchedStream:
+    """A read stream that reports its end and drops malformed tools from lists of tools."""
+
+    def __init__(
+        self,
+        inner: "ReadStream[Item]",
+        *,
+        on_end: Callable[[], None],
+        on_note: Callable[[str], None],
+    ) -> None:
+        self._inner = inner
+        self._on_end = on_end
+        self._on_note = on_note
+
+    @property
+    def last_context(self) -> object:
+        """The sender's context of the last item; the SDK expects this name."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> Item:
+        """Return the next item."""
+        return mended(await self._inner.receive(), self._on_note)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> "WatchedStream":
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            item = await self._inner.__anext__()
+        except BaseException:
+            self._on_end()
+            raise
+        return mended(item, self._on_note)
+
+    async def __aenter__(self) -> "WatchedStream":
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)

@@ -17,6 +17,7 @@ import httpx2
 from mcp.client.auth import OAuthFlowError
 
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.mended_messages import answer_in
 from agent_cli.mcp_client.reasons import (
     HTTP_REFUSED,
     NO_ANSWER,
@@ -33,7 +34,6 @@ from agent_cli.mcp_client.reasons import (
     refusal_line,
     rpc_error,
 )
-from agent_cli.mcp_client.watched_stream import answer_in
 from agent_cli.system.addresses import Resolve, are_inside, resolve
 from agent_cli.system.http_requests import CheckedTransport, sent_host
 from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates

@@ -1,14 +1,12 @@
-"""A layer between transport and SDK: notice the end of the stream, and repair messages."""
+"""Read messages of servers, and mend those that the SDK would reject for a formal reason."""
 
 import codecs
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeAlias
 
-from mcp.client import Transport
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
@@ -27,9 +25,6 @@ from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.reasons import NO_ANSWER
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.shapes import is_array, is_object
-
-if TYPE_CHECKING:
-    from mcp.client._transport import ReadStream, TransportStreams
 
 OUTPUT_SCHEMA = "agent-cli/output-schema"
 """The key in a tool's `_meta` for its output schema, which is moved away from the SDK."""
@@ -60,72 +55,6 @@ _OF_OTHERS = {
 }
 _BESIDE_CONTENT = ("structuredContent", "isError", "_meta")
 _LISTS = ("tools", "prompts", "resources", "resourceTemplates", "content", "messages", "contents")
-
-
-@asynccontextmanager
-async def watched(
-    transport: Transport, *, on_end: Callable[[], None], on_note: Callable[[str], None]
-) -> AsyncGenerator["TransportStreams"]:
-    """Open *transport* with a watched read stream.
-
-    Args:
-        transport: Opened and closed here.
-        on_end: Called when the server's stream ends; the SDK has no callback for it.
-        on_note: Called with a sentence for each tool that is left out.
-    """
-    async with transport as (reading, writing):
-        yield WatchedStream(reading, on_end=on_end, on_note=on_note), writing
-
-
-class WatchedStream:
-    """A read stream that reports its end and drops malformed tools from lists of tools."""
-
-    def __init__(
-        self,
-        inner: "ReadStream[Item]",
-        *,
-        on_end: Callable[[], None],
-        on_note: Callable[[str], None],
-    ) -> None:
-        self._inner = inner
-        self._on_end = on_end
-        self._on_note = on_note
-
-    @property
-    def last_context(self) -> object:
-        """The sender's context of the last item; the SDK expects this name."""
-        return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> Item:
-        """Return the next item."""
-        return repaired(await self._inner.receive(), self._on_note)
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
-    def __aiter__(self) -> "WatchedStream":
-        return self
-
-    async def __anext__(self) -> Item:
-        try:
-            item = await self._inner.__anext__()
-        except BaseException:
-            self._on_end()
-            raise
-        return repaired(item, self._on_note)
-
-    async def __aenter__(self) -> "WatchedStream":
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
 
 def parsed(text: bytes, *, asked: RequestId | None = None) -> Sequence[Item]:
@@ -207,8 +136,11 @@ def _error(written: object) -> ErrorData:
     )
 
 
-def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
-    """Return *item* without parts for which the SDK would reject the whole answer."""
+def mended(item: Item, on_note: Callable[[str], None]) -> Item:
+    """Return *item* without parts for which the SDK would reject the whole answer.
+
+    *on_note* is called with a sentence for each tool that is left out.
+    """
     if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCError):
         item.message.error = _in_own_words(item.message.error)
     if not isinstance(item, SessionMessage) or not isinstance(item.message, JSONRPCResponse):
@@ -227,8 +159,8 @@ def repaired(item: Item, on_note: Callable[[str], None]) -> Item:
         meta = result.get("_meta")
         result |= {"content": [], "_meta": {**(meta if is_object(meta) else {}), TASK: task}}
     if is_array(tools := result.get("tools")):
-        mended = [_mended(tool) for tool in tools]
-        result["tools"] = [tool for tool in mended if _is_valid(tool, on_note)]
+        checked = [_mended_tool(tool) for tool in tools]
+        result["tools"] = [tool for tool in checked if _is_valid(tool, on_note)]
     if is_array(content := result.get("content")):
         # The SDK checks each part in the event loop: hundreds of thousands would stop the program.
         blocks = [_known_block(block) for block in content[:_PARTS_MAX]]
@@ -303,7 +235,7 @@ def _plain_block(block: Mapping[str, object]) -> Mapping[str, object]:
     return plain
 
 
-def _mended(tool: object) -> object:
+def _mended_tool(tool: object) -> object:
     """Return *tool* without parts that only the strict rules of the newest revision reject."""
     if not is_object(tool):
         return tool
