@@ -200,6 +200,8 @@ class _Instructions:
     ) -> Iterator[tuple[LoadedInstructions, str]]:
         for each in files:
             text = self._files.text_of(each.file)
+            if not text:
+                continue  # most folders that a path leads through have none
             patterns = patterns_of(each.file, text)
             if patterns and each.because is None:
                 continue  # it is about certain paths, and comes once a tool has touched one
@@ -242,7 +244,7 @@ def _touched(output: Sequence[object], directory: Path) -> Iterator[Path]:
             continue
         for name in _TOUCHED:
             path = each.block["input"].get(name)
-            if isinstance(path, str) and path and "\0" not in path:
+            if isinstance(path, str) and path and "\0" not in path and not paths.is_too_long(path):
                 yield real_path(directory / paths.expanded(path))
 
 

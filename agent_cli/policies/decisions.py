@@ -24,7 +24,7 @@ from agent_cli.policies.permission_rules import (
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.guarded_files import HOLDS_HOOKS, what_it_starts, why_protected
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import shown
+from agent_cli.system.paths import is_too_long, shown
 from agent_cli.system.records import dataclass
 
 WRITERS = frozenset({"edit", "write"})
@@ -228,8 +228,12 @@ class FileCalls:
 
     def _below_roots(self, paths: Sequence[str]) -> list[tuple[Path, Path]]:
         roots = (self.reach.root, *self.reach.extra_dirs, *self.own_dirs)
+        # Each folder of a path that nothing can open would be looked up, for minutes.
         return [
-            (path, root) for path in map(Path, paths) for root in roots if path.is_relative_to(root)
+            (path, root)
+            for path in map(Path, paths)
+            for root in roots
+            if path.is_relative_to(root) and not is_too_long(str(path).removeprefix(str(root)))
         ]
 
     def _hidden_below(self, call: ToolCall, paths: Sequence[str], rules: RuleSet) -> str | None:

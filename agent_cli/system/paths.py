@@ -21,6 +21,11 @@ def shown(path: Path | str) -> str:
     return f"~{text[len(home) :]}" if inside else text
 
 
+def is_too_long(path: str) -> bool:
+    """Return whether no program can open *path*, because the kernel takes none of its length."""
+    return len(path) > os.pathconf("/", "PC_PATH_MAX")
+
+
 def expanded(path: Path | str) -> Path:
     """Return *path* with a home directory for its `~`; a `~name` of no user stays as it is."""
     try:

@@ -461,3 +461,15 @@ def test_file_that_nobody_decided_about_is_named_and_makes_the_run_end_with_3() 
     assert (result["undecided_files"], result["text"]) == ([here], "Done.")
     assert result["exit_code"] == run.code == 3
     assert f"sandbox: {here} appeared while a command ran" in run.stderr
+
+
+@pytest.mark.parametrize("depth", [700, 20_000])
+def test_write_to_a_very_deep_path_takes_no_minutes(depth: int) -> None:
+    """The program looked in each folder for instructions and repositories, and did not stop."""
+    deep_path = "a/" * depth + "f"
+    call = tool_use("write", {"path": deep_path, "content": "x"})
+    with serve_in_thread(reply(call), reply("Done.")) as api:
+        run = agent_cli("-p", "go", *YOLO, api=api)
+
+    assert (run.code, run.stdout) == (0, "Done.\n")
+    assert ("too long" in str(api.requests[1].body)) is (depth == 20_000)

@@ -636,8 +636,8 @@ async def test_texts_that_name_each_other_a_thousand_times_are_given_up(
     assert warnings == ["instructions name too many files by @; the others are left out"]
 
 
-# Four were looked at before: two of the user's, AGENTS.override.md and AGENTS.md.
-@pytest.mark.parametrize(("count", "is_whole"), [(496, True), (497, False)])
+# With AGENTS.md itself.
+@pytest.mark.parametrize(("count", "is_whole"), [(499, True), (500, False)])
 async def test_instructions_of_five_hundred_files_are_whole(
     root: Path, user_dir: Path, count: int, *, is_whole: bool
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from agent_cli.contracts.errors import ToolError
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret, why_protected
 from agent_cli.system.launching import Watched
-from agent_cli.system.paths import real_path
+from agent_cli.system.paths import is_too_long, real_path
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.session_resources import Keeper, RootResources, SessionResources
@@ -76,7 +76,7 @@ class Workspace:
             written = written[1:]
         if not written:
             raise ToolError("The path is empty. Give one below the workspace, or `.` for its root.")
-        if len(written) > os.pathconf("/", "PC_PATH_MAX"):  # each of its parts would be looked up
+        if is_too_long(written):  # each of its parts would be looked up
             raise ToolError(f"The path is too long, with {len(written):,} characters. Check it.")
         # Not Path.resolve: the path before following symlinks is checked as well. Nor
         # Path.expanduser: it fails for a file whose name starts with "~".

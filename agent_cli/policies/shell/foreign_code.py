@@ -16,6 +16,7 @@ from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import base_name
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import is_too_long
 
 _DEVICES: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _PROGRAMS: Final = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/")
@@ -181,7 +182,7 @@ def is_foreign(text: str, reach: Reach) -> bool:
 
     Much that begins with a slash is an address or a pattern, so its folder must exist.
     """
-    if not text or len(text) > os.pathconf("/", "PC_PATH_MAX") or re.search(r"[\0\n]", text):
+    if not text or is_too_long(text) or re.search(r"[\0\n]", text):
         return False
     if text.startswith("~"):
         return text == "~" or "/" in text

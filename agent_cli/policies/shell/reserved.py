@@ -42,6 +42,7 @@ from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import is_too_long
 
 _INSIDE_WORD: Final = late_pattern(r"[=@:,]")
 _SED: Final = late_pattern(r"g?sed")
@@ -261,7 +262,7 @@ def _acts(word: str, reach: Reach) -> bool:
     below = str(path).removeprefix(str(reach.root))
     if any(map(_matches_kept, below.split("/"))):
         return True
-    if len(below) > os.pathconf("/", "PC_PATH_MAX"):  # no program can open it
+    if is_too_long(below):
         return False
     return bool(why_protected(path, reach.root) or what_it_starts(path, reach.root))
 
