@@ -25,7 +25,7 @@ from weakref import WeakSet
 from agent_cli.app import parts
 from agent_cli.app.agents.config import AgentParts, config_of
 from agent_cli.app.agents.subagents import AgentTree
-from agent_cli.app.checks.named_tools import dead_rules, deferred_if_denied
+from agent_cli.app.checks.named_tools import dead_rules
 from agent_cli.app.goals import SessionGoal, SessionReceipts, before
 from agent_cli.app.hooks.lifecycle import HookHost, SessionHooks
 from agent_cli.app.jobs import Announcements, JobHost
@@ -54,7 +54,7 @@ from agent_cli.policies.cache_watch import CacheWatch
 from agent_cli.policies.compaction import Compaction
 from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import Consent, PrefixWatch
-from agent_cli.policies.request_settings import AnswerFormat
+from agent_cli.policies.request_settings import AnswerFormat, undeclared
 
 if TYPE_CHECKING:
     from agent_cli.hooks.judging import HookServices
@@ -341,8 +341,8 @@ class Workbench:
 
         Those that a rule denies whole are deferred: requests do not declare them.
         """
-        own = (*self.session.tools, *self.agents.tools(), *self._plugins.tools())
-        return deferred_if_denied(self._startup, (*own, *self.jobs.own_jobs.tools()))
+        others = (*self.agents.tools(), *self._plugins.tools(), *self.jobs.own_jobs.tools())
+        return undeclared((*self.session.tools, *others), self.session.permissions.denies_tool)
 
     def _tool_names(self) -> Collection[str]:
         """Return the names of tools that a call may have, without tools of MCP servers."""

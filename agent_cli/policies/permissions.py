@@ -263,6 +263,10 @@ class Permissions:
         """Yield the active rules with kind and origin, the strongest first."""
         return self._rules.listed()
 
+    def denies_tool(self, name: str) -> bool:
+        """Return whether a rule denies every call of the tool *name*."""
+        return self._rules.denying(name) is not None
+
     def allows_every_effect(self, command: str) -> bool:
         """Return whether a rule, or the mode yolo, allows *command* whatever it changes."""
         from agent_cli.policies.shell import judge  # rare

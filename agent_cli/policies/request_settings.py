@@ -5,7 +5,7 @@ keeps all that was sent before. For the same reason the tools stay as they are i
 instead, a call that changes something is refused with the reason.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from agent_cli.contracts.found_tools import CALL_FOUND
 from agent_cli.contracts.messages import EFFORT, CustomMessage, UserMessage
 from agent_cli.contracts.provider import ModelRequest, StreamEvent, StreamFn
 from agent_cli.contracts.timeline import CustomOutput, Json, UserOutput, text_of
+from agent_cli.contracts.tooling import Tool
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import shown
 from agent_cli.core.turn import Turn
@@ -31,6 +32,11 @@ PLAN_OFF: Final = "[agent-cli: plan mode is off. You may change things again.]"
 _ON: Final = (PLAN_ON, PLAN_ON_FOR_AGENT)
 
 
+def undeclared(tools: Sequence[Tool], is_denied: Callable[[str], bool]) -> list[Tool]:
+    """Return *tools*; those whose every call is denied are deferred: requests declare none."""
+    return [replace(each, is_deferred=True) if is_denied(each.name) else each for each in tools]
+
+
 def without_denied(is_denied: Callable[[str], bool]) -> Callable[[Turn], None]:
     """Return a `prepare` contributor that keeps tools out of requests whose every call is denied.
 
@@ -42,12 +48,9 @@ def without_denied(is_denied: Callable[[str], bool]) -> Callable[[Turn], None]:
         names = {tool.name for tool in turn.tools if tool.name != CALL_FOUND}
         if not (denied := {name for name in names if is_denied(name)}):
             return
-        gone = denied if names - denied else {*denied, CALL_FOUND}  # nothing left to be found
-        turn.tools = [
-            replace(tool, is_deferred=True) if tool.name in denied else tool
-            for tool in turn.tools
-            if tool.name in denied or tool.name not in gone
-        ]
+        tools = undeclared(turn.tools, denied.__contains__)
+        finds_nothing = denied == names
+        turn.tools = [each for each in tools if not (finds_nothing and each.name == CALL_FOUND)]
 
     return hide
 

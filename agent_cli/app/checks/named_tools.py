@@ -1,7 +1,7 @@
 """Check the names in `--require-tools` and in permission rules against the tools there are."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields
 
 from agent_cli.app.parts import permission_rules
 from agent_cli.app.startup import StartupContext
@@ -112,14 +112,6 @@ def _is_of(rule: Rule, server: str) -> bool:
 def belongs(required: str, server: str) -> bool:
     """Return whether *required* names a tool of *server*, or all its tools."""
     return is_of_server(required, server) or required == server_name(server)
-
-
-def deferred_if_denied(startup: StartupContext, tools: Sequence[Tool]) -> Sequence[Tool]:
-    """Return *tools*, with those deferred whose every call a rule denies."""
-    if not startup.loaded.rules:
-        return tools
-    rules = permission_rules(startup)
-    return [replace(each, is_deferred=True) if rules.denying(each.name) else each for each in tools]
 
 
 def denied(rules: RuleSet, tools: Iterable[str]) -> dict[str, str]:

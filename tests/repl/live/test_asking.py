@@ -262,21 +262,26 @@ async def test_answer_typed_in_vis_normal_mode_is_the_answer(typed: str, tmp_pat
     assert taken.label == "No"
 
 
+async def asked_behind_a_message(it: Live) -> "asyncio.Future[Choice | str]":
+    """Begin a message, ask with a list, and wait until it offers to send the message first."""
+    it.type("y")
+    await it.until(lambda: it.rows == ["you> y"])
+    yes = Choice("Yes", ("y",), key="1")
+    asked = asyncio.ensure_future(it.screen.asking.select("allow? ", [yes], text="decline"))
+    await it.until(lambda: "allow? y" in it.rows)
+    it.now_s += SILENCE_S + 0.01
+    await it.until(lambda: any(row.startswith("❯ Send your message") for row in it.rows))
+    return asked
+
+
 async def test_message_begun_before_a_list_is_sent_and_answers_nothing(tmp_path: Path) -> None:
     """Enter declined the call with it, and told the model so; a second Enter is no answer."""
     async with live(tmp_path) as it:
-        asking = it.screen.asking
-        it.type("y")
-        await it.until(lambda: it.rows == ["you> y"])
-        listed = asking.select("allow? ", [Choice("Yes", ("y",), key="1")], text="decline")
-        asked = asyncio.ensure_future(listed)
-        await it.until(lambda: "allow? y" in it.rows)
-        it.now_s += SILENCE_S + 0.01
-        await it.until(lambda: any(row.startswith("❯ Send your message") for row in it.rows))
+        asked = await asked_behind_a_message(it)
         it.type("ou may\r")
         await it.until(lambda: it.person.got == [("you may", False)])
         await it.until(lambda: "allow?" in it.rows)
-        assert asking.answer_of("") is None
+        assert it.screen.asking.answer_of("") is None
         it.type("no, wait\r")
 
         assert await asked == "no, wait"
@@ -287,14 +292,7 @@ async def test_message_begun_before_a_list_and_deleted_leaves_the_list_as_if_non
 ) -> None:
     """It counted as sent: no answer was marked any more. Enter at once still answers nothing."""
     async with live(tmp_path) as it:
-        asking = it.screen.asking
-        it.type("y")
-        await it.until(lambda: it.rows == ["you> y"])
-        listed = asking.select("allow? ", [Choice("Yes", ("y",), key="1")], text="decline")
-        asked = asyncio.ensure_future(listed)
-        await it.until(lambda: "allow? y" in it.rows)
-        it.now_s += SILENCE_S + 0.01
-        await it.until(lambda: any(row.startswith("❯ Send your message") for row in it.rows))
+        asked = await asked_behind_a_message(it)
         it.type("\x7f\r")
         await it.until(lambda: "allow? too early: try again" in it.rows)
         assert not asked.done()
