@@ -29,8 +29,12 @@ _QUESTION_LIMIT_S: Final = 30.0
 # For a large repository on a slow disk.
 _CHECKOUT_LIMIT_S: Final = 900.0
 # With its last worktree git removes the folder of all, also while it makes another one there: an
-# agent may end while the next one begins. The branch for that has been made by then.
-_LOST_RACE: Final = late_pattern(r"could not create directory of .*: No such file or directory")
+# agent may end while the next one begins. And it reads what belongs to each other worktree, which
+# is empty for a moment where another agent begins. The branch may have been made by then.
+_LOST_RACE: Final = late_pattern(
+    r"could not create directory of .*: No such file or directory"
+    r"|failed to read .*/worktrees/[^/]+/commondir: "
+)
 _RACES_MAX: Final = 5
 _SUBMODULE_MODE: Final = b"160000 "
 

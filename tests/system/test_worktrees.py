@@ -26,7 +26,7 @@ if [ ! -e "$0.lost" ]; then
     case "$*" in *"worktree add"*)
         touch "$0.lost"
         [ -z "{branch}" ] || {git} branch {branch} main
-        echo "fatal: could not create directory of 'one': No such file or directory" >&2
+        echo "fatal: {fault}" >&2
         exit 128
     esac
 fi
@@ -252,17 +252,26 @@ def test_existing_folder_is_never_touched_by_a_new_worktree(
     assert (mine / "work.txt").read_text() == "kept"
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "could not create directory of 'one': No such file or directory",
+        "failed to read .git/worktrees/agent-4a9af000/commondir: Success",
+    ],
+)
 @pytest.mark.parametrize("branch", ["", "new"])
-def test_worktree_is_made_while_git_removes_another_one(
+def test_worktree_is_made_while_git_removes_or_makes_another_one(
     repository: Path,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     branch: str,
+    fault: str,
 ) -> None:
-    """Git then finds the folder for it gone; it has made the branch by then."""
+    """It finds its folder gone, or what belongs to the other empty; the branch may be made."""
     programs = tmp_path_factory.mktemp("bin")
-    (programs / "git").write_text(LOSES_ONE_RACE.format(git=shutil.which("git"), branch=branch))
+    loses = LOSES_ONE_RACE.format(git=shutil.which("git"), branch=branch, fault=fault)
+    (programs / "git").write_text(loses)
     (programs / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
