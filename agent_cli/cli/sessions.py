@@ -7,28 +7,33 @@ conversations.py runs it.
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from agent_cli.app.arguments import Arguments
-from agent_cli.app.startup import start
-from agent_cli.contracts.errors import SessionError, SessionNotFound, UsageError
+from agent_cli.app.startup import StartupContext, start
+from agent_cli.contracts.errors import ModelError, SessionError, SessionNotFound, UsageError
 from agent_cli.contracts.events import Notice
 from agent_cli.contracts.listings import SessionInfo, SessionMatch
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.provider import ModelRequest, closable
+from agent_cli.contracts.timeline import Json, Output
 from agent_cli.contracts.wording import counted, dollars
 from agent_cli.core.agent import Agent
 from agent_cli.core.branching import branch_points
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.run import RunResult
+from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.session_store import SessionStore, upkeep
 from agent_cli.session_store.export import Format, export
 from agent_cli.session_store.history import History
 from agent_cli.session_store.listing import COLUMNS, as_json, damage, last_used, row
-from agent_cli.session_store.transcripts import search, transcript
+from agent_cli.session_store.transcripts import search, transcript, transcript_of_replies
 from agent_cli.session_store.upkeep import verify
 from agent_cli.system import paths
+from agent_cli.system.event_loop import run_loop
 from agent_cli.system.json_text import json_object
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.redaction import Redactor
@@ -146,19 +151,49 @@ def _show_entries(history: History) -> int:
 
 
 def replay(arguments: Arguments) -> int:
-    """Print the transcript of a session file; no model is asked and no tool is run.
+    """Print the transcript of a session file or a recording; no server is asked, no tool is run.
 
     Raises:
-        SessionError: It is not a session file; the message names its type, if known.
+        SessionError: It is neither; the message names its type, if known.
+        ModelError: The recording is damaged.
     """
     path = Path(arguments.operands[0])
     if _is_recording(path):
-        raise SessionError(
-            f"{path} is a recording of a model's replies and holds no session: a run with"
-            f" --replay {path} plays it"
-        )
-    print(transcript(_store().read_file(path).prompts), end="")
+        startup = start(arguments._replace(replay=path), may_ask=False)
+        replies = run_loop(_recorded_replies(path, startup))
+        _tell(f"{path} is a recording: it holds no prompts, and no results of the calls")
+        print(transcript_of_replies(replies), end="")
+    else:
+        print(transcript(_store().read_file(path).prompts), end="")
     return 0
+
+
+async def _recorded_replies(path: Path, startup: StartupContext) -> Sequence[Output]:
+    """Return the entries of all replies in the recording *path*, also of incomplete ones."""
+    from agent_cli.app import parts
+    from agent_cli.app.models import Providers
+    from agent_cli.providers.recording import RecordingEnded, count_replies
+    from agent_cli.providers.retries import RetryPolicy
+
+    providers = Providers(startup, retry=RetryPolicy(max=0, respect_retry_after=False))
+    message = UserMessage.of("Play the next reply.")
+    request = ModelRequest(model=parts.model(startup), messages=(message,))
+    conversation = Conversation()
+    played = conversation.begin().output
+    for _ in range(count_replies(path)):
+        processor = StreamProcessor()
+        try:
+            async with aclosing(closable(providers.stream(request))) as events:
+                await processor.process(events)
+        except RecordingEnded:
+            break  # a call may play two replies: the first refuses a part of its request
+        except ModelError as error:
+            conversation.discard_reply(processor.text, "error", error=str(error))
+        else:
+            assert processor.reply is not None
+            conversation.add_reply(processor.reply)
+    await providers.provider.aclose()
+    return played
 
 
 def _is_recording(path: Path) -> bool:

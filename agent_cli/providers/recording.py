@@ -36,6 +36,10 @@ KEPT_HEADERS = frozenset(
 )
 
 
+class RecordingEnded(ModelError):
+    """A request came after the last recorded reply."""
+
+
 class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -93,6 +97,15 @@ def start_recording(path: Path) -> None:
         raise _unwritten(path, error) from error
 
 
+def count_replies(path: Path) -> int:
+    """Return the number of replies in the recording *path*.
+
+    Raises:
+        ModelError: It is no recording, or cannot be read.
+    """
+    return len(_read(path))
+
+
 class RecordTransport(httpx2.AsyncBaseTransport):
     """Passes everything through and adds the responses to a recording while they arrive."""
 
@@ -148,10 +161,10 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
         """Return the next reply.
 
         Raises:
-            ModelError: The recording has no more replies.
+            RecordingEnded: The recording has no more replies.
         """
         if self._played == len(self._replies):
-            raise ModelError(
+            raise RecordingEnded(
                 f"the recording {self._path} holds {len(self._replies)} replies and the run asked "
                 "for one more; it was made for another prompt or another version"
             )

@@ -59,8 +59,19 @@ _AS_WRITTEN: Final = re.compile(r"[ !#-\[\]-~]+")
 
 def transcript(prompts: Iterable[Prompt]) -> str:
     """Return *prompts* as text with the content of each entry; hidden prompts are left out."""
-    shown = (part for prompt in prompts if prompt.visible for part in _parts(prompt))
-    return clean("\n\n".join(shown) + "\n")
+    return _joined(part for prompt in prompts if prompt.visible for part in _parts(prompt))
+
+
+def transcript_of_replies(outputs: Iterable[Output]) -> str:
+    """Return replies as text; of their calls nothing but the input is known."""
+    return _joined(
+        f"* {call_line(each)}" if isinstance(each, ToolOutput) else entry_text(each)
+        for each in with_joined_text(outputs)
+    )
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return clean("\n\n".join(part for part in parts if part) + "\n")
 
 
 def call_line(call: ToolOutput) -> str:
@@ -103,10 +114,7 @@ def content_text(content: Sequence[Block]) -> str:
 def _parts(prompt: Prompt) -> Iterator[str]:
     if prompt.input is not None:
         yield _user_entry(prompt.input)
-    for output in with_joined_text(prompt.output):
-        part = entry_text(output)
-        if part:
-            yield part
+    yield from map(entry_text, with_joined_text(prompt.output))
 
 
 def with_joined_text(outputs: Iterable[Output]) -> Iterator[Output]:

@@ -13,7 +13,7 @@ from agent_cli.session_store.upkeep import verify
 from agent_cli.system.paths import sessions_dir
 from tests.e2e.program import KEY, agent_cli
 from tests.fakes import calls, says, tool_use
-from tests.messages_api import reply, serve_in_thread
+from tests.messages_api import Answer, broken, error, reply, script, serve_in_thread
 
 ID = "the session's id"
 
@@ -48,16 +48,37 @@ def test_replay_prints_the_same_transcript_as_sessions_show(session: Session) ->
     assert "Nobody sees this" not in shown.stdout
 
 
-def test_replay_refuses_a_recording_of_model_replies() -> None:
-    """S2-44: `--record` keeps the model's replies, not the session."""
-    with serve_in_thread(reply("Hello.")) as api:
-        agent_cli("--record", "said.jsonl", "--no-session", "-p", "Hi", api=api)
+def test_replay_prints_the_replies_of_a_recording_in_order() -> None:
+    """S2-44: without key and server; what is not recorded is not made up."""
+    replies: list[Answer] = [
+        error(529, "overloaded_error", "Overloaded"),
+        broken(reply("Half an answer."), "eof", after=3),
+        reply("I print it.", script.tool_use("bash", {"command": "echo $HOME"})),
+        reply("Done\x1b[2J."),
+    ]
+    with serve_in_thread(*replies) as api:
+        options = ("--record", "said.jsonl", "--no-session", "--permission-mode", "yolo")
+        agent_cli(*options, "-p", "Hi", api=api)
+
+    replayed = agent_cli("replay", "said.jsonl", ANTHROPIC_API_KEY=None)
+
+    overloaded, broken_off, *played = replayed.stdout.split("\n\n")
+    assert replayed.code == 0
+    assert overloaded.startswith("[reply not kept: ")
+    assert broken_off.startswith("Half an answer.\n[reply not kept: ")
+    assert played == ["I print it.", '* bash {"command": "echo $HOME"}', "Done.\n"]
+    assert replayed.stderr == (
+        "agent-cli: said.jsonl is a recording: it holds no prompts, and no results of the calls\n"
+    )
+
+
+def test_replay_names_the_damage_of_a_recording() -> None:
+    Path("said.jsonl").write_text('{"type": "response", "status": 200, "headers": {}}\n{"ty\n')
 
     replayed = agent_cli("replay", "said.jsonl")
 
     assert (replayed.code, replayed.stdout) == (1, "")
-    assert "said.jsonl is a recording of a model's replies and holds no session" in replayed.stderr
-    assert "--replay said.jsonl" in replayed.stderr
+    assert "said.jsonl is not a recording made with --record" in replayed.stderr
 
 
 @pytest.mark.parametrize("content", [None, b"", b"hello\n", b"[1]\n", b"\xff\n"])
