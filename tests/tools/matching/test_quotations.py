@@ -96,6 +96,8 @@ def test_extra_blank_line_around_both_texts_is_removed_next_to_a_real_one() -> N
         ('say("a")\nb\n', 'say(\\"a\\")\nb', 'say(\\"c\\")\nb', 'say("c")\nb\n'),
         # Of a string, or of all?
         ("a\nb\n", r"a\nb", r"a\nc('\n')", None),
+        ("a\nb\n", r"a\nb", r"a\nc(`\n`)", None),
+        ("a = `\nb`\n", r"a = `\nb`", r"a = `\nb`\nc", "a = `\nb`\nc\n"),
         ("a\nb\n", r"a\nb", r"a\nc('\\d')", None),
         ('say("a")\n', r"say(\"a\")", r"say(\"b\n\")", None),
     ],

@@ -126,21 +126,21 @@ def _escaped(old: str, new: str) -> _Texts:
     with suppress(ValueError):
         whole, instead = (json.loads(f'"{text}"') for text in (old, new))
         # Unless a quote shows that all of it was escaped, a line end may be one of a string.
-        if '\\"' in new or not _breaks_string(instead):
+        if '\\"' in new or not _breaks_string(instead, whole):
             yield whole, instead
     # If new has bare quotes as well, an escaped one may be one of a string.
     if '\\"' not in new or '"' not in new.replace('\\"', ""):
         yield old.replace('\\"', '"'), new.replace('\\"', '"')
     tabs = partial(_TABS.sub, lambda match: match[0].replace("\\t", "\t"))
     was, becomes = (tabs(text.replace("\\n", "\n")) for text in (old, new))
-    if '\\"' not in old + new and not _breaks_string(becomes):
+    if '\\"' not in old + new and not _breaks_string(becomes, was):
         yield was, becomes
 
 
-def _breaks_string(text: str) -> bool:
-    """Return whether some line has a quote without its partner."""
-    quotes = _NO_QUOTES.sub("", text).split("\n")
-    return any(line.count('"') % 2 or line.count("'") % 2 for line in quotes)
+def _breaks_string(new: str, old: str) -> bool:
+    """Return whether some line that *new* has and *old* has not has a quote without its partner."""
+    added = (_NO_QUOTES.sub("", line) for line in {*new.split("\n")} - {*old.split("\n")})
+    return any(line.count(quote) % 2 for line in added for quote in "\"'`")
 
 
 def _surrounded(old: str, new: str) -> _Texts:
