@@ -246,6 +246,16 @@ def test_workspace_root_is_the_enclosing_repository(root: Path) -> None:
     """Without a repository it is the directory itself: nothing above is read."""
     assert workspace_root(root / "src") == root / "src"
     (root / ".git").mkdir()
+    (root / ".git" / "HEAD").touch()
+    assert workspace_root(root / "src") == root
+
+
+def test_empty_git_folder_is_no_root(root: Path) -> None:
+    """Sandboxes leave one below the root; to git it is nothing."""
+    (root / ".git").mkdir()
+    (root / ".git" / "HEAD").touch()
+    (root / "src" / ".git").mkdir(parents=True)
+
     assert workspace_root(root / "src") == root
 
 
