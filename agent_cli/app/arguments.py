@@ -119,7 +119,8 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
         word = words.pop(0)
         if word == "--":
             if not operands and words:  # a prompt, even if it has the name of a command
-                found["prompt"] = _one_prompt(words)
+                is_run = found.get("print_prompt") == "-"
+                found["print_prompt" if is_run else "prompt"] = _one_prompt(words)
             else:
                 operands += words
             break
@@ -197,7 +198,7 @@ def _value(name: str, word: str, option: OptionEntry, words: list[str]) -> objec
         return words.pop(0) if words and not words[0].startswith("-") else option.constant
     # The next word is the value even if it starts with "-": prompts and rules may. Only the
     # name of another option means that there is no value.
-    is_missing = not words or _is_option(words[0].partition("=")[0])
+    is_missing = not words or words[0] == "--" or _is_option(words[0].partition("=")[0])
     if is_missing and name == "--print":
         return "-"
     if is_missing:
@@ -320,6 +321,10 @@ def _with_foreign(arguments: Arguments, operands: list[str]) -> Arguments | None
         case "":
             raise UsageError(f"{name} is a command of {foreign.agents}: {foreign.instead}")
         case "-p":
+            if rest[:1] == ["resume"]:  # `exec resume ID PROMPT`, `exec resume --last PROMPT`
+                rest.pop(0)
+                if not arguments.continue_session:
+                    arguments = arguments._replace(resume=rest.pop(0) if rest else CHOOSE_SESSION)
             arguments = arguments._replace(print_prompt=_one_prompt(rest) if rest else "-")
             # What is a switch of single commands here chooses the format of events there.
             if arguments.json:

@@ -16,6 +16,8 @@ from agent_cli.contracts.errors import UsageError
 _CLAUDE, _CODEX, _PI = "Claude Code", "Codex", "pi"
 _CLAUDE_CODEX, _CLAUDE_PI, _CODEX_PI = "Claude Code, Codex", "Claude Code, pi", "Codex, pi"
 _ALL = "Claude Code, Codex, pi"
+_GEMINI, _KIMI, _VIBE, _AIDER = "Gemini CLI", "kimi-cli", "mistral-vibe", "aider"
+_START_THERE: Final = "start it there: cd DIR && agent-cli; --add-dir DIR adds one"
 
 
 class Foreign(NamedTuple):
@@ -52,9 +54,7 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--input-format": Foreign(
         _CLAUDE, instead="stdin is text; a program that sends messages uses agent-cli acp"
     ),
-    "--replay-user-messages": Foreign(
-        _CLAUDE, instead="a program that sends messages uses agent-cli acp"
-    ),
+    "--replay-user-messages": Foreign(_CLAUDE, instead="programs use agent-cli acp: docs/acp.md"),
     "--session-id": Foreign(
         _CLAUDE_PI, instead="ids are given by the program: --resume ID goes on with one"
     ),
@@ -74,9 +74,7 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--append-system-prompt-file": Foreign(
         _CLAUDE, instead='use --append-system-prompt "$(cat FILE)"'
     ),
-    "--debug": Foreign(
-        _CLAUDE, instead="--verbose shows more; docs/troubleshooting.md has the logs"
-    ),
+    "--debug": Foreign(_CLAUDE, instead="--verbose shows more; logs: docs/troubleshooting.md"),
     "--bare": Foreign(_CLAUDE, instead="use --no-plugins --no-mcp"),
     "--ide": Foreign(_CLAUDE, instead="editors start agent-cli acp: docs/acp.md"),
     "-w": Foreign(_CLAUDE, "--worktree"),
@@ -116,8 +114,8 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     ),
     "-a": Foreign(_CODEX_PI, instead="use --permission-mode ask, auto-edit, auto, plan or yolo"),
     "-m": Foreign(_CODEX, "--model"),
-    "--cd": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),
-    "-C": Foreign(_CODEX, instead="start it there: cd DIR && agent-cli; --add-dir DIR adds one"),
+    "--cd": Foreign(_CODEX, instead=_START_THERE),
+    "-C": Foreign(_CODEX, instead=_START_THERE),
     "--image": Foreign(_CODEX, instead="name the picture in the prompt: @pic.png"),
     "-i": Foreign(_CODEX, instead="name the picture in the prompt: @pic.png"),
     "--profile": Foreign(_CODEX, instead="use --settings FILE, one file for each profile"),
@@ -130,15 +128,9 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--search": Foreign(_CODEX, "--allow web_search"),
     "--last": Foreign(_CODEX, "--continue"),
     "-V": Foreign(_CODEX, "--version"),
-    "--enable": Foreign(
-        _CODEX, instead="there are no features to switch: config show lists settings"
-    ),
-    "--disable": Foreign(
-        _CODEX, instead="there are no features to switch: config show lists settings"
-    ),
-    "--no-alt-screen": Foreign(
-        _CODEX, instead="leave it out: the terminal's own scrolling is used"
-    ),
+    "--enable": Foreign(_CODEX, instead="no features to switch here: config show lists settings"),
+    "--disable": Foreign(_CODEX, instead="no features to switch here: config show lists settings"),
+    "--no-alt-screen": Foreign(_CODEX, instead="leave it out: the terminal itself scrolls"),
     "--local-provider": Foreign(_CODEX, instead='set [provider] wire_api = "chat": docs/clouds.md'),
     "--color": Foreign(_CODEX, instead="set NO_COLOR=1; a pipe gets no colours"),
     "--thinking": Foreign(_PI, "--effort"),
@@ -165,6 +157,18 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--export": Foreign(_PI, instead="use agent-cli sessions export ID html"),
     "--offline": Foreign(_PI, instead="leave it out: only the model and your servers are asked"),
     "--approve": Foreign(_PI, "--trust"),
+    "--prompt": Foreign(f"{_GEMINI}, {_KIMI}, {_VIBE}", "--print"),
+    "--message": Foreign(_AIDER, "--print"),
+    "--message-file": Foreign(_AIDER, "--prompt-file"),
+    "--prompt-interactive": Foreign(_GEMINI, instead='leave it out: agent-cli "PROMPT" begins so'),
+    "--approval-mode": Foreign(_GEMINI, "--permission-mode"),
+    "-y": Foreign(f"{_GEMINI}, {_KIMI}", "--permission-mode yolo"),
+    "--auto-approve": Foreign(f"{_KIMI}, {_VIBE}", "--permission-mode yolo"),
+    "--yes-always": Foreign(_AIDER, "--permission-mode yolo"),
+    "--max-price": Foreign(_VIBE, "--max-cost"),
+    "--workdir": Foreign(_VIBE, instead=_START_THERE),
+    "--work-dir": Foreign(_KIMI, instead=_START_THERE),
+    "--include-directories": Foreign(_GEMINI, instead="use --add-dir DIR, once for each"),
 }
 
 FOREIGN_COMMANDS: Final[Mapping[str, Foreign]] = {
@@ -193,6 +197,7 @@ FOREIGN_COMMANDS: Final[Mapping[str, Foreign]] = {
     "cloud": Foreign(_CODEX, instead="tasks run on this machine: agent-cli batch takes many"),
     "features": Foreign(_CODEX, instead="agent-cli config show --origin lists the settings"),
     "sandbox": Foreign(_CODEX, instead="commands of the model run in it; [sandbox] sets it"),
+    "run": Foreign("OpenCode, goose", instead='use agent-cli -p "PROMPT"'),
 }
 
 FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
@@ -280,6 +285,15 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "apps": Foreign(_CODEX, instead="add an MCP server: docs/mcp.md; /mcp lists them"),
     "agent": Foreign(_CODEX, "agents"),
     "trust": Foreign(_PI, instead="agent-cli trust --show lists what is trusted here"),
+    "compress": Foreign(_GEMINI, "compact"),
+    "restore": Foreign(_GEMINI, "rewind"),
+    "chat": Foreign(_GEMINI, instead="/resume opens a session, /rename NAME names this one"),
+    "directory": Foreign(_GEMINI, instead="use /add-dir DIR"),
+    "sessions": Foreign(f"OpenCode, {_KIMI}", "resume"),
+    "yolo": Foreign(_KIMI, "mode yolo"),
+    "tokens": Foreign(_AIDER, "context"),
+    "add": Foreign(_AIDER, instead="type @ and the beginning of a file's name"),
+    "ask": Foreign(_AIDER, instead="/mode plan only reads"),
 }
 
 # A comma or a space outside parentheses ends a rule: "Bash(git log *),Read Edit".

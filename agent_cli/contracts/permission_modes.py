@@ -28,9 +28,10 @@ CLAUDE_MODES: Final[Mapping[str, Mode]] = {
     "manual": "ask",
     "dontask": "ask",
     "acceptedits": "auto-edit",
+    "auto_edit": "auto-edit",
     "bypasspermissions": "yolo",
 }
-"""Claude Code's names of modes in lower case; `plan` is the same in both."""
+"""Claude Code's and Gemini CLI's names of modes in lower case; `plan` is the same in all."""
 
 
 def stricter(one: Mode, other: Mode) -> Mode:
@@ -45,5 +46,5 @@ def mode_named(name: str) -> Mode | None:
 
 
 def our_mode_name(name: str) -> str:
-    """Return our name of Claude Code's mode *name*; other names stay as they are."""
+    """Return our name of another agent's mode *name*; other names stay as they are."""
     return CLAUDE_MODES.get(name.lower(), name)

@@ -122,6 +122,8 @@ def test_option_sets_any_setting() -> None:
         (["-p", "-c"], "-"),
         (["-p", "--model", "x"], "-"),
         (["-p", "-c", "go on"], "go on"),
+        (["-p", "--", "--model"], "--model"),
+        (["-p", "--verbose", "--", "-c"], "-c"),
     ],
 )
 def test_print_prompt_may_contain_any_text(words: list[str], prompt: str) -> None:

@@ -18,8 +18,12 @@ from agent_cli.contracts.foreign_names import (
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "coming-from.md"
 
-ALIASES = sorted(name for name, each in FOREIGN_OPTIONS.items() if each.ours)
-OTHERS = sorted(set(FOREIGN_OPTIONS) - set(ALIASES))
+OF_PROMPTS = ("--print", "--prompt-file")
+PROMPTS = sorted(name for name, each in FOREIGN_OPTIONS.items() if each.ours in OF_PROMPTS)
+ALIASES = sorted(
+    name for name, each in FOREIGN_OPTIONS.items() if each.ours and name not in PROMPTS
+)
+OTHERS = sorted(set(FOREIGN_OPTIONS) - {*ALIASES, *PROMPTS})
 
 
 @pytest.mark.parametrize("name", ALIASES)
@@ -36,6 +40,15 @@ def test_option_that_means_the_same_works(name: str) -> None:
     assert parse_arguments(["-p", "go on", "=".join([name, *value])]) == parse_arguments(
         ["-p", "go on", *ours, *value]
     )
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_option_with_a_prompt_begins_one_run(name: str) -> None:
+    ours = FOREIGN_OPTIONS[name].ours
+    meant = parse_arguments([ours, "go on"])
+
+    assert meant.command == "print"
+    assert parse_arguments([name, "go on"]) == parse_arguments([f"{name}=go on"]) == meant
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -100,11 +113,12 @@ def test_rules_come_in_one_text_or_word_by_word(words: list[str], rules: list[st
         ("acceptEdits", "auto-edit"),
         ("bypassPermissions", "yolo"),
         ("default", "ask"),
+        ("auto_edit", "auto-edit"),
         ("plan", "plan"),
         ("nonsense", "nonsense"),
     ],
 )
-def test_modes_of_claude_code_are_understood(theirs: str, ours: str) -> None:
+def test_modes_of_other_agents_are_understood(theirs: str, ours: str) -> None:
     parsed = parse_arguments(["--permission-mode", theirs])
 
     assert [override.value for override in parsed.overrides] == [ours]
@@ -122,6 +136,13 @@ def test_modes_of_claude_code_are_understood(theirs: str, ours: str) -> None:
         (["resume"], Arguments(resume="")),
         (["resume", "12", "go on"], Arguments(resume="12", prompt="go on")),
         (["resume", "--last"], Arguments(continue_session=True)),
+        (["exec", "resume", "12", "go"], Arguments("print", print_prompt="go", resume="12")),
+        (["exec", "resume", "12"], Arguments("print", print_prompt="-", resume="12")),
+        (
+            ["exec", "resume", "--last", "go"],
+            Arguments("print", print_prompt="go", continue_session=True),
+        ),
+        (["exec", "resume"], Arguments("print", print_prompt="-", resume="")),
         (["plugin", "list"], Arguments("plugins", ("list",))),
         (["-p", "--verbose", "review"], Arguments("print", print_prompt="review", verbose=True)),
         (["--", "login"], Arguments(prompt="login")),
