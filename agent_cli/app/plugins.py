@@ -24,7 +24,7 @@ from agent_cli.prompt_files.command_files import (
     Expanding,
     unchecked,
 )
-from agent_cli.prompt_files.skill_files import PluginSkills, Skill, find_skills
+from agent_cli.prompt_files.skill_files import Skill, SkillFolder, find_skills
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system import paths
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
@@ -73,7 +73,7 @@ def _shipped_plugins(
     startup: StartupContext, warn: Callable[[str], None], tell_hooks: TellHooks, *, one_shot: bool
 ) -> Iterator[Plugin]:
     yield _instructions(startup, warn, tell_hooks)
-    yield skills(_skill_folders(startup), plugins=_plugin_skills(startup), warn=warn)
+    yield skills(_skill_folders(startup), warn=warn)
     yield todo()
     yield recall(_matching(startup.workspace))
     if startup.loaded.settings.plugins.reminders and not one_shot:
@@ -126,7 +126,7 @@ def skill_texts(startup: StartupContext, names: Sequence[str]) -> Sequence[str]:
     """Return the full text of each skill, or a sentence that says why it cannot be read."""
     if not names:
         return ()
-    found, _ = find_skills(_skill_folders(startup), _plugin_skills(startup))
+    found, _ = find_skills(_skill_folders(startup))
     return [_skill_text(found.get(name), name) for name in names]
 
 
@@ -211,16 +211,16 @@ def _about(loaded: LoadedInstructions) -> dict[str, Json]:
     return about
 
 
-def _skill_folders(startup: StartupContext) -> Sequence[Path]:
-    folders = skill_folders(startup.workspace) if startup.trusted else ()
-    return [*_own_skill_folders(), *folders]
-
-
-def _plugin_skills(startup: StartupContext) -> Sequence[PluginSkills]:
+def _skill_folders(startup: StartupContext) -> Sequence[SkillFolder]:
+    folders = skill_folders(startup.workspace)
     return [
-        PluginSkills(added.name, folder, added.filled)
-        for added in startup.plugins
-        for folder in added.folders["skills"]
+        *map(SkillFolder, _own_skill_folders()),
+        *(SkillFolder(folder, folders) for folder in folders if startup.trusted),
+        *(
+            SkillFolder(folder, (folder,), added.name, added.filled)
+            for added in startup.plugins
+            for folder in added.folders["skills"]
+        ),
     ]
 
 
@@ -250,12 +250,14 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
         own = CommandFolder(startup.workspace, "your skills", holds_skills=True)
         folders += [own._replace(path=path) for path in _own_skill_folders()]
         theirs = project._replace(source="project skills", holds_skills=True)
-        folders += [theirs._replace(path=path) for path in skill_folders(startup.workspace)]
+        shelves = skill_folders(startup.workspace)
+        folders += [theirs._replace(path=path, shelves=shelves) for path in shelves]
     for added in startup.plugins:
         of_plugin = CommandFolder(
             added.root, f"plugin {added.name}", prefix=added.name, filling=added.filled
         )
         folders += [of_plugin._replace(path=path) for path in added.folders["commands"]]
         holds_skills = of_plugin._replace(holds_skills=True)
-        folders += [holds_skills._replace(path=path) for path in added.folders["skills"]]
+        for path in added.folders["skills"]:
+            folders.append(holds_skills._replace(path=path, shelves=(path,)))
     return CommandFiles([each._replace(expanding=expanding) for each in folders])

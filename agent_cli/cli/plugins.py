@@ -18,6 +18,7 @@ from agent_cli.added_plugins.sources import Source, fetch, source_of
 from agent_cli.app.arguments import Arguments
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.wording import counted
+from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings import WrittenHooks
 from agent_cli.system.paths import real_path
 from agent_cli.system.redaction import MASK
@@ -239,9 +240,11 @@ def described(plugin: AddedPlugin, *, whole: bool = True) -> Iterator[str]:
 
 
 def _files(plugin: AddedPlugin, kind: str) -> Iterator[Path]:
-    pattern = "*/SKILL.md" if kind == "skills" else "**/*.md"
     for folder in plugin.folders[kind]:
-        yield from sorted(path for path in folder.glob(pattern) if path.is_file())
+        if kind == "skills":
+            yield from skill_paths(folder, entries_max=None)
+        else:
+            yield from sorted(path for path in folder.glob("**/*.md") if path.is_file())
 
 
 def _scripts(plugin: AddedPlugin) -> Iterator[Path]:

@@ -5,7 +5,6 @@ skill's text is then part of the conversation; if a compaction removes it, it is
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
@@ -13,7 +12,7 @@ from agent_cli.contracts.late_models import BaseModel, ConfigDict, Field
 from agent_cli.contracts.messages import ToolResultMessage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
-from agent_cli.prompt_files.skill_files import FILE, PluginSkills, Skill, find_skills
+from agent_cli.prompt_files.skill_files import FILE, Skill, SkillFolder, find_skills
 
 _INTRODUCTION = "Skills, to be read with the tool `skill` before doing what they describe:"
 
@@ -36,33 +35,21 @@ class SkillInput(BaseModel):
     file: str = Field(FILE, description="Another file of the skill")
 
 
-def skills(
-    folders: Sequence[Path],
-    *,
-    plugins: Sequence[PluginSkills] = (),
-    warn: Callable[[str], None],
-) -> Plugin:
+def skills(folders: Sequence[SkillFolder], *, warn: Callable[[str], None]) -> Plugin:
     """Return the plugin; without a skill in *folders* it contributes nothing.
 
     Args:
         folders: Directories of skills; those in earlier ones win.
-        plugins: The directories of skills of added plugins.
         warn: Receives a sentence for each unusable skill.
     """
-    return Plugin(name="skills", prepare=_Shelf(folders, plugins, warn).prepare, state=ACTIVE)
+    return Plugin(name="skills", prepare=_Shelf(folders, warn).prepare, state=ACTIVE)
 
 
 class _Shelf:
     """The skills of one conversation: found when it begins, so that the prompt stays the same."""
 
-    def __init__(
-        self,
-        folders: Sequence[Path],
-        plugins: Sequence[PluginSkills],
-        warn: Callable[[str], None],
-    ) -> None:
+    def __init__(self, folders: Sequence[SkillFolder], warn: Callable[[str], None]) -> None:
         self._folders = folders
-        self._plugins = plugins
         self._warn = warn
         self._conversation_id = ""
         self._skills: dict[str, Skill] = {}
@@ -71,7 +58,7 @@ class _Shelf:
         """Add the names, the tool, and the active skills that the conversation no longer shows."""
         if ctx.conversation.id != self._conversation_id:
             self._conversation_id = ctx.conversation.id
-            found, problems = find_skills(self._folders, self._plugins)
+            found, problems = find_skills(self._folders)
             self._skills = {name: each for name, each in found.items() if not each.is_users}
             for problem in problems:
                 self._warn(problem)

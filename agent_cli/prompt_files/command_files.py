@@ -54,6 +54,7 @@ class CommandFolder(NamedTuple):
         refusal: The reason not to read any of its files, or "".
         objection: Returns the reason not to use the files just read, or "".
         holds_skills: Its commands are its skills.
+        shelves: Where those must lie; see `SkillFolder`.
         prefix: The plugin that the commands are called after, as `/plugin:command`; "" for none.
         filling: Returns a text with that plugin's folder and its user's values.
         expanding: Raises `UsageError` if the text of a command must not be sent.
@@ -65,6 +66,7 @@ class CommandFolder(NamedTuple):
     refusal: str = ""
     objection: Callable[[], str] = lambda: ""
     holds_skills: bool = False
+    shelves: Sequence[Path] = ()
     prefix: str = ""
     filling: Callable[[str], str] = str
     expanding: Expanding = unchecked
@@ -286,7 +288,7 @@ def _read_skill(folder: CommandFolder, path: Path) -> tuple[Skill, str]:
     """
     _check_place(folder, path)
     try:
-        skill = read_skill(path)
+        skill = read_skill(path, folder.shelves)
         return skill, skill.whole()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

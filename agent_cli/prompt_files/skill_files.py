@@ -28,11 +28,19 @@ _SHOWN_CHARS = 60
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-class PluginSkills(NamedTuple):
-    """A folder of skills of an added plugin; see `Skill.filling`."""
+class SkillFolder(NamedTuple):
+    """A folder of skills.
 
-    plugin: str
-    folder: Path
+    Attributes:
+        path: The folder.
+        shelves: Where its skills must lie, links followed; without them anywhere, as dotfiles do.
+        plugin: The added plugin that it belongs to.
+        filling: See `Skill.filling`.
+    """
+
+    path: Path
+    shelves: Sequence[Path] = ()
+    plugin: str = ""
     filling: Callable[[str], str] = str
 
 
@@ -63,7 +71,8 @@ class Skill:
             ValueError: The file is too large, a pipe, or not in the skill's folder.
         """
         path = real_path(self.folder / file)
-        if not path.is_relative_to(self.folder):
+        # SKILL.md may be a link, and the other files too: then they lie side by side elsewhere.
+        if not any(map(path.is_relative_to, (self.folder, real_path(self.folder / FILE).parent))):
             raise ValueError(f"{file} is not in the folder of the skill")
         if is_special(path):
             raise ValueError("it is a named pipe, a device or a socket")
@@ -88,17 +97,14 @@ class Skill:
         return sorted(str(p.relative_to(self.folder)) for p in islice(found, FILES_MAX))
 
 
-def find_skills(
-    folders: Iterable[Path], plugins: Iterable[PluginSkills] = ()
-) -> tuple[dict[str, Skill], list[str]]:
+def find_skills(folders: Iterable[SkillFolder]) -> tuple[dict[str, Skill], list[str]]:
     """Return the skills in *folders* by name, and a sentence about each unusable one.
 
-    The first skill of a name counts. One of *plugins* whose name is taken is called `plugin:name`.
+    The first skill of a name counts. One of a plugin whose name is taken is called `plugin:name`.
     """
     skills: dict[str, Skill] = {}
     problems: list[str] = []
-    places = [*(PluginSkills("", folder) for folder in folders), *plugins]
-    found = ((p, file) for p in places for file in sorted(filter(exists, _named(p.folder))))
+    found = ((p, file) for p in folders for file in sorted(filter(exists, _named(p.path))))
     for place, path in found:
         if len(skills) == SKILLS_MAX:
             problems.append(
@@ -106,7 +112,7 @@ def find_skills(
             )
             break
         try:
-            skill = replace(read_skill(path), filling=place.filling)
+            skill = replace(read_skill(path, place.shelves), filling=place.filling)
         except (OSError, ValueError) as error:
             problems.append(f"skill {path} is not used: {error}")
             continue
@@ -126,21 +132,29 @@ def skill_paths(folder: Path, *, entries_max: int | None = _ENTRIES_MAX) -> Sequ
 
 
 def _named(folder: Path, entries_max: int | None = None) -> Iterator[Path]:
-    return (entry / FILE for entry in entries_of(folder, entries_max))
+    """Yield where a SKILL.md may be: in each folder, and in those of a folder that has none."""
+    return islice(_all_named(folder, entries_max), entries_max)
 
 
-def read_skill(path: Path) -> Skill:
-    """Return the skill described by the file *path*.
+def _all_named(folder: Path, entries_max: int | None) -> Iterator[Path]:
+    for entry in entries_of(folder, entries_max):
+        yield entry / FILE
+        # Codex keeps skills of its own in a hidden folder.
+        if not entry.name.startswith(".") and not exists(entry / FILE):
+            yield from (each / FILE for each in entries_of(entry, entries_max))
+
+
+def read_skill(path: Path, shelves: Sequence[Path] = ()) -> Skill:
+    """Return the skill described by the file *path*; see `SkillFolder` for *shelves*.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: The file is not a skill, or leads out of its folder.
+        ValueError: The file is not a skill, or leads out of all *shelves*.
     """
     folder = real_path(path.parent)
     # Resolving a path takes ten times as long as asking whether it is a link, and most are none.
     file = real_path(path) if path.is_symlink() else folder / path.name
-    around = real_path(path.parent.parent) if path.parent.is_symlink() else folder.parent
-    if not file.is_relative_to(around):
+    if shelves and not any(map(file.is_relative_to, map(real_path, shelves))):
         raise ValueError("it leads out of its folder")
     if is_special(path):
         raise ValueError(NO_FILE)

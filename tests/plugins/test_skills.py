@@ -7,6 +7,7 @@ import pytest
 
 from agent_cli.plugins.skills import ACTIVE, skills
 from agent_cli.plugins.states import PluginStates
+from agent_cli.prompt_files.skill_files import SkillFolder, find_skills
 from tests.fakes import calls, says, tool_use
 from tests.plugins.contributing import Contributing, tool_results
 
@@ -31,7 +32,9 @@ async def test_skill_text_is_shown_only_once_the_model_calls_the_skill(
 ) -> None:
     """S2-20: this is progressive disclosure; the text is the tool's result and stays there."""
     run = Contributing(
-        [skills([shelf], warn=print)], calls(tool_use("skill", {"name": "pdf"})), says("done")
+        [skills([SkillFolder(shelf)], warn=print)],
+        calls(tool_use("skill", {"name": "pdf"})),
+        says("done"),
     )
     await run.prompt()
 
@@ -53,7 +56,9 @@ async def test_skill_for_the_user_alone_is_not_offered_to_the_model(shelf: Path)
     text = "---\nname: ship\ndescription: Ship it\ndisable-model-invocation: true\n---\nShip."
     skill(shelf, "ship", text)
     run = Contributing(
-        [skills([shelf], warn=print)], calls(tool_use("skill", {"name": "ship"})), says("done")
+        [skills([SkillFolder(shelf)], warn=print)],
+        calls(tool_use("skill", {"name": "ship"})),
+        says("done"),
     )
     await run.prompt()
 
@@ -66,7 +71,7 @@ async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> N
     (shelf.parent / "secret").write_text("private")
     os.mkfifo(shelf / "pdf" / "pipe.md")
     run = Contributing(
-        [skills([shelf], warn=print)],
+        [skills([SkillFolder(shelf)], warn=print)],
         calls(
             tool_use("skill", {"name": "pdf", "file": "forms.md"}, "t1"),
             tool_use("skill", {"name": "pdf", "file": "../../secret"}, "t2"),
@@ -91,7 +96,7 @@ async def test_skill_tool_reads_files_of_the_skill_folder_only(shelf: Path) -> N
 async def test_active_skill_is_shown_again_after_compaction(shelf: Path) -> None:
     """S2-17, S2-42: active skills are state; their text is shown again only if it is missing."""
     run = Contributing(
-        [skills([shelf], warn=print)],
+        [skills([SkillFolder(shelf)], warn=print)],
         calls(tool_use("skill", {"name": "pdf"})),
         says("done"),
         says("still"),
@@ -109,7 +114,7 @@ async def test_active_skill_is_shown_again_after_compaction(shelf: Path) -> None
 
 async def test_skill_tool_and_text_are_absent_without_skills(tmp_path: Path) -> None:
     """Missing skills must cost no tokens."""
-    run = Contributing([skills([tmp_path / "none"], warn=print)], says("done"))
+    run = Contributing([skills([SkillFolder(tmp_path / "none")], warn=print)], says("done"))
     await run.prompt()
 
     assert (run.offered(), run.contexts()) == ([[]], [[]])
@@ -129,7 +134,8 @@ async def test_unusable_skill_is_left_out_with_one_warning(tmp_path: Path, shelf
     os.mkfifo(project / "pipe/SKILL.md")
     warnings: list[str] = []
 
-    run = Contributing([skills([shelf, project], warn=warnings.append)], says("a"), says("b"))
+    folders = [SkillFolder(shelf), SkillFolder(project, (project,))]
+    run = Contributing([skills(folders, warn=warnings.append)], says("a"), says("b"))
     await run.prompt()
     await run.prompt()
 
@@ -153,7 +159,7 @@ async def test_skill_whose_name_is_a_title_is_called_by_its_folder(tmp_path: Pat
     """As published ones are written; a name may also be missing."""
     skill(tmp_path, "hook-rules", "---\nname: Writing Hook Rules\ndescription: Rules\n---\n")
     skill(tmp_path, "bare", "---\ndescription : Nameless\n---\n")
-    run = Contributing([skills([tmp_path], warn=print)], says("a"))
+    run = Contributing([skills([SkillFolder(tmp_path)], warn=print)], says("a"))
     await run.prompt()
 
     [[context]] = run.contexts()
@@ -164,7 +170,9 @@ async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path
     """Skills must not fill the model's window."""
     skill(tmp_path, "big", f"---\nname: big\ndescription: {'d' * 999}\n---\n{'x' * 300_000}")
     run = Contributing(
-        [skills([tmp_path], warn=print)], calls(tool_use("skill", {"name": "big"})), says("done")
+        [skills([SkillFolder(tmp_path)], warn=print)],
+        calls(tool_use("skill", {"name": "big"})),
+        says("done"),
     )
     await run.prompt()
 
@@ -172,3 +180,48 @@ async def test_skill_description_is_capped_and_a_large_skill_is_refused(tmp_path
     assert tool_results(run) == [
         "SKILL.md of the skill 'big' cannot be read: it has more than 256 KB."
     ]
+
+
+async def test_skills_of_the_user_may_be_links_to_anywhere(tmp_path: Path, shelf: Path) -> None:
+    """As people have them who keep their files in a repository of dotfiles."""
+    own = tmp_path / "own"
+    kept = tmp_path / "dotfiles" / "review"
+    skill(kept.parent, "review", "---\nname: review\ndescription: Review it\n---\nLook twice.")
+    (kept / "list.md").write_text("all of it")
+    (own / "review").mkdir(parents=True)
+    (own / "review" / "SKILL.md").symlink_to(kept / "SKILL.md")
+    (own / "review" / "list.md").symlink_to(kept / "list.md")
+    (own / "review" / "key").symlink_to(tmp_path / "key")
+    (own / "pdf").symlink_to(shelf / "pdf")
+
+    found, problems = find_skills([SkillFolder(own)])
+
+    assert (found.keys(), problems) == ({"pdf", "review"}, [])
+    assert found["pdf"].read("forms.md") == "All about forms"
+    assert [found["review"].read(), found["review"].read("list.md")] == ["Look twice.", "all of it"]
+    with pytest.raises(ValueError, match="key is not in the folder"):
+        found["review"].read("key")
+
+
+def test_a_projects_skill_may_be_a_link_to_another_of_its_folders(
+    tmp_path: Path, shelf: Path
+) -> None:
+    """As installers of skills lay them out, each linked for a second program."""
+    linked = tmp_path / ".claude"
+    linked.mkdir()
+    (linked / "pdf").symlink_to(shelf / "pdf")
+
+    assert find_skills([SkillFolder(linked, (linked, shelf))])[0].keys() == {"pdf"}
+    assert find_skills([SkillFolder(linked, (linked,))])[0] == {}
+
+
+def test_skills_may_lie_in_folders_of_their_kind(shelf: Path) -> None:
+    """One level down, as Codex and pi read them; a skill's own folders hold no skills."""
+    skill(shelf / "office", "sheet", "---\ndescription: Add it up\n---\n")
+    skill(shelf / "pdf", "examples", "---\ndescription: No skill\n---\n")
+    skill(shelf / ".system", "hidden", "---\ndescription: Of the program\n---\n")
+    skill(shelf / "a" / "b", "deep", "---\ndescription: Too deep\n---\n")
+
+    found, problems = find_skills([SkillFolder(shelf)])
+
+    assert (sorted(found), problems) == (["mail", "pdf", "sheet"], [])

@@ -47,7 +47,7 @@ def test_call_of_a_plugin_is_shown_by_what_it_is_about(name: str, given: Json, s
 def test_tools_of_plugins_run_alone_where_they_write_state_or_ask() -> None:
     """The session's state has one writer, the terminal one dialog; only `remind` acts later."""
     person = cast("Person", None)  # nobody is asked
-    shelf = skills._Shelf([], [], warn=print)
+    shelf = skills._Shelf([], warn=print)
     tools = [
         *map(_only, (todo(), reminders(), ask_user(person), present_plan(person))),
         shelf._tool(),

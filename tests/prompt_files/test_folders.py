@@ -8,7 +8,7 @@ from agent_cli.agents.definitions import AgentCatalogue, AgentFolder
 from agent_cli.plugins.output_styles import find_styles
 from agent_cli.prompt_files import entries_of, markdown_files
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
-from agent_cli.prompt_files.skill_files import find_skills
+from agent_cli.prompt_files.skill_files import SkillFolder, find_skills
 
 TEXT = "---\nname: good\ndescription: does it\n---\nDo it.\n"
 TOO_LONG = "a" * 300
@@ -40,7 +40,10 @@ def test_skills_styles_and_agents_beside_such_a_link_are_found(folder: Path) -> 
     warnings: list[str] = []
     agents = AgentCatalogue([AgentFolder(folder)], warn=warnings.append)
 
-    assert [[*found] for found in (find_skills([folder])[0], find_styles([(folder, "")])[0])] == [
+    assert [
+        [*found]
+        for found in (find_skills([SkillFolder(folder)])[0], find_styles([(folder, "")])[0])
+    ] == [
         ["good"],
         ["good"],
     ]
@@ -63,7 +66,7 @@ def test_files_with_a_byte_order_mark_and_crlf_are_read() -> None:
         (Path("folder") / name).write_bytes(text.encode("utf-8-sig"))
     agents = AgentCatalogue([AgentFolder(Path("folder"))], warn=pytest.fail)
 
-    skills, problems = find_skills([Path("folder")])
+    skills, problems = find_skills([SkillFolder(Path("folder"))])
 
     assert problems == []
     assert skills["good"].read() == "Do it."

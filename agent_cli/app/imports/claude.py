@@ -25,7 +25,7 @@ from agent_cli.plugins.output_styles import find_styles
 from agent_cli.plugins.project_instructions import BYTES_MAX
 from agent_cli.prompt_files import FILE_BYTES_MAX, split_front_matter
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
-from agent_cli.prompt_files.skill_files import FILE, find_skills
+from agent_cli.prompt_files.skill_files import FILE, SkillFolder, find_skills
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.system import paths
 from agent_cli.system.json_text import json_object
@@ -55,7 +55,7 @@ def read_agents(findings: Findings, folder: Path) -> None:
 
 def read_skills(findings: Findings, folder: Path) -> None:
     """Note the skills in *folder*."""
-    skills, problems = find_skills([folder])
+    skills, problems = find_skills([SkillFolder(folder)])
     findings.used("skills", skills, "read where they lie", folder)
     for problem in problems:
         findings.cannot("skills", "", _without(problem, f"skill {folder}/"), folder)
