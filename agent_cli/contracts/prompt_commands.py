@@ -1,6 +1,8 @@
 """Slash commands that become prompts, as front ends offer them."""
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+_SCOPES: Final = ("prompts:", "project:", "user:")
 
 
 class WrittenPrompt(NamedTuple):
@@ -45,3 +47,11 @@ class PromptCommand(Protocol):
             AgentCliError: It cannot be made.
         """
         ...
+
+
+def without_scope(name: str) -> str:
+    """Return the name here of the command that other agents call *name*.
+
+    Codex says `/prompts:fix`, and Claude Code said `/project:fix` and `/user:fix`.
+    """
+    return next((name.removeprefix(each) for each in _SCOPES if name.startswith(each)), name)

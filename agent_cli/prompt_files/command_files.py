@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.prompt_commands import WrittenPrompt
+from agent_cli.contracts.prompt_commands import WrittenPrompt, without_scope
 from agent_cli.prompt_files import (
     FILE_BYTES_MAX,
     model_name,
@@ -169,7 +169,9 @@ async def written_out(prompt: str, commands: Callable[[], Iterable[CommandFile]]
     if not prompt.startswith("/"):
         return WrittenPrompt(prompt)
     name, *behind = re.split(r"\s", prompt, maxsplit=1)
-    command = next((each for each in commands() if each.name and f"/{each.name}" == name), None)
+    known = [each for each in commands() if each.name]
+    names = (name[1:], without_scope(name[1:]))
+    command = next((each for text in names for each in known if each.name == text), None)
     argument = "".join(behind).strip()
     if command is not None:
         return await command.prompt(argument)

@@ -93,7 +93,9 @@ async def test_print_prompt_that_begins_with_a_command_is_expanded() -> None:
     commands = CommandFiles([yours()]).commands
 
     assert await written_out("/team:review a\nb", commands) == ("Review a and a\nb.", "")
-    for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team"):
+    for scope in ("prompts", "project", "user"):
+        assert await written_out(f"/{scope}:team:review a", commands) == ("Review a and a.", "")
+    for prompt in ("/etc/passwd, what is it?", "see /team:review", "/", "/team", "/my:team:review"):
         assert await written_out(prompt, commands) == (prompt, "")
     with pytest.raises(UsageError, match="it is empty"):
         await written_out("/empty", commands)

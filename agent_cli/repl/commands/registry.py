@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.prompt_commands import PromptCommand
+from agent_cli.contracts.prompt_commands import PromptCommand, without_scope
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Command, Context, OutgoingPrompt, show
 from agent_cli.repl.commands.background import GOAL_COMMAND
@@ -68,7 +68,7 @@ def find_command(line: str, app: Application) -> tuple[Command, str]:
     argument = "".join(behind).strip()
     commands = commands_of(app)
     named = {command.name: command for command in commands}
-    command = named.get(name)
+    command = named.get(name) or named.get(without_scope(name))
     if command is None and (ours := _words_here(name)):
         ours, *value = ours.split()
         if value and argument:

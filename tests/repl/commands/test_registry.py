@@ -101,6 +101,14 @@ def test_a_prompt_may_begin_with_a_path() -> None:
     assert shown == []
 
 
+def test_name_with_the_scope_of_another_agent_is_understood() -> None:
+    """Codex lists `/prompts:review`; guides of Claude Code say `/project:review`."""
+    out, shown = converse("/prompts:review it", "/project:review it")
+
+    assert out == "You said 'review it' to model-1.\n" * 2
+    assert shown == []
+
+
 def test_unambiguous_prefix_of_a_command_is_enough() -> None:
     """An ambiguous prefix is not guessed at."""
     _, shown = converse("/usa", "/un")
