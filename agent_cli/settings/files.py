@@ -20,6 +20,7 @@ from agent_cli.settings import (
     read_file,
 )
 from agent_cli.system import paths
+from agent_cli.system.json_text import load_commented
 from agent_cli.system.paths import is_file
 from agent_cli.system.shapes import is_array, is_object
 
@@ -250,7 +251,7 @@ class ClaudeFile(NamedTuple):
         """
         text = read_file(path)
         try:
-            document = json.loads(text)
+            document = load_commented(text)
         except (ValueError, RecursionError) as error:
             raise SettingsError(
                 f"{path} is not valid JSON, so its hooks and permission rules cannot be read:"

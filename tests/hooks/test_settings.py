@@ -81,6 +81,19 @@ def test_hooks_of_all_settings_layers_are_combined_and_counted(tmp_path: Path) -
     assert "claude_files cannot be set by a project" in startup.notices[0]
 
 
+def test_hooks_of_claude_code_may_stand_beside_comments() -> None:
+    """As editors leave them: with a byte order mark, comments and a comma at the end."""
+    file = Path.home() / ".claude" / "settings.json"
+    file.parent.mkdir()
+    group = '{"hooks": [{"type": "command", "command": "echo // no comment"},]}'
+    text = f'{{\n  // mine\n  "hooks": {{"Stop": [{group}],}}, /* all */\n}}\n'
+    file.write_text(text, encoding="utf-8-sig")
+
+    hooks, problems = defined_hooks(started())
+
+    assert ([hook.command for hook in hooks], problems) == (["echo // no comment"], [])
+
+
 def test_unreadable_hook_settings_prevent_the_start() -> None:
     """A guard in the file would have no effect."""
     file = Path.home() / ".claude" / "settings.json"
