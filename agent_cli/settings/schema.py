@@ -331,9 +331,9 @@ class Settings(NamedTuple):
     def model_id(self, name: str | None = None) -> str:
         """Return the model id for an alias of `[models]`, or for Claude Code's name of one.
 
-        Other names are returned unchanged.
+        Other names are returned unchanged, but for the window that Claude Code adds: "opus[1m]".
         """
-        requested = self.model if name is None else name
+        requested = (self.model if name is None else name).removesuffix("[1m]")
         alias = requested.lower()
         known = alias if alias in self.models else _MODEL_WORDS.get(alias, requested)
         return self.models.get(known, known)

@@ -555,10 +555,11 @@ def test_claude_code_model_names_resolve_to_aliases() -> None:
 
     settings = load().settings
 
-    names = ("Opus", "sonnet", "haiku", "small", "fable")
+    names = ("Opus", "sonnet", "haiku", "small", "fable", "opus[1m]", "claude-z[1m]")
     assert [settings.model_id(name) for name in names] == [
-        "claude-x", "claude-sonnet-5-5", "claude-y", "claude-haiku-5-5", "claude-fable-5-2"
-    ]  # fmt: skip
+        *("claude-x", "claude-sonnet-5-5", "claude-y", "claude-haiku-5-5", "claude-fable-5-2"),
+        *("claude-x", "claude-z"),
+    ]
 
 
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
