@@ -97,8 +97,10 @@ def require_name(name: str) -> None:
         raise ValueError(f"its name {name!r} must be of the letters a to z, digits, -, _ and .")
 
 
-def parse_definition(text: str, source: str) -> AgentDefinition:
+def parse_definition(text: str, source: str, *, stem: str = "") -> AgentDefinition:
     """Return the agent defined by *text*; *source* is its file, for messages.
+
+    It is called *stem*, after its file, where its own name is missing or a title.
 
     Raises:
         ValueError: The text is not a valid definition; names the field and its allowed values.
@@ -108,6 +110,8 @@ def parse_definition(text: str, source: str) -> AgentDefinition:
         raise ValueError("it does not begin with front matter between two lines of ---")
     fields = {name.strip().lower(): value.strip() for name, value in written.items()}
     name, description = fields.pop("name", ""), fields.pop("description", "")
+    if not _NAME.fullmatch(name) and _NAME.fullmatch(stem):
+        name = stem
     require_name(name)
     if not description:
         raise ValueError("it has no description")
@@ -344,7 +348,7 @@ class AgentCatalogue:
         try:
             if folder.inside and not real_path(path).is_relative_to(real_path(folder.inside)):
                 raise ValueError("it leads out of the workspace")
-            agent = parse_definition(prompt_text(path), str(path))
+            agent = parse_definition(prompt_text(path), str(path), stem=path.stem)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._warn(f"agent {path} is not used: {reason}")

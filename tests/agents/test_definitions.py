@@ -100,6 +100,13 @@ def test_empty_list_of_tools_gives_none(written: str, tools: tuple[str, ...] | N
     assert parsed(tools=written).tools == tools
 
 
+def test_agent_whose_name_is_a_title_is_called_by_its_file() -> None:
+    """As published ones are written; the name may also be missing."""
+    for name in ("name: Frontend Developer\n", ""):
+        text = f"---\n{name}description: Builds pages.\n---\nDo."
+        assert parse_definition(text, "a/web-dev.md", stem="web-dev").name == "web-dev"
+
+
 def test_name_of_an_agent_may_have_a_dot() -> None:
     assert parsed(name="review.v2").name == "review.v2"
 
