@@ -18,22 +18,32 @@ _NO_SLASH = "(?!/)"
 # What the library writes for `**`, and what takes as few folders as possible.
 _FOLDERS = {"(?:.+/)?": "(?:[^/]+/)*?", "(?:/.+)?": "(?:/[^/]+)*?"}
 _ANY_FOLDERS = re.compile(f"({'|'.join(map(re.escape, _FOLDERS))})")
+# What the library writes at the end of a name: of a folder, then of a file.
+_FOLDER_OR_FILE = "(?:(?P<ps_d>/)|$)"
+_ENDS_WILD = re.compile(r"[*?][^/]*\Z")
 _CLASSES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 
 
-def path_patterns(lines: Iterable[str]) -> GitIgnoreSpec:
+def path_patterns(lines: Iterable[str], *, of_files: bool = False) -> GitIgnoreSpec:
     """Return the matcher of *lines*.
+
+    Args:
+        lines: The patterns.
+        of_files: Whether `src/*` names files only, and none in the folders of `src`.
 
     Raises:
         ValueError: One is no pattern.
         re.error: The same.
     """
+    lines = list(lines)
     patterns = [GitIgnoreSpecPattern(line) for line in lines]
-    for each in patterns:
+    for line, each in zip(lines, patterns, strict=True):
         # By its name: the library does not say whether its expressions are of text or bytes.
         found: re.Pattern[str] | None = getattr(each, "regex", None)
         if found is not None:  # else it is a comment or a blank line
             names = "".join(_atomic(found.pattern))
+            if of_files and _ENDS_WILD.search(line):
+                names = names.replace(_FOLDER_OR_FILE, "$")
             # A name may hold a newline, which a dot of the library does not match.
             each.regex = re.compile("".join(_in_one_pass(names)), re.DOTALL)
     return GitIgnoreSpec(patterns)

@@ -255,9 +255,22 @@ async def test_glob_searches_the_folder_that_a_pattern_begins_with(
     assert await tree.text("glob", pattern=pattern) == expected
 
 
-async def test_rest_of_a_pattern_is_matched_in_its_folder_only(tree: Tools) -> None:
-    """`src/*.py` names no file of `src/deep`."""
-    assert await tree.text("glob", pattern="src/*.py") == "src/a.py"
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("src/*.py", ["src/a.py"]),
+        ("src/*", ["src/a.py", "src/b.ts"]),
+        ("**/deep/*", ["src/deep/.gitignore", "src/deep/d.py"]),
+        ("s*/**/?.py", ["src/a.py", "src/deep/d.py"]),
+        ("src/d*", ["src/deep/.gitignore", "src/deep/d.py"]),  # no file, so in the folder
+        ("src/*/", ["src/deep/.gitignore", "src/deep/d.py"]),
+    ],
+)
+async def test_rest_of_a_pattern_is_matched_in_its_folder_only(
+    tree: Tools, pattern: str, expected: list[str]
+) -> None:
+    """`src/*` names no file of `src/deep`, as for a shell, and for the glob of grep."""
+    assert (await tree.text("glob", pattern=pattern)).splitlines() == expected
 
 
 @pytest.mark.parametrize(

@@ -111,23 +111,26 @@ def _ignored(named: Sequence[str], total: int, found: SearchOutput) -> list[str]
 
 
 def _matching(output: bytes, pattern: str, root: Path, base: Path) -> list[Path]:
-    """Return the listed files that *pattern*, relative to *base*, matches; newest first."""
-    spec = _spec(pattern)
-    found: list[tuple[float, Path]] = []
-    for raw in output.split(b"\0")[:-1]:
-        path = root / os.fsdecode(raw)
-        if spec.match_file(path.relative_to(base).as_posix()):
-            found.append((-_modified(path), path))
-    return [path for _, path in sorted(found)]
+    """Return the listed files that *pattern*, relative to *base*, matches; newest first.
+
+    If its last name has a wildcard and fits no file, the files in the folders that it fits.
+    """
+    listed = [root / os.fsdecode(raw) for raw in output.split(b"\0")[:-1]]
+    for of_files in (True, False):
+        spec = _spec(pattern, of_files=of_files)
+        found = [path for path in listed if spec.match_file(path.relative_to(base).as_posix())]
+        if found:
+            break
+    return [path for _, path in sorted((-_modified(path), path) for path in found)]
 
 
-def _spec(pattern: str) -> "GitIgnoreSpec":
+def _spec(pattern: str, *, of_files: bool) -> "GitIgnoreSpec":
     from agent_cli.system.path_patterns import path_patterns  # with the first call
 
     # These are .gitignore rules, in which "!" and "#" at the start have another meaning.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
     try:
-        return path_patterns(expand_braces(escaped))
+        return path_patterns(expand_braces(escaped), of_files=of_files)
     except (ValueError, re.error) as error:
         raise ToolError(
             f"{pattern} is no pattern for names ({error}). Correct it and call again."
