@@ -1,9 +1,12 @@
 """Read keys, and what the terminal sends between them.
 
-Recognises pastes from terminals without bracketed paste, and keeps the answer to the question for
-the background colour, and sequences that are no keys, out of the keys. The question is OSC 11 of
-xterm; some terminals never answer. Nothing waits for the answer but leaving, for a moment: else the
-shell would get it as typed text.
+* A paste from a terminal without bracketed paste is one key, as others are.
+* The answer to the question for the background colour (OSC 11 of xterm) is no key. Some terminals
+  never answer. Only leaving waits for it, for a moment: else the shell would get it as typed text.
+* Control sequences that the parser does not know, and passes on as text, are no keys. A terminal
+  sends them unasked where another program left a mode on: focus reports, answers to questions that
+  nobody waits for, keys in kitty's form. Passed on, each is an Esc, which would stop a run, and some
+  letters in the line. Of kitty's form, the keys that have another form become that one.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
@@ -11,15 +14,14 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 import re
 import select
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TextIO, TypeAlias
 
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
-
-from agent_cli.repl.live.input.stray_codes import without_strays
 
 Ground: TypeAlias = Literal["dark", "light"]
 
@@ -136,13 +138,13 @@ class Keyboard(Vt100Input):
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys since the last call."""
-        keys = without_strays(super().read_keys())
+        keys = _without_strays(super().read_keys())
         is_burst, self._has_read = self._has_read, True
         if not is_burst or not _are_lines(keys):
             return keys
         chars = len(keys)
         while chars < _CHARS_MAX and select.select([self.fileno()], [], [], _QUIET_S)[0]:
-            more = without_strays(super().read_keys())
+            more = _without_strays(super().read_keys())
             if not more or not _is_text(more):
                 return [_paste(keys), *more]
             keys += more
@@ -174,3 +176,71 @@ def _is_text(keys: Sequence[KeyPress]) -> bool:
 
 def _paste(keys: Sequence[KeyPress]) -> KeyPress:
     return KeyPress(Keys.BracketedPaste, "".join(key.data for key in keys))
+
+
+_SEQUENCE: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_SEQUENCE_CHARS_MAX: Final = 40
+_KITTY: Final = re.compile(
+    r"\x1b\[(?P<code>\d{1,7})(?::(?P<shifted>\d{0,7}))?(?::\d*)*"
+    r"(?:;(?P<modifiers>\d{0,3})(?::(?P<event>\d))?(?:;[\d:]*)?)?u"
+)
+_RELEASED: Final = "3"
+_SHIFT, _ALT, _CTRL, _LOCKS = 1, 2, 4, 64 | 128
+# The code points that stand for keys without a character, such as Caps Lock.
+_NO_CHARACTERS: Final = range(0xE000, 0xF900)
+_ESCAPE: Final = KeyPress(Keys.Escape, "\x1b")
+_NAMED: Final[Mapping[tuple[int, int], KeyPress]] = MappingProxyType(
+    {
+        (27, 0): _ESCAPE,
+        (13, 0): KeyPress(Keys.ControlM, "\r"),
+        (9, 0): KeyPress(Keys.ControlI, "\t"),
+        (9, _SHIFT): KeyPress(Keys.BackTab, "\x1b[Z"),
+        (127, 0): KeyPress(Keys.ControlH, "\x7f"),
+    }
+)
+
+
+def _without_strays(keys: Sequence[KeyPress]) -> list[KeyPress]:
+    """Return *keys*, all of one read, without the control sequences in them that are no keys."""
+    kept: list[KeyPress] = []
+    at = 0
+    while at < len(keys):
+        stray = _stray(keys[at : at + _SEQUENCE_CHARS_MAX]) if keys[at].key is Keys.Escape else ""
+        kept += _meant(stray) if stray else [keys[at]]
+        at += len(stray) or 1
+    return kept
+
+
+def _stray(keys: Sequence[KeyPress]) -> str:
+    """Return the sequence that *keys*, of which the first is Esc, begin with; "" if none."""
+    escape, *others = keys
+    # A key that is known, or a paste, ends what is looked at.
+    chars = (key.data if key.key == key.data else "\0" for key in others)
+    found = _SEQUENCE.match("".join([escape.data, *chars]))
+    return found[0] if found else ""
+
+
+def _meant(sequence: str) -> Iterator[KeyPress]:
+    """Yield the keys that *sequence* stands for in kitty's form."""
+    found = _KITTY.fullmatch(sequence)
+    if found is None or found["event"] == _RELEASED:
+        return
+    code, modifiers = int(found["code"]), (int(found["modifiers"] or 1) - 1) & ~_LOCKS
+    if modifiers & _ALT:
+        yield _ESCAPE
+        modifiers &= ~_ALT
+    char = _character(code)
+    if key := _NAMED.get((code, modifiers)):
+        yield key
+    elif modifiers == _CTRL and char.isascii() and char.isalpha():
+        yield KeyPress(Keys(f"c-{char.lower()}"), chr(code & 0x1F))
+    elif modifiers in (0, _SHIFT) and char:
+        # The terminal may name the shifted character; a capital may be two, as of ß.
+        shifted = _character(int(found["shifted"] or 0)) or char.upper()
+        yield KeyPress(shifted if modifiers and len(shifted) == 1 else char)
+
+
+def _character(code: int) -> str:
+    """Return the character that a key with this *code* types; "" if it types none."""
+    char = chr(code) if code < 0x110000 and code not in _NO_CHARACTERS else ""
+    return char if char.isprintable() else ""
