@@ -1,15 +1,21 @@
-"""Messages queued for an agent: steering for the current run, follow-ups for its end."""
+"""Messages queued for an agent: steering for the current run, follow-ups for its end.
+
+Front ends record those that were not delivered yet, so that a kill of the program loses none.
+"""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
-from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.messages import CustomMessage, Message, UserMessage, typed_in
+from agent_cli.contracts.timeline import CustomOutput, UserOutput
 from agent_cli.core.arguments import require_one_of
+from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.core.loop_config import LoopConfig
+from agent_cli.core.projection import entries, noted
 from agent_cli.core.returned_values import TakeMessages, queued
 from agent_cli.system.batches import first_of
 
@@ -167,3 +173,32 @@ def beside(queue: MessageQueue, own: TakeMessages | None) -> TakeMessages:
         return [*mine, *theirs]
 
     return take
+
+
+_UNSENT: Final = "unsent"
+
+
+def keep_unsent(conversation: Conversation, texts: Sequence[str]) -> None:
+    """Record that *texts* wait to be delivered, and no others: one entry for each change."""
+    if conversation.prompts and list(texts) != _recorded(conversation):
+        conversation.note(CustomMessage(_UNSENT, {"texts": list(texts)}))
+
+
+def unsent(conversation: Conversation) -> list[str]:
+    """Return the messages that waited when the program ended, in order."""
+    texts = _recorded(conversation)
+    for output in reversed([*entries(conversation.prompts)] if texts else []):
+        if isinstance(output, CustomOutput) and output.name == _UNSENT:
+            break
+        # Delivered, and the program ended before the entry that says so.
+        if isinstance(output, UserOutput) and typed_in(output.content) in texts:
+            texts.remove(typed_in(output.content))
+    return texts
+
+
+def _recorded(conversation: Conversation) -> list[str]:
+    prompts = reversed(conversation.prompts)  # the last one counts, and is near the end
+    newest_first = (output for prompt in prompts for output in reversed(prompt.output))
+    data = next(noted(newest_first, _UNSENT), None)
+    texts = data.get("texts") if isinstance(data, dict) else None
+    return [str(text) for text in texts] if isinstance(texts, list) else []

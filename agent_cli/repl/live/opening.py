@@ -12,7 +12,7 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.options import ThemeChoice
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.core.conversation import Conversation
-from agent_cli.core.unsent import unsent
+from agent_cli.core.message_queue import unsent
 from agent_cli.repl import Look
 from agent_cli.repl.live.activity import ActivityLine, Bell, alert
 from agent_cli.repl.live.backlog import Backlog, Thinking

@@ -7,7 +7,7 @@ from itertools import takewhile
 from agent_cli.attachments.attachments import Attachments
 from agent_cli.contracts.messages import Message, UserMessage
 from agent_cli.core.agent import Agent
-from agent_cli.core.unsent import keep_unsent
+from agent_cli.core.message_queue import keep_unsent
 from agent_cli.repl.live.queue_edit import Queued
 from agent_cli.system.records import dataclass
 

@@ -14,7 +14,7 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.unsent import keep_unsent, unsent
+from agent_cli.core.message_queue import keep_unsent, unsent
 from agent_cli.repl import Look
 from agent_cli.repl.dialogue import Choice
 from agent_cli.repl.live.start import LiveShells, StartupQueue
