@@ -41,8 +41,7 @@ from agent_cli.headless.options import (
     read_prompt,
 )
 from agent_cli.headless.ports import Application
-from agent_cli.headless.report import EXIT_CODES, RunReport
-from agent_cli.headless.run_output import RunOutput
+from agent_cli.headless.report import EXIT_CODES, RunOutput, RunReport
 from agent_cli.system import stop_signals
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
