@@ -1,16 +1,20 @@
 """Keep the files that a command is about to lose, each with its record in the log.
 
+A command may link or move a file to a name outside the workspace. A change under that name changes
+the file in the workspace too, or its kept copy if that is a hard link, although no path of the
+workspace is named.
+
 Imports little: see `system/launcher`.
 """
 
 import errno
 import os
 import stat
+from typing import NamedTuple
 
 from agent_cli.undo import kept_files
 from agent_cli.undo.kept_files import KeptSpace
 from agent_cli.undo.losses import LossLimit
-from agent_cli.undo.outside_names import OutsideNames
 from agent_cli.undo.records import ChangeLog, State
 
 
@@ -111,3 +115,53 @@ class LostFiles(ChangeLog):
         # A second keeper of the same command may go on in this folder. Long names: the kernel
         # searches a block of the folder for room, and finds it sooner where few names fill one.
         return f"{self._folder}/{self._prefix}{self._count + 1:040x}"
+
+
+class OutsideName(NamedTuple):
+    """A file of ours: its path when *at* records were written, and its link in the log, or ""."""
+
+    path: str
+    kept: str
+    at: int
+
+
+class OutsideNames:
+    """The files with names outside, by device and inode; false while there are none."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[int, int], list[OutsideName]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._files)
+
+    def add(self, found: os.stat_result, path: str, kept: str = "", *, at: int) -> None:
+        """Note that the file *path* has a name outside; *kept* is its link if it is gone here."""
+        names = self._files.setdefault((found.st_dev, found.st_ino), [])
+        if kept:
+            names[:] = [each for each in names if each.path != path]
+        names.append(OutsideName(path, kept, at))
+
+    def renamed(self, found: os.stat_result, old: str, new: str, *, at: int) -> None:
+        """Note that a file has another name in the workspace."""
+        names = self._files.get((found.st_dev, found.st_ino), [])
+        names[:] = [OutsideName(new, "", at) if each.path == old else each for each in names]
+
+    def holds(self, found: os.stat_result) -> bool:
+        """Return whether a file has a name outside."""
+        return (found.st_dev, found.st_ino) in self._files
+
+    def take(self, found: os.stat_result) -> list[OutsideName]:
+        """Return what is known of a file, and forget it: it is about to be changed."""
+        return self._files.pop((found.st_dev, found.st_ino), [])
+
+
+def copy_kept(kept: str) -> None:
+    """Put a copy in place of the link *kept*, whose file is about to be changed.
+
+    Raises:
+        OSError: There is no room; the link is as before.
+    """
+    new = f"{kept}.new"
+    kept_files.keep_copy(kept, new)
+    kept_files.set_attributes(new, kept_files.attributes_of(kept))
+    os.rename(new, kept)

@@ -12,8 +12,7 @@ from agent_cli.undo import kept_files
 from agent_cli.undo.kept_files import KeptSpace
 from agent_cli.undo.locations import Key, Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
-from agent_cli.undo.lost_files import LostFiles
-from agent_cli.undo.outside_names import copy_kept
+from agent_cli.undo.lost_files import LostFiles, copy_kept
 from agent_cli.undo.records import Moves, State
 from agent_cli.undo.stopped_calls import Call, StoppedCall, bytes_of
 
@@ -24,11 +23,7 @@ _NAMELESS = getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY
 
 
 class ChangeRecorder(LostFiles):
-    """The log of one command.
-
-    Attributes:
-        touched: Every recorded path, with the number of its last record.
-    """
+    """The log of one command."""
 
     def __init__(
         self, folder: str, log: int, locations: Locations, space: KeptSpace, losses: LossLimit
