@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.failures import BrokenReply
-from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.transport import OpenReply
 from agent_cli.system.records import dataclass
 

@@ -14,9 +14,9 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
+from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.events import EventDecoder, ServerSentEvent, events, joined
 from agent_cli.providers.failures import BrokenReply
-from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.transport import OpenReply
 from tests.fakes import LIMIT_S
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.failures import CallFailed
-from agent_cli.providers.progress import ProgressLimit
 
 LIMIT_S = 600
 PIECE, OTHER = True, False

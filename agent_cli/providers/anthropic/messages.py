@@ -20,6 +20,7 @@ from agent_cli.providers.anthropic.message_threads import MessageThreads
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.refused_parts import RefusedParts
 from agent_cli.providers.anthropic.wire import counted
+from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.failures import (
     NO_STREAMS,
     BrokenReply,
@@ -29,7 +30,6 @@ from agent_cli.providers.failures import (
     not_the_api,
     refused,
 )
-from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import RetryPolicy, with_retries
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.json_text import json_object

@@ -13,6 +13,7 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.contracts.provider import Model, ModelRequest, Price, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
+from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.encoding import encoded
 from agent_cli.providers.failures import (
     NO_STREAMS,
@@ -26,7 +27,6 @@ from agent_cli.providers.failures import (
     without_password,
 )
 from agent_cli.providers.openai_chat.wire import ChatReply, body
-from agent_cli.providers.progress import ProgressLimit
 from agent_cli.providers.retries import RetryPolicy, with_retries
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.event_loop import closed_with_loop
