@@ -1,4 +1,4 @@
-"""Commands that run beside other work, which goes on if one is stopped."""
+"""Commands that run beside other work, and the lines of work beside which a question opens."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,8 @@ from agent_cli.contracts.errors import Aborted
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Context
 from agent_cli.repl.commands.registry import run_command
-from agent_cli.terminal.writer import Lines
+from agent_cli.repl.live.display import Display
+from agent_cli.terminal.writer import Lines, Style
 
 
 class Asides:
@@ -49,3 +50,40 @@ class Asides:
         finally:
             del self._running[token]
             self._refresh()
+
+
+class WaitingLines:
+    """Lines for a display, which wait while a question is open that opened after the work began.
+
+    Lines of a command that was typed at the question, such as `/output`, do not wait.
+    """
+
+    def __init__(self, display: Display, question: Callable[[], object]) -> None:
+        """Write to *display*; *question* returns the open question, or None."""
+        self._display = display
+        self._question = question
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin other work."""
+        self._begun_at = self._question()
+
+    def aside(self, text: str, style: Style = "plain") -> None:
+        """Write lines of this program."""
+        self._display.aside(text, style, wait=self._waits)
+
+    def notice(self, text: str, style: Style = "plain") -> None:
+        """Write a notice."""
+        self._display.notice(text, style, wait=self._waits)
+
+    def markdown(self, text: str) -> None:
+        """Write the Markdown *text*."""
+        self._display.markdown(text, wait=self._waits)
+
+    def foreign(self, text: str, style: Style = "plain") -> None:
+        """Write lines of another program that runs."""
+        self._display.foreign(text, style)
+
+    @property
+    def _waits(self) -> bool:
+        return self._question() is not self._begun_at

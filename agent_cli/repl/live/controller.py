@@ -23,7 +23,7 @@ from agent_cli.repl.commands.registry import find_command, leaves_the_session
 from agent_cli.repl.dialogue import TurnTaking
 from agent_cli.repl.dispatch import LineDispatcher
 from agent_cli.repl.live.activity import ActivityLine
-from agent_cli.repl.live.asides import Asides
+from agent_cli.repl.live.asides import Asides, WaitingLines
 from agent_cli.repl.live.input.completion import offer_completions
 from agent_cli.repl.live.input.editing import edit_text
 from agent_cli.repl.live.input.pictures import Pictures
@@ -32,7 +32,6 @@ from agent_cli.repl.live.outbox import Outbox, UnsentRecord
 from agent_cli.repl.live.queue_edit import Queued, move_line, release_line
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.repl.live.status import Status, StatusRow
-from agent_cli.repl.live.waiting_lines import WaitingLines
 from agent_cli.repl.mcp.offers import named_in
 from agent_cli.repl.ports import Application
 from agent_cli.repl.runs import HiddenPrompts, LeftWaiting, Runs, report, reported
