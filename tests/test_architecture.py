@@ -36,7 +36,7 @@ OWNERS = {
     "mcp_types": ("mcp_client/", "mcp_server/"),
     "uvicorn": ("mcp_server/http/",),  # comes with the SDK
     "prompt_toolkit": ("repl/",),
-    "wcwidth": ("repl/live/input/clusters/",),
+    "wcwidth": ("repl/live/input/marks/",),
     "rich": ("terminal/views/",),
     "pygments": ("repl/",),
     "dotenv": ("settings/", "trust/effects/"),  # a file's content; its effects

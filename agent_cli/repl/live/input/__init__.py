@@ -15,8 +15,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 
-from agent_cli.repl.live.input.clusters import ClusterBuffer, outside_cluster
-from agent_cli.repl.live.input.marks import PromptMarks, trimmed
+from agent_cli.repl.live.input.marks import ClusterBuffer, PromptMarks, outside_cluster, trimmed
 from agent_cli.repl.live.shared_terminal import lines_left
 
 # Arrow-up would need as many presses to get beyond a longer prompt in the history.

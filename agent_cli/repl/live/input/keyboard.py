@@ -5,8 +5,8 @@
   never answer. Only leaving waits for it, for a moment: else the shell would get it as typed text.
 * Control sequences that the parser does not know, and passes on as text, are no keys. A terminal
   sends them unasked where another program left a mode on: focus reports, answers to questions that
-  nobody waits for, keys in kitty's form. Passed on, each is an Esc, which would stop a run, and some
-  letters in the line. Of kitty's form, the keys that have another form become that one.
+  nobody waits for, keys in kitty's form. Passed on, each is an Esc, which would stop a run, and
+  some letters in the line. Of kitty's form, the keys that have another form become that one.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """

@@ -1,13 +1,19 @@
-"""Marks in the input for long pastes and pictures; they are expanded when it is sent.
+"""Units of the input that the cursor passes over and a key deletes as a whole.
+
+Marks for long pastes and pictures are expanded when the input is sent:
 
 `[paste #1: 5,000 lines]` is text, `[image 1: pic.png 800×600]` stays a mark in what is sent.
+The others are grapheme clusters: letters with marks, and joined emoji.
 
-Imported before the first prompt: standard library only.
+Imported before the first prompt: standard library, prompt_toolkit, and wcwidth, which that imports.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from prompt_toolkit.buffer import Buffer
+from wcwidth import grapheme_boundary_before, iter_graphemes
 
 _LINES_MAX: Final = 10
 _CHARS_MAX: Final = 1000
@@ -106,3 +112,29 @@ def _common(one: str, other: str) -> int:
     """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+class ClusterBuffer(Buffer):
+    """A buffer that deletes no part of a grapheme cluster."""
+
+    def delete_before_cursor(self, count: int = 1) -> str:
+        """Delete *count* characters before the cursor, and the rest of the first one's cluster."""
+        start = max(self.cursor_position - count, 0)
+        start = outside_cluster(self.text, start, came_from=self.cursor_position)
+        return super().delete_before_cursor(self.cursor_position - start)
+
+    def delete(self, count: int = 1) -> str:
+        """Delete *count* characters behind the cursor, and the rest of the last one's cluster."""
+        end = self.cursor_position + count
+        end = outside_cluster(self.text, end, came_from=self.cursor_position)
+        return super().delete(end - self.cursor_position)
+
+
+def outside_cluster(text: str, cursor: int, *, came_from: int) -> int:
+    """Return the position outside a cluster for *cursor*, in the direction of its movement."""
+    if not 0 < cursor < len(text) or text[cursor].isascii():
+        return cursor
+    begin = grapheme_boundary_before(text, cursor + 1)
+    if begin == cursor or cursor < came_from:
+        return begin
+    return begin + len(next(iter_graphemes(text, begin)))
