@@ -1,6 +1,7 @@
-"""Checks of `doctor` that ask a server: MCP servers, and the models in use."""
+"""Checks that ask a server: MCP servers, for `agent-cli mcp` too, and the models in use."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -21,7 +22,8 @@ from agent_cli.contracts.provider import Model
 from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.wording import counted
 from agent_cli.mcp_client import ServerConfig, ServerProblem
-from agent_cli.mcp_client.trial import connected
+from agent_cli.mcp_client.limits import NO_RESTARTS
+from agent_cli.mcp_client.pool import McpServers
 from agent_cli.providers.anthropic.model_list import offered_models
 from agent_cli.providers.anthropic.platforms import DATED_ID
 
@@ -133,3 +135,38 @@ def _faults(
 
 def _aliases(startup: StartupContext) -> Mapping[str, str]:
     return startup.loaded.settings.models
+
+
+# The limits of the servers do not include the time to import the SDK.
+_LOADING_S = 5.0
+
+
+def _ignore_count(_settled: int) -> None:
+    """Ignore the count."""
+
+
+@asynccontextmanager
+async def connected(
+    environment: Mapping[str, str],
+    configs: Sequence[ServerConfig],
+    on_settled: Callable[[int], None] = _ignore_count,
+) -> AsyncGenerator[McpServers]:
+    """Start *configs* once, wait until each is ready or has failed, and end them on exit.
+
+    Args:
+        environment: Inherited by stdio servers, without our own secrets.
+        configs: The servers.
+        on_settled: Called with the number of servers that are ready or have failed.
+    """
+    settled: set[str] = set()
+
+    def note(state: ServerState) -> None:
+        if state.phase is not ServerPhase.CONNECTING:
+            settled.add(state.name)
+            on_settled(len(settled))
+
+    async with McpServers(environment, restarts=NO_RESTARTS, on_change=note) as servers:
+        servers.start(configs)
+        limit_s = max((each.startup_timeout_s for each in configs), default=0)
+        await servers.wait_started(limit_s + _LOADING_S)
+        yield servers

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
+from agent_cli.app.checks.outside import connected
 from agent_cli.cli.mcp import CommandContext, CommandParser, configuring
 from agent_cli.cli.mcp.exercise import (
     Agree,
@@ -35,7 +36,6 @@ from agent_cli.mcp_client.entries import read_key
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.limits import NO_RESTARTS
 from agent_cli.mcp_client.pool import McpServers
-from agent_cli.mcp_client.trial import connected
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.shapes import is_object
 from agent_cli.terminal.sanitize import reveal

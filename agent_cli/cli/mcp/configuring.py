@@ -8,6 +8,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import Final, cast
 
+from agent_cli.app.checks.outside import connected
 from agent_cli.app.mcp import switches
 from agent_cli.cli.mcp import CommandContext
 from agent_cli.cli.mcp.reports import (
@@ -24,7 +25,6 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import server_config
 from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
-from agent_cli.mcp_client.trial import connected
 from agent_cli.mcp_client.user_servers import Scope, UserServers, project_file
 from agent_cli.system.event_loop import run_loop
 from agent_cli.system.redaction import Redactor
