@@ -15,7 +15,6 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import counted
 from agent_cli.core.agent import Agent
-from agent_cli.core.conversation import Conversation
 from agent_cli.core.turn import Turn
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.logger import logger
@@ -274,7 +273,7 @@ class AgentJobs:
 
     def has_started(self, tool_call_id: str) -> bool:
         """Return whether the call *tool_call_id* belongs to the conversation."""
-        return _knows(self._agent().conversation, tool_call_id)
+        return self._agent().conversation.has_call(tool_call_id)
 
     async def end(self) -> str:
         """End the jobs that still run; return a sentence about them for the model, or ""."""
@@ -323,11 +322,3 @@ class AgentJobs:
 def _remembered(turn: Turn) -> list[dict[str, Json]]:
     state = turn.config.state.get(JOBS)
     return [each for each in state if isinstance(each, dict)] if isinstance(state, list) else []
-
-
-def _knows(conversation: Conversation, tool_call_id: str) -> bool:
-    try:
-        conversation.call(tool_call_id)
-    except ConversationError:  # of another conversation, or rewound
-        return False
-    return True

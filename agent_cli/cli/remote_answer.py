@@ -164,12 +164,12 @@ class RemoteAnswer:
 
     def _with_call(self, own: Conversation) -> Conversation:
         """Return the conversation that has the call: the session's *own*, or that of an agent."""
-        if _has_call(own, self.call_id):
+        if own.has_call(self.call_id):
             return own
         of_agents = self._store.of_agents(self.session_id)
         for info in of_agents.list():
             conversation = Conversation(of_agents.read(info.id).prompts, id=info.id)
-            if _has_call(conversation, self.call_id):
+            if conversation.has_call(self.call_id):
                 self._is_of_agent = True
                 return conversation
         return own
@@ -202,11 +202,3 @@ class RemoteAnswer:
                 return False
         except SessionError:
             return True
-
-
-def _has_call(conversation: Conversation, call_id: str) -> bool:
-    try:
-        conversation.call(call_id)
-    except ConversationError:
-        return False
-    return True

@@ -16,6 +16,9 @@ MOVED: Final = "Not run: it would touch other files now than when it was checked
 UNANSWERED_QUESTION: Final = "It has no answer yet."
 """The `reason` of a pending call that is itself a question to the person."""
 
+STEP_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+"""The mark before a step of the todo list, by its status; for people and the model."""
+
 ONE_LINE_CHARS_MAX: Final = 100
 
 

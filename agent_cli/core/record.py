@@ -56,6 +56,14 @@ class Record:
         """Usage of the whole conversation, rewound prompts included."""
         return usage_of(self._prompts, self.taken_back)
 
+    def has_call(self, tool_call_id: str) -> bool:
+        """Return whether a tool call has this id; those of rewound prompts are gone."""
+        try:
+            self._find_call(tool_call_id)
+        except LookupError:
+            return False
+        return True
+
     def complete(self) -> None:
         """Mark the last prompt as completed, if it is running."""
         if self._prompts and self._prompts[-1].state == "running":

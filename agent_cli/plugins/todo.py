@@ -18,6 +18,7 @@ from agent_cli.contracts.late_models import (
 )
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, without_docstring
+from agent_cli.contracts.wording import STEP_MARKS
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext, PluginState
 from agent_cli.plugins.states import PluginStates
@@ -25,7 +26,6 @@ from agent_cli.plugins.states import PluginStates
 TOOL: Final = "todo"
 _ITEMS_MAX: Final = 50
 _ITEM_CHARS_MAX: Final = 300
-_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class TodoItem(BaseModel):
@@ -129,7 +129,7 @@ def _tell_again(ctx: PluginContext) -> None:
 
 
 def _list_text(todos: list[TodoItem]) -> str:
-    steps = "\n".join(f"{_MARKS[item.status]} {item.content}" for item in todos)
+    steps = "\n".join(f"{STEP_MARKS[item.status]} {item.content}" for item in todos)
     return f"[agent-cli: your todo list, which was left out of the conversation]\n{steps}"
 
 

@@ -5,13 +5,12 @@ from typing import Final
 
 from agent_cli.contracts.events import Event, PromptOutput
 from agent_cli.contracts.timeline import CustomOutput
-from agent_cli.contracts.wording import one_line
+from agent_cli.contracts.wording import STEP_MARKS, one_line
 from agent_cli.core.agent import Agent
 from agent_cli.core.application import Todo
 from agent_cli.terminal.sanitize import reveal
 
 _CONTENT_CHARS_MAX: Final = 300
-_MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 class TodoPanel:
@@ -60,7 +59,7 @@ def folded(todos: Sequence[Todo]) -> str:
 def unfolded(todos: Sequence[Todo]) -> list[str]:
     """Return a line for each step."""
     return [
-        f"{_MARKS[todo.status]} {_shown(todo.content)}"
+        f"{STEP_MARKS[todo.status]} {_shown(todo.content)}"
         f"{' (high priority)' if todo.priority == 'high' else ''}"
         for todo in todos
     ]
