@@ -68,17 +68,16 @@ class Run:
             config = self._config()
             again, steering = await self._turn(config, incoming)
             turns += 1
-            stop_reason = self._tally.message.stop_reason if self._tally.message else ""
             if self._conversation.waiting:
                 return "waiting_for_approval"
             self._cancel.check()
             if turns == config.max_rounds:  # queued messages stay queued
-                return self._give_up(turns) if again else stop_reason
+                return self._give_up(turns) if again else self._tally.stop_reason
             incoming = steering or await queued(config.get_steering_messages)
             if not (again or incoming):
                 incoming = await queued(config.get_follow_up_messages)
                 if not incoming:
-                    return stop_reason
+                    return self._tally.stop_reason
 
     async def _turn(
         self, config: LoopConfig, incoming: Sequence[Incoming]

@@ -163,6 +163,12 @@ class Tally:
                 pass
         self.sink(event)
 
+    @property
+    def stop_reason(self) -> str:
+        """The stop reason of the current turn's reply; a turn without one ends no run."""
+        assert self.message is not None
+        return self.message.stop_reason
+
     def added(self) -> tuple[Message, ...]:
         """Return the messages that the run added, with the results of a batch that waits.
 

@@ -1,6 +1,8 @@
 """What the check of JSON against a schema says about its faults."""
 
-from agent_cli.contracts.schema_check import schema_faults
+import pytest
+
+from agent_cli.contracts.schema_check import UncheckableSchema, schema_faults
 from agent_cli.contracts.timeline import Json
 
 
@@ -26,3 +28,12 @@ def test_a_long_fault_is_cut_at_500_characters() -> None:
     [cut] = schema_faults(schema, ["a" * (500 - whole - 1)])
 
     assert (len(longest), longest[-1], len(cut), cut[-1]) == (500, "'", 500, "…")
+
+
+def test_a_check_of_more_than_50_000_steps_is_given_up() -> None:
+    """S3-21: each keyword is a step; a server's schema may have alternatives without end."""
+    alternatives: list[Json] = [{"const": 1}] * 49_999
+
+    assert schema_faults({"allOf": alternatives}, 1) == []
+    with pytest.raises(UncheckableSchema, match="too many alternatives"):
+        schema_faults({"allOf": [*alternatives, {"const": 1}]}, 1)

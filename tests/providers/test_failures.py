@@ -88,7 +88,14 @@ ROWS = [
 @pytest.mark.parametrize(
     ("status", "trouble"),
     [
-        *((301, "network"), (400, None), (401, "auth"), (402, "billing"), (403, "auth")),
+        *(
+            (300, "network"),
+            (399, "network"),
+            (400, None),
+            (401, "auth"),
+            (402, "billing"),
+            (403, "auth"),
+        ),
         *((404, None), (408, "network"), (429, "rate_limit"), (500, "server"), (503, "server")),
         (529, "overloaded"),
     ],
