@@ -154,7 +154,9 @@ if TYPE_CHECKING:
     from agent_cli.providers.anthropic.messages import AnthropicMessages as AnthropicMessages
     from agent_cli.providers.anthropic.models import get_model as get_model
     from agent_cli.providers.retries import RetryPolicy as RetryPolicy
+    from agent_cli.sandbox import PathRules as PathRules
     from agent_cli.sandbox import Sandbox as Sandbox
+    from agent_cli.sandbox import SandboxPolicy as SandboxPolicy
     from agent_cli.telemetry.agent_telemetry import AgentTelemetry as AgentTelemetry
     from agent_cli_tools import Workspace as Workspace
     from agent_cli_tools import builtin_tools as builtin_tools
@@ -217,7 +219,7 @@ _PUBLIC = {
     "agent_cli.providers.anthropic.connection": "Connection",
     "agent_cli.providers.anthropic.models": "get_model",
     "agent_cli.providers.retries": "RetryPolicy",
-    "agent_cli.sandbox": "Sandbox",
+    "agent_cli.sandbox": "PathRules Sandbox SandboxPolicy",
     "agent_cli.telemetry.agent_telemetry": "AgentTelemetry",
     "agent_cli_tools": "Workspace builtin_tools",
 }

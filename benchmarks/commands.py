@@ -18,7 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import Sandbox, SandboxPolicy
 from agent_cli.system.launching import KeeperLink, Launcher, Order
 from agent_cli_tools.secret_files import is_secret
 from benchmarks._program import empty_home, own_s, run
@@ -58,7 +58,7 @@ def own_bubblewrap() -> Generator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="agent-cli-bench-") as folder:
         home, root = Path(folder), Path(folder, "ws")
         root.mkdir()
-        policy = Policy((root,), home=home, own=(home / "own",), is_secret=is_secret)
+        policy = SandboxPolicy((root,), home=home, own=(home / "own",), is_secret=is_secret)
         sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "own")
         confinement = asyncio.run(sandbox.confine(root))
         words = list(confinement.prefix) if confinement and confinement.nested else []

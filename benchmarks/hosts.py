@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agent_cli.host_proxy.door import Doors
 from agent_cli.host_proxy.proxy import Contact, HostProxy
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import Sandbox, SandboxPolicy
 
 HOST = "server.example.com"
 CONNECTIONS, COMMANDS = 200, 30
@@ -105,7 +105,9 @@ async def commands(folder: Path) -> None:
     """Print the cost of a door for the start of a command."""
     root = folder / "workspace"
     root.mkdir()
-    policy = Policy((root,), home=Path.home(), own=(folder / "own",), is_secret=lambda _path: False)
+    policy = SandboxPolicy(
+        (root,), home=Path.home(), own=(folder / "own",), is_secret=lambda _path: False
+    )
     sandbox = Sandbox(lambda: policy, mode="auto", state_dir=folder / "own")
     doors = Doors(lambda: folder)
     if (await sandbox.ready()).state != "bwrap":

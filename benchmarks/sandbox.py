@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from agent_cli.sandbox import Confinement, Policy, Sandbox
+from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.system.launching import Launcher, Order
 from agent_cli_tools.secret_files import is_secret
@@ -45,7 +45,7 @@ def show(name: str, times_ms: list[float]) -> None:
 
 async def measure(backend: Backend, root: Path, home: Path, *, note: str = "") -> None:
     own = home / ".local" / "state" / "agent-cli"
-    policy = Policy((root,), home=home, own=(own,), is_secret=is_secret)
+    policy = SandboxPolicy((root,), home=home, own=(own,), is_secret=is_secret)
     sandbox = Sandbox(
         lambda: policy, mode="auto", state_dir=own, find=lambda _writable, _state: [backend]
     )

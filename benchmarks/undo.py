@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_cli.sandbox import Confinement, Policy, Sandbox
+from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.system.launching import Launcher, Order, Watched
 from agent_cli_tools.secret_files import is_secret
@@ -181,7 +181,7 @@ async def measure(loads: Sequence[Load], backend: Backend | None, root: Path, ho
     own.mkdir(parents=True, exist_ok=True)
     sandbox = None
     if backend is not None:
-        policy = Policy((root,), home=home, own=(own,), is_secret=is_secret)
+        policy = SandboxPolicy((root,), home=home, own=(own,), is_secret=is_secret)
         sandbox = Sandbox(
             lambda: policy, mode="auto", state_dir=own, find=lambda _writable, _state: [backend]
         )

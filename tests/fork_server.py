@@ -51,7 +51,7 @@ from agent_cli.app import preparations
 from agent_cli.app.preparations import REPLY_MODULES, TOOL_MODULES
 from agent_cli.contracts.late_models import building, input_schema
 from agent_cli.plugins import facts
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import Sandbox, SandboxPolicy
 from agent_cli.sandbox.acting import note_imports
 from agent_cli.sandbox.backends import Backend
 from agent_cli.system import launching, loading, records
@@ -212,7 +212,7 @@ def try_sandboxes() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, root = Path(folder), Path(folder, "workspace")
         root.mkdir()
-        policy = Policy([root], home=home, own=[], is_secret=is_secret)
+        policy = SandboxPolicy([root], home=home, own=[], is_secret=is_secret)
         sandbox = Sandbox(lambda: policy, mode="auto", state_dir=home / "state")
         sandbox.probe()
         sandbox.close()

@@ -299,8 +299,7 @@ def replayed(
             case UserOutput() if output.is_typed:
                 yield from _user_update(output)
             case TextOutput():
-                words = clean(str(output.block.get("text", "")))
-                if words:
+                if words := clean(output.text):
                     yield message_chunk("agent_message", text(words), output.reply_id)
             case ThinkingOutput():
                 if words := clean(str(output.block.get("thinking", ""))):

@@ -43,7 +43,7 @@ from agent_cli_tools.session_resources import SessionResources
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from agent_cli.sandbox import Policy, Report
+    from agent_cli.sandbox import Report, SandboxPolicy
     from agent_cli.sandbox.aftermath import FileDecider
     from agent_cli.system.launching import NamedFiles
     from agent_cli_tools.session_resources import Keeper
@@ -219,10 +219,10 @@ def sandbox(
     rules, root = permission_rules(startup), paths.real_path(startup.workspace)
     scripts = frozenset(map(paths.real_path, (*hook_scripts(startup), *status_scripts(startup))))
 
-    def policy() -> "Policy":
-        from agent_cli.sandbox import PathRules, Policy, never  # with the probe
+    def policy() -> "SandboxPolicy":
+        from agent_cli.sandbox import PathRules, SandboxPolicy, never  # with the probe
 
-        return Policy(
+        return SandboxPolicy(
             (startup.workspace, *startup.arguments.add_dirs),
             home=Path.home(),
             own=_own_dirs(),

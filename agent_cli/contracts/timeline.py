@@ -141,6 +141,11 @@ class TextOutput(BlockOutput):
 
     kind: ClassVar[str] = "text"
 
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return str(self.block.get("text", ""))
+
 
 @dataclass(frozen=True, slots=True)
 class ThinkingOutput(BlockOutput):

@@ -69,7 +69,7 @@ def _points_in(prompt: Prompt) -> list[BranchPoint]:
 
 
 def _reply(entries: Sequence[Output]) -> BranchPoint:
-    texts = [str(out.block.get("text", "")) for out in entries if isinstance(out, TextOutput)]
+    texts = [out.text for out in entries if isinstance(out, TextOutput)]
     called = tuple(out.name for out in entries if isinstance(out, ToolOutput))
     return BranchPoint(entries[-1].id, answered=" ".join(texts).strip(), called=called)
 

@@ -153,7 +153,7 @@ def _text(output: Output) -> tuple[str, str]:
         case UserOutput():
             return output.author, text_of(output.content)
         case TextOutput():
-            return "assistant", str(output.block.get("text", ""))
+            return "assistant", output.text
         case ToolOutput(result=Success(content) | Error(content)):
             return output.name, f"{output.input}\n{text_of(content)}"
         case CustomOutput(data=str(text)):

@@ -126,7 +126,7 @@ def _first_text(arguments: Json) -> Sequence[str]:
 def _exchange(prompt: Prompt) -> Exchange:
     calls = sum(isinstance(output, ToolOutput) for output in prompt.output)
     texts = [
-        out.block.get("text") if isinstance(out, TextOutput) else out.text
+        out.text
         for out in prompt.output
         if isinstance(out, TextOutput)
         or (isinstance(out, DiscardedOutput) and out.reason == "aborted")

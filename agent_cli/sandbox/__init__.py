@@ -10,7 +10,7 @@ from agent_cli.system.loading import lazy_names
 if TYPE_CHECKING:
     from agent_cli.sandbox.confinement import Confinement as Confinement
     from agent_cli.sandbox.policy import PathRules as PathRules
-    from agent_cli.sandbox.policy import Policy as Policy
+    from agent_cli.sandbox.policy import SandboxPolicy as SandboxPolicy
     from agent_cli.sandbox.report import Report as Report
     from agent_cli.sandbox.report import SandboxMissing as SandboxMissing
     from agent_cli.sandbox.report import State as State
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Imported on first use: the first request of a program needs none but the sandbox itself.
 _HOMES = {
     "Confinement": "confinement",
-    **dict.fromkeys(("PathRules", "Policy"), "policy"),
+    **dict.fromkeys(("PathRules", "SandboxPolicy"), "policy"),
     **dict.fromkeys(("Report", "SandboxMissing", "State"), "report"),
     "Sandbox": "sandbox",
     "never": "secret_index",
@@ -29,10 +29,10 @@ _HOMES = {
 __all__ = [
     "Confinement",
     "PathRules",
-    "Policy",
     "Report",
     "Sandbox",
     "SandboxMissing",
+    "SandboxPolicy",
     "State",
     "never",
 ]

@@ -87,7 +87,7 @@ class PathRules:
 _NO_RULES = PathRules()
 
 
-class Policy:
+class SandboxPolicy:
     """Computes the `Rules` from a workspace and a home directory.
 
     Only the user adds writable directories; the input of a tool never does.
@@ -108,8 +108,10 @@ class Policy:
 
         Args:
             roots: The workspace and the directories the user added.
+            home: The home directory, whose keys and settings commands must not read or change.
             own: Directories of this program that commands must not read or change.
             is_secret: Whether a file's path indicates keys or passwords.
+            path_rules: The paths that the user's rules forbid.
             network: Whether commands may reach other hosts.
             beside: Other folders of the session, such as the main checkout of a worktree and the
                 repository around the workspace: commands may not write there, nor read secrets.

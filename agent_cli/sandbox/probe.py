@@ -19,7 +19,7 @@ from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass
 
 if TYPE_CHECKING:
-    from agent_cli.sandbox.policy import Policy
+    from agent_cli.sandbox.policy import SandboxPolicy
 
 _LIMIT_S = 10.0
 _SHORTAGES = frozenset(
@@ -51,7 +51,7 @@ class Canaries:
 
 
 @contextlib.contextmanager
-def laid_out(state_dir: Path, policy: "Policy") -> Generator[Canaries]:
+def laid_out(state_dir: Path, policy: "SandboxPolicy") -> Generator[Canaries]:
     """Create a secret in the state folder, and choose a path that must not be writable."""
     # It stays: a program that ends while the probe runs would leave one for each start.
     secret = state_dir / "sandbox-probe"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_cli.sandbox.aftermath import FileDecider, Undecided
     from agent_cli.sandbox.backends import Backend
     from agent_cli.sandbox.confinement import Candidate, Confinement, Places
-    from agent_cli.sandbox.policy import Policy, Rules
+    from agent_cli.sandbox.policy import Rules, SandboxPolicy
 
 Mode: TypeAlias = Literal["auto", "required", "off"]
 
@@ -43,7 +43,7 @@ class Sandbox:
 
     def __init__(
         self,
-        policy: "Callable[[], Policy]",
+        policy: "Callable[[], SandboxPolicy]",
         *,
         mode: Mode,
         state_dir: Path,
@@ -83,7 +83,7 @@ class Sandbox:
         self._has_warned = False
 
     @cached_property
-    def _policy(self) -> "Policy":
+    def _policy(self) -> "SandboxPolicy":
         return self._make_policy()
 
     @cached_property

@@ -91,6 +91,7 @@ def test_branch_within_an_unfinished_reply_ends_at_the_entry() -> None:
     [branch] = up_to([prompt], "a1")
 
     assert branch.output == half[:1]
+    assert half[0].text == "a1"
 
 
 def test_branch_accepts_a_unique_id_prefix_and_refuses_an_ambiguous_one() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Policy, State
+from agent_cli.sandbox import SandboxPolicy, State
 from agent_cli.sandbox import policy as policy_module
 from agent_cli.sandbox.acting import Acting
 from agent_cli.sandbox.aftermath import appeared, unsearched
@@ -699,10 +699,10 @@ def test_pointer_with_a_nul_character_is_read_as_git_reads_it(tmp_path: Path) ->
     assert (inner / "config").read_text() == "[core]\n"
 
 
-def _policy(base: Path) -> Policy:
+def _policy(base: Path) -> SandboxPolicy:
     home, workspace = base / "home", base / "ws"
     workspace.mkdir(exist_ok=True)
-    return Policy([workspace], home=home, own=(), is_secret=lambda _path: False)
+    return SandboxPolicy([workspace], home=home, own=(), is_secret=lambda _path: False)
 
 
 def test_files_moved_aside_keep_their_name_and_content(tmp_path: Path) -> None:

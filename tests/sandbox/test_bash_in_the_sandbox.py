@@ -18,7 +18,7 @@ from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Approval, ToolContext, ToolResult, check_input
-from agent_cli.sandbox import Confinement, Policy, Sandbox
+from agent_cli.sandbox import Confinement, Sandbox, SandboxPolicy
 from agent_cli.sandbox.backends import Backend
 from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.policy import Rules
@@ -178,13 +178,13 @@ async def test_failed_command_is_explained_without_a_search_in_the_event_loop(
 ) -> None:
     """In a large workspace on a slow disk the screen would stand still meanwhile."""
     threads: list[threading.Thread] = []
-    look = Policy._look
+    look = SandboxPolicy._look
 
-    def noted(policy: Policy) -> object:
+    def noted(policy: SandboxPolicy) -> object:
         threads.append(threading.current_thread())
         return look(policy)
 
-    monkeypatch.setattr(Policy, "_look", noted)
+    monkeypatch.setattr(SandboxPolicy, "_look", noted)
 
     assert "blocked by the sandbox: a file that may hold secrets" in (await bash("cat .env")).text
     assert threads
@@ -505,7 +505,7 @@ async def test_bash_tool_starts_no_program_of_the_workspace(
 
 
 async def test_required_mode_refuses_commands_without_a_sandbox(tmp_path: Path) -> None:
-    policy = Policy((tmp_path,), home=tmp_path, own=(), is_secret=lambda _path: False)
+    policy = SandboxPolicy((tmp_path,), home=tmp_path, own=(), is_secret=lambda _path: False)
     sandbox = Sandbox(
         lambda: policy, mode="required", state_dir=tmp_path / "state", find=lambda *_places: ()
     )

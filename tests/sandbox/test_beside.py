@@ -8,7 +8,7 @@ import pytest
 
 from agent_cli.app import parts
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
-from agent_cli.sandbox import PathRules, Policy, Sandbox, State
+from agent_cli.sandbox import PathRules, Sandbox, SandboxPolicy, State
 from agent_cli.system.authorship import SessionFolders
 from agent_cli_tools.secret_files import is_secret
 from tests.sandbox.world import CANARY, Decider, World, git, only, world
@@ -20,7 +20,7 @@ def at(place: World, root: Path, state: State, **more: Any) -> World:
     roots = SessionFolders.of(root).roots
     # Not the clone that the tests stand in: its environment has 50,000 files.
     beside = [folder for folder in roots if folder != root and folder.is_relative_to(place.base)]
-    policy = Policy(
+    policy = SandboxPolicy(
         (root,), home=place.home, own=(own,), is_secret=is_secret, beside=beside, **more
     )
     sandbox = Sandbox(

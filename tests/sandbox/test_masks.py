@@ -11,7 +11,7 @@ import pytest
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
-from agent_cli.sandbox import PathRules, Policy, Sandbox, hidden_paths
+from agent_cli.sandbox import PathRules, Sandbox, SandboxPolicy, hidden_paths
 from agent_cli.sandbox.guarded_files import holds_token
 from agent_cli.sandbox.hidden_paths import OtherNames
 from agent_cli.sandbox.secret_index import PathMarks, SecretIndex
@@ -162,7 +162,7 @@ def test_hard_link_made_beside_a_command_is_hidden_from_the_next(tmp_path: Path)
     root = tmp_path / "ws"
     key = secret(root / ".env")
     (root / "first.txt").hardlink_to(key)
-    policy = Policy((root,), home=tmp_path / "home", own=(), is_secret=is_secret)
+    policy = SandboxPolicy((root,), home=tmp_path / "home", own=(), is_secret=is_secret)
     _, before = policy.survey()
 
     (root / "second.txt").hardlink_to(key)
@@ -211,7 +211,7 @@ async def test_tree_too_large_to_search_is_reported_as_incompletely_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Threat 4: folders are then searched before a command may read them unasked."""
-    policy = pytest.importorskip("agent_cli.sandbox").Policy
+    policy = pytest.importorskip("agent_cli.sandbox").SandboxPolicy
     root = Path.cwd() / "ws"
     for number in range(10):
         (root / str(number)).mkdir(parents=True)
@@ -302,7 +302,7 @@ def test_folders_with_too_many_files_for_other_names_are_reported(
     for number in range(entries - 3):
         (root / str(number)).touch()
     (root / "deep" / "x").touch()
-    policy = Policy((root,), home=tmp_path / "home", own=(), is_secret=is_secret)
+    policy = SandboxPolicy((root,), home=tmp_path / "home", own=(), is_secret=is_secret)
 
     first = policy.is_complete()
     for number in range(entries - 3):
@@ -318,7 +318,7 @@ def test_warning_that_the_workspace_is_too_large_comes_once() -> None:
     warned: list[str] = []
     with world("bwrap") as place:
         own = place.base / "state" / "other"
-        policy = Policy((place.root,), home=place.home, own=(own,), is_secret=is_secret)
+        policy = SandboxPolicy((place.root,), home=place.home, own=(own,), is_secret=is_secret)
         sandbox = Sandbox(
             lambda: policy,
             mode="auto",

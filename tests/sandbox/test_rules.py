@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from agent_cli.sandbox import Policy, tripwire
+from agent_cli.sandbox import SandboxPolicy, tripwire
 from agent_cli.sandbox.backends import seatbelt_profile
 from agent_cli.sandbox.confinement import Places
 from agent_cli.sandbox.denials import denial, sentence
@@ -31,7 +31,7 @@ from tests.waiting import LIMIT_S
 
 
 def rules(root: Path, home: Path, *own: Path) -> Rules:
-    return Policy((root,), home=home, own=own, is_secret=is_secret).rules()
+    return SandboxPolicy((root,), home=home, own=own, is_secret=is_secret).rules()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_leaving_does_not_wait_for_a_search(root: Path) -> None:
         is_searching.set()
         return not go_on.wait(LIMIT_S)
 
-    policy = Policy((root,), home=root.parent, own=(), is_secret=slowly)
+    policy = SandboxPolicy((root,), home=root.parent, own=(), is_secret=slowly)
     search = Thread(target=policy.rules)
     search.start()
     assert is_searching.wait(LIMIT_S)
@@ -256,7 +256,7 @@ def test_secret_that_a_running_command_moved_is_hidden_from_the_next(root: Path)
     secret = root / "conf" / ".docker" / "config.json"
     secret.parent.mkdir(parents=True)
     secret.write_text("{}")
-    policy = Policy([root], home=root.parent / "nobody", own=(), is_secret=is_secret)
+    policy = SandboxPolicy([root], home=root.parent / "nobody", own=(), is_secret=is_secret)
     assert secret in policy.rules().hidden
 
     secret.parent.rename(root / "conf" / "moved")

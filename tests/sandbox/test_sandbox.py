@@ -15,10 +15,10 @@ import pytest
 
 from agent_cli.sandbox import (
     Confinement,
-    Policy,
     Report,
     Sandbox,
     SandboxMissing,
+    SandboxPolicy,
     State,
     bwrap,
 )
@@ -51,7 +51,7 @@ def sandbox(
     root = tmp_path / "ws"
     root.mkdir(exist_ok=True)
     own = tmp_path / "state" / "agent-cli"
-    policy = Policy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
+    policy = SandboxPolicy((root,), home=tmp_path, own=(own,), is_secret=lambda _path: False)
     return Sandbox(lambda: policy, mode=mode, state_dir=own, find=lambda *_places: found, warn=warn)
 
 
@@ -281,7 +281,7 @@ def test_command_in_a_worktree_can_commit_but_not_change_hooks() -> None:
         git(place.root, "worktree", "add", "--quiet", str(tree))
         place.sandbox.close()
         own = place.home / ".local" / "state" / "agent-cli"
-        policy = Policy((tree,), home=place.home, own=(own,), is_secret=lambda _path: False)
+        policy = SandboxPolicy((tree,), home=place.home, own=(own,), is_secret=lambda _path: False)
         inside = World(
             place.base, tree, place.home, Sandbox(lambda: policy, mode="auto", state_dir=own)
         )
@@ -305,7 +305,7 @@ def test_git_file_cannot_make_a_foreign_directory_writable() -> None:
         victim = place.base / "cloned"
         victim.mkdir()
         (victim / ".git").write_text(f"gitdir: {other / '.git'}\n")
-        policy = Policy((victim,), home=place.home, own=(), is_secret=lambda _path: False)
+        policy = SandboxPolicy((victim,), home=place.home, own=(), is_secret=lambda _path: False)
 
         assert policy.rules().writable == (victim,)
 
@@ -376,7 +376,9 @@ def test_dotfiles_and_secrets_are_safe_if_the_workspace_is_a_home_directory() ->
         (place.home / ".config" / "gh").mkdir(parents=True)
         (place.home / ".config" / "gh" / "hosts.yml").write_text(CANARY)
         own = place.home / ".local" / "state" / "agent-cli"
-        policy = Policy((place.home,), home=place.home, own=(own,), is_secret=lambda _path: False)
+        policy = SandboxPolicy(
+            (place.home,), home=place.home, own=(own,), is_secret=lambda _path: False
+        )
         inside = Sandbox(
             lambda: policy,
             mode="auto",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.sandbox import Confinement, PathRules, Policy, Sandbox, State
+from agent_cli.sandbox import Confinement, PathRules, Sandbox, SandboxPolicy, State
 from agent_cli.sandbox.backends import Backend, backends
 from agent_cli.sandbox.bwrap import REPLACED
 from agent_cli.sandbox.landlock import restrict_thread
@@ -110,7 +110,7 @@ def world(
     (home / "files" / "letter").write_text("dear\n")
     _repository(root)
     own = home / ".local" / "state" / "agent-cli"
-    policy = Policy(
+    policy = SandboxPolicy(
         (root, *extra),
         home=home,
         own=(own,),

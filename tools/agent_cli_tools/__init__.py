@@ -16,7 +16,7 @@ from agent_cli_tools.workspace import Workspace
 from agent_cli_tools.write import write_tool
 
 if TYPE_CHECKING:
-    from agent_cli.sandbox import Policy
+    from agent_cli.sandbox import SandboxPolicy
 
 __all__ = ["Workspace", "builtin_tools"]
 
@@ -65,10 +65,10 @@ def builtin_tools(
 def _sandbox(workspace: Workspace) -> Sandbox:
     """Return a mandatory sandbox, which is closed with the workspace."""
 
-    def policy() -> "Policy":
-        from agent_cli.sandbox import Policy  # the program passes its own sandbox
+    def policy() -> "SandboxPolicy":
+        from agent_cli.sandbox import SandboxPolicy  # the program passes its own sandbox
 
-        return Policy(
+        return SandboxPolicy(
             [Path(directory) for directory in workspace.dirs],
             home=Path.home(),
             own=(paths.config_dir(), paths.state_dir()),

@@ -132,9 +132,7 @@ def agent_work(work: AgentWork) -> str:
 
 def _work_rows(output: Output, tools: Sequence[Tool]) -> Iterator[str]:
     match output:
-        case TextOutput(block={"text": str(text)}) if text.strip():
-            yield text.strip()
-        case DiscardedOutput(text=str(text)) if text.strip():
+        case TextOutput(text=text) | DiscardedOutput(text=str(text)) if text.strip():
             yield text.strip()
         case UserOutput() if output.is_typed:
             yield f"> {typed_in(output.content)}"

@@ -12,7 +12,7 @@ from agent_cli.core.loop_config import LoopConfig
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell import Reach
-from agent_cli.sandbox import Policy, Sandbox
+from agent_cli.sandbox import Sandbox, SandboxPolicy
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.secret_files import is_secret
 from tests.fakes import calls, says, scripted_agent, tool_use
@@ -60,7 +60,7 @@ async def test_added_directory_is_open_to_tools_sandbox_and_permissions(
     workspace = Workspace(root)
     reach = Reach(root=root)
     permissions = Permissions(reach, mode="auto-edit", access=workspace)
-    policy = Policy([root], home=tmp_path / "home", own=(), is_secret=is_secret)
+    policy = SandboxPolicy([root], home=tmp_path / "home", own=(), is_secret=is_secret)
     sandbox = Sandbox(lambda: policy, mode="auto", state_dir=tmp_path / "state")
 
     opens = (workspace.open_dir, sandbox.open_dir, permissions.open_dir)
