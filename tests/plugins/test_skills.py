@@ -196,7 +196,7 @@ async def test_skills_of_the_user_may_be_links_to_anywhere(tmp_path: Path, shelf
 
     found, problems = find_skills([SkillFolder(own)])
 
-    assert (found.keys(), problems) == ({"pdf", "review"}, [])
+    assert (set(found), problems) == ({"pdf", "review"}, [])
     assert found["pdf"].read("forms.md") == "All about forms"
     assert [found["review"].read(), found["review"].read("list.md")] == ["Look twice.", "all of it"]
     with pytest.raises(ValueError, match="key is not in the folder"):
