@@ -483,6 +483,46 @@ async def test_undo_goes_back_run_by_run(session: Session) -> None:
         session.undo()
 
 
+@pytest.mark.parametrize("command", ["sed -i s/x/y/ src/*.py", "cp -a data src/more"])
+@pytest.mark.parametrize("more", ["true", "touch other"])
+async def test_undone_edit_does_not_stand_against_the_undo_of_a_command_before_it(
+    session: Session, command: str, more: str
+) -> None:
+    """The undo of an edit gives a file back its content, but not its time."""
+    before = {path: about[:2] for path, about in tree(session.root).items()}
+    session.run()
+    await session.bash(command)
+    between = {path: about[:2] for path, about in tree(session.root).items()}
+    path = next(session.root.glob("src/more/p0.bin"), session.root / "src/a1.py")
+    for number in range(2):
+        session.run()
+        await session.write(str(path), f"edit {number}")
+        await session.bash(more)
+
+    session.undo()
+    session.again()
+    session.undo()
+    assert {path: about[:2] for path, about in tree(session.root).items()} == between
+    assert not any("changed" in each.note for each in session.snapshots.differences())
+    session.undo()
+    assert {path: about[:2] for path, about in tree(session.root).items()} == before
+
+
+async def test_change_of_the_person_before_an_undone_edit_stands_against_the_undo(
+    session: Session,
+) -> None:
+    session.run()
+    await session.bash("sed -i s/x/y/ src/*.py")
+    (session.root / "src/a1.py").write_text("mine")
+    session.run()
+    await session.write("src/a1.py", "an edit")
+    session.undo()
+
+    with pytest.raises(AgentCliError, match=r"a1\.py"):
+        session.undo()
+    assert (session.root / "src/a1.py").read_text() == "mine"
+
+
 @pytest.mark.parametrize("is_prompted", [False, True])
 async def test_undo_after_one_that_stopped_goes_on_with_that_and_takes_back_no_other(
     session: Session, monkeypatch: pytest.MonkeyPatch, is_prompted: bool

@@ -26,6 +26,7 @@ from agent_cli_tools.snapshots.contents import (
     Digests,
     Seen,
     Watch,
+    changed_ns_of,
     digest,
     faults_logged,
     keep_content,
@@ -124,6 +125,7 @@ class Snapshots:
         from agent_cli_tools.snapshots.changes import Change  # with a change
 
         seen = Seen(None if before is None else digest(before), mode_of(path))
+        found_ns = changed_ns_of(path)
         made = tuple(folder for folder in reversed(path.parents) if not folder.exists())
         with self._lock, faults_logged("content not kept for /undo", path, self._warned):
             for watch in self._watches:
@@ -137,7 +139,8 @@ class Snapshots:
         yield
         with self._lock, faults_logged("change not kept for /undo", path, self._warned):
             at_ns = time.time_ns()
-            self._add(Change(path, seen.digest, digest(after), seen.mode, made, at_ns))
+            change = Change(path, seen.digest, digest(after), seen.mode, made, at_ns, found_ns)
+            self._add(change)
 
     @asynccontextmanager
     async def running(
@@ -252,7 +255,7 @@ class Snapshots:
             runs = standing[-1 if last_run else 0 :]
             changes = [change for run in runs for change in run.changes]
             logs = [log for run in runs for log in journal.logs_of(run)]
-            return [*differences(changes, journal.contents, logs)]
+            return [*differences(changes, journal.contents, logs, journal.undone)]
 
     def commands(self, *, last_run: bool = False) -> Sequence[str]:
         """Return the commands of the session, or of its last run, that may have changed files.

@@ -18,6 +18,7 @@ class Change:
         mode: Its permission bits before; None if there was no file.
         made: Directories that were made for it, the outermost first.
         at_ns: When, in nanoseconds of the clock on the wall; 0 in older records.
+        found_ns: When the file was changed last before; 0 if unknown.
     """
 
     path: Path
@@ -26,6 +27,7 @@ class Change:
     mode: int | None = None
     made: tuple[Path, ...] = ()
     at_ns: int = 0
+    found_ns: int = 0
 
 
 @dataclass(slots=True)

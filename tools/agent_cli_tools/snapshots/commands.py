@@ -55,10 +55,13 @@ def steps_of(
     return [step for *_when, step in sorted(found, key=lambda each: each[:3])][::-1]
 
 
-def conflicts(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> list[str]:
+def conflicts(
+    edits: Sequence[ChangeSpan], logs: Sequence[CommandLog], undone: Sequence[Change]
+) -> list[str]:
     """Return the files that others changed between the changes of the run, or since.
 
-    Not caches of tools: the user may have run the tests since.
+    Not caches of tools: the user may have run the tests since. Nor files that only the changes
+    *undone* came between: their undo gave them back their content, but not its time.
     """
     broken = {str(edit.path) for edit in edits if not edit.unbroken}
     expected: dict[str, tuple[int, str | Signature]] = {}
@@ -81,6 +84,7 @@ def conflicts(edits: Sequence[ChangeSpan], logs: Sequence[CommandLog]) -> list[s
     moved -= {str(folder) for edit in edits for folder in edit.made}
     for path, (_at, left) in expected.items():
         is_now = _is_now(path, left, may_be_folder=path not in moved)
+        is_now = is_now or any(_is_given_back(each, path, left) for each in undone)
         if not (is_git_object(path) or is_cache(path, roots) or is_now):
             broken.add(path)
     return sorted(broken)
@@ -107,14 +111,17 @@ def replaced_files(
 
 
 def without_later_work_of_hooks(
-    changes: Sequence[Change], logs: Sequence[CommandLog], hook_logs: Collection[str]
+    changes: Sequence[Change],
+    logs: Sequence[CommandLog],
+    hook_logs: Collection[str],
+    undone: Sequence[Change],
 ) -> tuple[Sequence[CommandLog], Sequence[str]]:
     """Return the logs without files that hooks alone changed, and others since; and these files.
 
     A hook may keep a file of its own, to which it adds with each run. It is none of the run's.
     """
     edits = edits_of(changes, logs) if hook_logs else ()
-    broken = {*conflicts(edits, logs)} if hook_logs else set[str]()
+    broken = {*conflicts(edits, logs, undone)} if hook_logs else set[str]()
     if not broken:
         return logs, ()
     shared = {str(edit.path) for edit in edits}
@@ -343,3 +350,12 @@ def _is_now(path: str, left: str | Signature, *, may_be_folder: bool) -> bool:
         # A tool, or the person, needed the folder again: in the way of a renamed one alone.
         return may_be_folder
     return now == left or (now is None and left is not None and len(left) == 1)
+
+
+def _is_given_back(change: Change, path: str, left: str | Signature) -> bool:
+    """Return whether *change* found the file as it was *left*, and its undo gave that back."""
+    if str(change.path) != path or not isinstance(left, list) or len(left) != 3:
+        return False
+    now = signature_at(path)
+    is_same = now is not None and now[:2] == left[:2] and change.found_ns == left[2]
+    return is_same and digest_of(change.path) == change.before

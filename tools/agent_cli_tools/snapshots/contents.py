@@ -257,6 +257,14 @@ def faults_logged(failure: str, about: object, warned: set[int] | None = None) -
         log(failure, about=str(about), reason=reason, sentence=f"{failure}: {about}: {reason}")
 
 
+def changed_ns_of(path: Path) -> int:
+    """Return when *path* was changed last; 0 if it does not exist."""
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def mode_of(path: Path) -> int | None:
     """Return the permission bits of *path*; None if it does not exist."""
     try:

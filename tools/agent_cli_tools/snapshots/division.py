@@ -70,10 +70,11 @@ def divide(journal: Journal, run: RunChanges) -> Division:
     """Divide a run by what others changed since."""
     all_logs = journal.logs_of(run)
     is_logged = bool(all_logs)
-    logs, of_hooks = without_later_work_of_hooks(run.changes, all_logs, run.hook_logs)
+    undone = journal.undone
+    logs, of_hooks = without_later_work_of_hooks(run.changes, all_logs, run.hook_logs, undone)
     edits = edits_of(run.changes, logs)
     now = {} if is_logged else {each.path: digest_of(each.path) for each in run.changes}
-    changed = conflicts(edits, logs) if is_logged else _changed_edits(run.changes, now)
+    changed = conflicts(edits, logs, undone) if is_logged else _changed_edits(run.changes, now)
     left = _left(run.changes, logs, {*changed})
     if left is None:
         return Division(run, logs, is_logged, changed, is_empty=True)

@@ -137,6 +137,11 @@ class Journal:
         return [*self._runs.values()]
 
     @property
+    def undone(self) -> Sequence[Change]:
+        """The changes of tools that were undone."""
+        return [change for run in self.runs if run.taken_back for change in run.changes]
+
+    @property
     def worktrees(self) -> Sequence[Path]:
         """The git worktrees that agents worked in, as far as they are still there."""
         return [path for path in self._worktrees if path.is_dir()]

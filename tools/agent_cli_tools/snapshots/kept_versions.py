@@ -302,15 +302,19 @@ _COMPARED_BYTES_MAX: Final = 2_000_000
 
 
 def differences(
-    changes: Sequence[Change], contents: ContentStore, logs: Sequence[CommandLog] = ()
+    changes: Sequence[Change],
+    contents: ContentStore,
+    logs: Sequence[CommandLog] = (),
+    undone: Sequence[Change] = (),
 ) -> Iterator[Difference]:
     """Yield the files that differ since *changes*, including later changes by others.
 
-    *logs* are those of commands that changed files as well. What git keeps for itself is left out.
+    *logs* are those of commands that changed files as well, *undone* later changes that were taken
+    back. What git keeps for itself is left out.
     """
     if logs:
         edits = edits_of(changes, logs)
-        others = {*conflicts(edits, logs)}
+        others = {*conflicts(edits, logs, undone)}
         for path, origin in origins(edits, logs).items():
             if "/.git/" not in path:
                 is_foreign = path in others
