@@ -130,8 +130,17 @@ def signature_at(path: str) -> list[int] | None:
 
 def is_git_object(path: str) -> bool:
     """Return whether *path* is in a store of git's objects, which others may refer to by now."""
-    _, _, inside = path.partition("/.git/")
-    return "/objects/" in f"/{inside}"
+    return repository_of_object(path) != ""
+
+
+def repository_of_object(path: str) -> str:
+    """Return git's folder of the repository that has the object *path*; "" if it is none.
+
+    That of a submodule is in `.git/modules`.
+    """
+    before, _, inside = path.partition("/.git/")
+    folders, store, _ = f"/{inside}".partition("/objects/")
+    return f"{before}/.git{folders}" if store else ""
 
 
 def _entries(index: bytes) -> int:

@@ -26,7 +26,7 @@ from agent_cli.system.paths import private_dir
 from agent_cli.system.records import dataclass, field
 from agent_cli.undo.kept_files import copy_content, set_attributes
 from agent_cli.undo.logs import UNDONE
-from agent_cli.undo.records import ChangeRecord, State, is_git_object
+from agent_cli.undo.records import ChangeRecord, State, repository_of_object
 
 CONTENT: Final = "content"
 """The kind of a step for a file that a tool wrote: `to` is the kept content, "" for no file."""
@@ -105,7 +105,7 @@ def carry_out(folder: Path) -> UndoOutcome:
         for number in (number for number, was_due in begun.items() if was_due == _FAILED):
             outcome.add(steps[number], _NOT_PUT_BACK)
         return outcome
-    stays = partial(_is_kept_object, _made_repositories(steps))
+    stays = partial(_is_kept_object, _made_in_git(steps))
     times: dict[str, State] = {}
     with (folder / _PROGRESS).open("ab", buffering=0) as progress:
         for number, step in enumerate(steps):
@@ -168,17 +168,18 @@ def _begun(progress: Path) -> dict[int, int]:
     return {int(number): int(is_due) for number, is_due in map(bytes.split, whole.splitlines())}
 
 
-def _made_repositories(steps: Sequence[Step]) -> frozenset[str]:
-    """Return the `.git` folders that are undone as a whole."""
+def _made_in_git(steps: Sequence[Step]) -> frozenset[str]:
+    """Return the folders and files of git that were made, and the `.git` folders."""
     made = (step.record.path for step in steps if step.record.kind == "made")
-    return frozenset(path for path in made if path.endswith("/.git"))
+    return frozenset(path for path in made if "/.git/" in f"{path}/")
 
 
-def _is_kept_object(made_repositories: frozenset[str], record: ChangeRecord) -> bool:
+def _is_kept_object(made: frozenset[str], record: ChangeRecord) -> bool:
     """Return whether *record* made an object of a repository that stays."""
-    if record.kind != "made" or not is_git_object(record.path):
+    if record.kind != "made":
         return False
-    return f"{record.path.partition('/.git/')[0]}/.git" not in made_repositories
+    repository = repository_of_object(record.path)
+    return repository != "" and repository not in made
 
 
 def _is_due(record: ChangeRecord) -> bool:

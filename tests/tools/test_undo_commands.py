@@ -107,6 +107,7 @@ COMMANDS = [
     "mv src src2; mv data src; mv src2 data; echo hi > data/a1.py; rm data/a2.py; chmod 700 src",
     "tar cf - data | (mkdir n && cd n && tar xf -) && rm -rf data && mv n/data .",
     "for i in 1 2 3; do (for j in 1 2 3; do echo $i > f$i$j; mv f$i$j src/p$j; done) & done; wait",
+    'git -c protocol.file.allow=always submodule -q add "$PWD" sub; git commit -qm sub',
     "touch -d 2001-01-01 src/a5.py src; ln src/a4.py more; cp -a src copy; rm -r src",
     "mv . src; mkdir /dev/shm/$$ && { mv -T /dev/shm/$$ src; rmdir /dev/shm/$$; }; echo x > new",
     'python3 -c \'import shutil as s; s.move(s.copy("link", "/dev/shm/x1"), "hard")\'',
