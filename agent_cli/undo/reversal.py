@@ -176,9 +176,7 @@ def _made_in_git(steps: Sequence[Step]) -> frozenset[str]:
 
 def _is_kept_object(made: frozenset[str], record: ChangeRecord) -> bool:
     """Return whether *record* made an object of a repository that stays."""
-    if record.kind != "made":
-        return False
-    repository = repository_of_object(record.path)
+    repository = repository_of_object(record.path) if record.kind == "made" else ""
     return repository != "" and repository not in made
 
 

@@ -524,6 +524,53 @@ async def test_change_of_the_person_before_an_undone_edit_stands_against_the_und
     assert (session.root / "src/a1.py").read_text() == "mine"
 
 
+FOLDER_MOVED = [
+    ["sed -i s/x/y/ src/*.py", "mv src new"],
+    ["sed -i s/x/y/ src/*.py", "mkdir -p a; mv src a/", "mv a/src new"],
+    ["sed -i s/x/y/ src/*.py", "mv src new; mkdir src", "sed -i s/y/z/ new/*.py"],
+    ["edit src/a1.py", "mv src new", "edit new/a1.py", "mv new b", "mv b new"],
+]
+
+
+@pytest.mark.parametrize("commands", FOLDER_MOVED)
+async def test_folder_is_moved_after_a_change_in_it_and_undone_unless_the_person_changed_it(
+    session: Session, commands: list[str]
+) -> None:
+    """Its files are looked for where the run left them."""
+    before = {path: about[:2] for path, about in tree(session.root).items()}
+    session.run()
+    for number, command in enumerate(commands):
+        if command.startswith("edit "):
+            await session.write(command.removeprefix("edit "), f"edit {number}")
+        else:
+            await session.bash(command)
+    path = session.root / "new/a1.py"
+    left, state = path.read_text(), path.stat()
+
+    path.write_text("mine")
+    with pytest.raises(AgentCliError, match=r"changed these files too: .*new/a1\.py"):
+        session.undo()
+    assert path.read_text() == "mine"
+
+    path.write_text(left)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    session.undo()
+    assert {path: about[:2] for path, about in tree(session.root).items()} == before
+
+
+async def test_change_of_the_person_before_a_command_in_a_moved_folder_refuses_the_undo(
+    session: Session,
+) -> None:
+    session.run()
+    await session.bash("sed -i s/x/y/ src/*.py")
+    await session.bash("mv src new")
+    (session.root / "new/a1.py").write_text("mine")
+    await session.bash("echo more >> new/a1.py")
+
+    with pytest.raises(AgentCliError, match=r"new/a1\.py"):
+        session.undo()
+
+
 @pytest.mark.parametrize("is_prompted", [False, True])
 async def test_undo_after_one_that_stopped_goes_on_with_that_and_takes_back_no_other(
     session: Session, monkeypatch: pytest.MonkeyPatch, is_prompted: bool

@@ -138,9 +138,8 @@ class Snapshots:
             self._bound_store()
         yield
         with self._lock, faults_logged("change not kept for /undo", path, self._warned):
-            at_ns = time.time_ns()
-            change = Change(path, seen.digest, digest(after), seen.mode, made, at_ns, found_ns)
-            self._add(change)
+            times = {"at_ns": time.time_ns(), "found_ns": found_ns}
+            self._add(Change(path, seen.digest, digest(after), seen.mode, made, **times))
 
     @asynccontextmanager
     async def running(

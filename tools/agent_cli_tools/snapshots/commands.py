@@ -18,6 +18,8 @@ _OF_ONE_FILE: Final = ("made", "write", "meta", "gone")
 _OF_FOLDERS: Final = ("moved", "swap", "folder", "came")
 
 
+_Expected: TypeAlias = tuple[int, str | Signature]
+"""When a file was left, and how: its digest, or its signature."""
 _Event: TypeAlias = tuple[int, int, int, Change | ChangeRecord]
 
 
@@ -64,12 +66,14 @@ def conflicts(
     *undone* came between: their undo gave them back their content, but not its time.
     """
     broken = {str(edit.path) for edit in edits if not edit.unbroken}
-    expected: dict[str, tuple[int, str | Signature]] = {}
+    expected: dict[str, _Expected] = {}
     for edit in edits:
         expected[str(edit.path)] = (edit.at_ns, edit.after)
     for log in sorted(logs, key=_end):
         seen: set[str] = set()
         for record in log.records:
+            if _has_moved_folder(record, log):
+                _move_expected(expected, record)
             if record.path in seen or record.kind not in ("gone", "write", "meta"):
                 continue
             seen.add(record.path)
@@ -88,6 +92,22 @@ def conflicts(
         if not (is_git_object(path) or is_cache(path, roots) or is_now):
             broken.add(path)
     return sorted(broken)
+
+
+def _has_moved_folder(record: ChangeRecord, log: CommandLog) -> bool:
+    """Return whether the record is of a folder that a command renamed; its call may have failed."""
+    if record.kind != "moved" or record.state is None or not record.state.is_folder:
+        return False
+    return log.after.get(record.path) is None or log.after.get(record.to) is not None
+
+
+def _move_expected(expected: dict[str, _Expected], move: ChangeRecord) -> None:
+    """Expect what was left in a folder where the folder is after *move*."""
+    for path in [each for each in expected if each.startswith(f"{move.path}/")]:
+        if expected[path][0] < move.at_ns:
+            left = expected.pop(path)
+            place = move.to + path.removeprefix(move.path)
+            expected[place] = max(left, expected.get(place, left), key=lambda each: each[0])
 
 
 def replaced_files(
