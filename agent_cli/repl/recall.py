@@ -131,7 +131,7 @@ def _exchange(prompt: Prompt) -> Exchange:
         if isinstance(out, TextOutput)
         or (isinstance(out, DiscardedOutput) and out.reason == "aborted")
     ]
-    answer = next((text for text in reversed(texts) if isinstance(text, str) and text.strip()), "")
+    answer = next((text for text in reversed(texts) if text and text.strip()), "")
     return Exchange(prompt_line(prompt), calls, answer.strip())
 
 
