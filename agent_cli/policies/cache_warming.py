@@ -87,7 +87,6 @@ class CacheWarming:
         left: Callable[[], float] = lambda: math.inf,
         on_renewed: Callable[[float], None] = lambda _at_s: None,
         clock: Callable[[], float] = time.time,
-        life_s: float = CACHE_LIFE_S,
     ) -> None:
         """Renew nothing yet.
 
@@ -102,7 +101,6 @@ class CacheWarming:
                 losses: a prompt that comes meanwhile shall not wait for this reservation.
             on_renewed: Called with the time of each renewal.
             clock: Returns the time in seconds.
-            life_s: How long a server keeps what was last read.
         """
         self._when = when
         self._ask = stream
@@ -112,7 +110,6 @@ class CacheWarming:
         self._left = left
         self._on_renewed = on_renewed
         self._clock = clock
-        self._life_s = life_s
         self._cached: _Cached | None = None
         self._generation = 0
         self._asked_s = 0.0
@@ -153,7 +150,7 @@ class CacheWarming:
     def note(self, request: ModelRequest, reply: Reply, sent_s: float) -> None:
         """Note the *reply* to the *request* sent at *sent_s*."""
         usage = reply.usage
-        if self._is_renewed and sent_s - self._asked_s > self._life_s:
+        if self._is_renewed and sent_s - self._asked_s > CACHE_LIFE_S:
             read = usage.cache_read_tokens
             self.saved += self._cost(reply.model, Usage(cache_write_5m_tokens=read))
             self.saved -= self._cost(reply.model, Usage(cache_read_tokens=read))
@@ -181,7 +178,7 @@ class CacheWarming:
         at_s, generation = self._clock(), self._generation
         reply = await self._reply(
             replace(cached.request, max_tokens=1, fallbacks=(), keeps_warm=True),
-            limit_s=cached.used_s + self._life_s - at_s,
+            limit_s=cached.used_s + CACHE_LIFE_S - at_s,
         )
         if reply is None or not reply.usage.cache_read_tokens or reply.usage.cache_write_tokens:
             self._is_off = True
@@ -212,7 +209,7 @@ class CacheWarming:
     def _due_in_s(self) -> float | None:
         if self._cached is None:
             return None
-        return max(0.0, self._cached.used_s + RENEWED_AT * self._life_s - self._clock())
+        return max(0.0, self._cached.used_s + RENEWED_AT * CACHE_LIFE_S - self._clock())
 
     def _is_worth_it(self, cached: _Cached) -> bool:
         now_s = self._clock()
@@ -221,7 +218,7 @@ class CacheWarming:
             self._is_off
             or (self._runs and self._when != "always")
             or now_s - self._asked_s > limit_s
-            or now_s - cached.used_s >= self._life_s  # after a sleep of the machine
+            or now_s - cached.used_s >= CACHE_LIFE_S  # after a sleep of the machine
             or cached.request.session_id != self._session_id()
             or not self._can_repeat(cached.request)
         ):
