@@ -43,7 +43,7 @@ def import_setup(arguments: Arguments) -> int:
     for each in found if not arguments.dry_run else ():
         if each.rows or arguments.operands:
             print(f"{each.program}: {setups.write(each.program, each.contents())}", file=sys.stderr)
-    if arguments.dry_run:
+    if arguments.dry_run and any(each.rows for each in found):
         print("nothing was written: leave out --dry-run for that", file=sys.stderr)
     return 0
 

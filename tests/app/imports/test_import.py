@@ -382,6 +382,7 @@ def test_no_setup_found_names_the_programs_that_were_looked_for(
 
     assert every.stdout == "no setup was found of claude, codex, gemini, opencode\n"
     assert one.stdout == "no setup was found of claude\n"
+    assert (every.stderr, one.stderr) == ("", "")
 
 
 @pytest.mark.parametrize("words", [("cursor",), ("claude", "codex")])
