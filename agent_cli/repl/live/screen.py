@@ -21,7 +21,8 @@ from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.agent_rows import AgentRows
 from agent_cli.repl.live.asking import SILENCE_S, Asking
 from agent_cli.repl.live.choices import AnswerRow
-from agent_cli.repl.live.input import Draft, Menu
+from agent_cli.repl.live.input import Draft
+from agent_cli.repl.live.input.menu import Menu
 from agent_cli.repl.live.layout import Panel, PanelRow, echoed, layout_of, style_of
 from agent_cli.repl.live.paint import Paint, sentence_rows
 from agent_cli.repl.live.painter import Painter

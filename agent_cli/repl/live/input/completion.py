@@ -16,12 +16,12 @@ from agent_cli.contracts.servers import ServerPrompt, ServerResource
 from agent_cli.contracts.wording import one_line
 from agent_cli.repl.commands import Command
 from agent_cli.repl.commands.registry import commands_of
-from agent_cli.repl.live.input import Certain, Menu
 from agent_cli.repl.live.input.file_completion import (
     FileChoices,
     directories_at,
     outside_choices,
 )
+from agent_cli.repl.live.input.menu import Certain, Menu
 from agent_cli.repl.live.input.workspace_files import WorkspaceFiles
 from agent_cli.repl.mcp import ServersPort
 from agent_cli.repl.mcp.offers import WORD, bare
