@@ -37,7 +37,7 @@ _NO_TEXT: Final = (
 
 
 class PdfContent(NamedTuple):
-    """What the model is shown of a PDF: a document, or a text.
+    """The content of a PDF for the model: a document, or a text.
 
     Attributes:
         measure: "3 pages", "pages 3–7 of 12 as text".

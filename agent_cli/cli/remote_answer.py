@@ -64,7 +64,7 @@ class RemoteAnswer:
 
     @property
     def reason(self) -> str | None:
-        """What the model reads of a refusal."""
+        """The reason of a refusal, for the model."""
         return UNWANTED if self._answer.verdict == "deny" else None
 
     @property

@@ -60,7 +60,7 @@ class TakenBack:
 
 @dataclass(frozen=True, slots=True)
 class PlannedUndo:
-    """What an undo of the last run is about to do.
+    """The changes that an undo of the last run will make.
 
     Attributes:
         commands: The commands whose changes go back.

@@ -33,7 +33,7 @@ _ERRORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """What a server's call found: a page, with its title."""
+    """A page that a server's call found, with its title."""
 
     title: str
     url: str

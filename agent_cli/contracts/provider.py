@@ -113,7 +113,7 @@ class Reply:
 
     @property
     def billed(self) -> Usage:
-        """What all calls for the reply used."""
+        """The usage of all calls for the reply."""
         return sum((each.usage for each in self.beside), self.usage)
 
 

@@ -67,7 +67,7 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What one model used."""
+    """The usage of one model."""
 
     model: str
     usage: Usage
@@ -143,7 +143,7 @@ class TextOutput(BlockOutput):
 
     @property
     def text(self) -> str:
-        """What the model said."""
+        """The text, without the fields beside it."""
         return str(self.block.get("text", ""))
 
 

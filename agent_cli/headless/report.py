@@ -178,7 +178,7 @@ def _value(value: object) -> Json:
 
 
 class RunOutput:
-    """What one run prints; nothing is printed twice.
+    """Prints one run; nothing is printed twice.
 
     Attributes:
         failure: The error of a write, such as of a full disk.

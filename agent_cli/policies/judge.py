@@ -114,7 +114,7 @@ _RUNS_SHELL: Final = late_pattern(
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """What the model said about one call; `reason` is "" for a call that may run."""
+    """The model's judgement of one call; `reason` is "" for a call that may run."""
 
     tool_call_id: str
     call: str

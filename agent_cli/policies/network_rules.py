@@ -128,7 +128,7 @@ _DOMAIN: Final = "domain:"
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What rules say about a tool that the server runs.
+    """The verdict of rules on a tool that the server runs.
 
     Attributes:
         hosted: How it is offered; None if it is not.

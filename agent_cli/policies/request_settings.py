@@ -1,4 +1,4 @@
-"""What requests say beside messages: tools, plan mode, thinking level, schema of the answer.
+"""The parts of requests beside messages: tools, plan mode, thinking level, schema of the answer.
 
 The provider states a change behind that message, where the model takes it: the prompt cache then
 keeps all that was sent before. For the same reason the tools stay as they are in plan mode;

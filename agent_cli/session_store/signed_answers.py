@@ -63,7 +63,7 @@ def digest(of: Json) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignedAnswer:
-    """What a valid token says.
+    """The content of a valid token.
 
     `verdict` is "allow" or "deny" about a call, and the picked label of a question in words.
     """

@@ -105,7 +105,7 @@ _Opcode: TypeAlias = tuple[Literal["replace", "delete", "insert", "equal"], int,
 
 
 class LineChanges(SequenceMatcher[str]):
-    """What turns the lines *old* into *new*: compared once, and grouped as often as needed."""
+    """The difference of the lines *old* and *new*: compared once, grouped as often as needed."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__()

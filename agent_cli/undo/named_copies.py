@@ -217,7 +217,7 @@ class NamedCopies(ChangeLog):
 
 
 class _Stamp(NamedTuple):
-    """What differs as soon as somebody changes a file."""
+    """A stamp of a file, which differs after any change of it."""
 
     is_folder: bool
     inode: int

@@ -43,7 +43,7 @@ async def read_only_result(
     new_output: Callable[[], OutputBuffer],
     on_update: ToolContext,
 ) -> ToolResult | None:
-    """Run the script *text* read-only; return its result, or None if it wanted more or took long.
+    """Run the script *text* read-only; return its result, or None if it needs more or takes long.
 
     Raises:
         ToolError: It could not be started, or was cancelled: what it had printed; for the model.

@@ -1,4 +1,4 @@
-"""What the workspaces of a session's agents share, and their ports to the rest of the program."""
+"""Resources that the workspaces of a session's agents share, and their ports to the program."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +99,7 @@ class Keeper(Protocol):
 
 
 class RootResources:
-    """What the workspaces of several agents at one root share, because they have the same files.
+    """Resources that the workspaces of several agents at one root share: they have the same files.
 
     Attributes:
         keeper: Notified of every write to a file, and of commands.

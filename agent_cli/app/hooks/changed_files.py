@@ -32,7 +32,7 @@ _log = logger(__name__)
 
 
 class ChangedFiles:
-    """What calls changed, until it is asked for; implements `hooks.file_watch.CallChanges`."""
+    """The changes that calls made, until taken; implements `hooks.file_watch.CallChanges`."""
 
     def __init__(self, startup: StartupContext, workspace: Workspace) -> None:
         """Wait for calls in *workspace*."""

@@ -1,4 +1,4 @@
-"""What hooks get beside their input: the sandbox they run in, and copies of the conversation.
+"""The environment of hooks: the sandbox they run in, and copies of the conversation.
 
 Files that appeared beside a command, and that no person decided about, end that certainty: `git
 status` of a user's hook runs what the configuration of a new repository names.

@@ -1,4 +1,4 @@
-"""What statements and requests delete: in databases, and on servers of HTTP.
+"""Find statements and requests that delete data: in databases, and on servers of HTTP.
 
 Patterns of text and no proof. `losses` knows the subcommands of programs.
 """

@@ -1,4 +1,4 @@
-"""What cannot be undone by subcommand: on servers, in clouds and registries, in databases.
+"""Losses by subcommand that cannot be undone: on servers, in clouds, registries and databases.
 
 Tables of names and no proof, as those of `destructive`, which knows files and git.
 """

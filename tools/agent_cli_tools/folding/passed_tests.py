@@ -1,4 +1,4 @@
-"""What a test run says about tests that passed: the lines that are left out of a command's output.
+"""The lines of a test run about tests that passed, which are left out of a command's output.
 
 A runner is known by a line that only it prints. The counts stay, and so does every other line:
 failures above all. Pure.

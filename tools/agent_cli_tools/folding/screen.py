@@ -1,4 +1,4 @@
-"""What a terminal shows in the end of lines that a program drew over; pure."""
+"""Reduce lines that a program drew over to what a terminal shows in the end; pure."""
 
 import re
 from typing import Final
