@@ -177,11 +177,9 @@ class Workbench:
         config = config_of(
             AgentParts(
                 role="session",
-                startup=startup,
+                where=session,
                 options=replace(parts.run_options(startup), model=self.calls.named()),
                 tools=(*session.tools, *self.agents.tools()),
-                workspace=session.workspace,
-                sandbox=session.sandbox,
                 path_order=self.agents.path_order,
                 directories=session.directories,
                 style=self.output_styles,

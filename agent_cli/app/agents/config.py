@@ -6,10 +6,10 @@ subagents, or both; the test of this table lists the result.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_cli.app import parts
-from agent_cli.app.startup import StartupContext
+from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.events import EventSink, ToolCall
 from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
 from agent_cli.core.loop_config import LoopConfig
@@ -24,9 +24,10 @@ from agent_cli.policies.model_fallback import ModelFallback
 from agent_cli.policies.prefix_watch import PrefixWatch
 from agent_cli.policies.request_settings import note_effort, plan_mode, without_denied
 from agent_cli.policies.results import HiddenCredentials, OldResults, Truncation
-from agent_cli.sandbox import Sandbox
 from agent_cli.system.records import dataclass
-from agent_cli_tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agent_cli.app.agents.workspaces import AgentWorkspace
 
 Role: TypeAlias = Literal["session", "subagent"]
 Contributor: TypeAlias = Callable[[Turn], Maybe[None]]
@@ -39,7 +40,7 @@ class AgentParts:
 
     Attributes:
         role: Whose agent it is.
-        startup: The settings, with the agent's workspace.
+        where: Its workspace, with the settings, the sandbox and the permissions there.
         options: Its model, system prompt and limits.
         undone: Tells the model which of its changes the user undid.
         hook_changes: Tells it which files that it has read hooks changed; None without hooks.
@@ -52,11 +53,9 @@ class AgentParts:
     """
 
     role: Role
-    startup: StartupContext
+    where: "SessionWorkspace | AgentWorkspace"
     options: LoopConfig
     tools: Sequence[Tool]
-    workspace: Workspace
-    sandbox: Sandbox
     path_order: InOrder
     directories: Contributor
     servers: Contributor
@@ -100,7 +99,9 @@ CONTRIBUTIONS: Final = (
     Contribution("changes of hooks", _BOTH, lambda agent: agent.hook_changes),
     Contribution("pins", ("session",), lambda _agent: tell_pins),
     Contribution("jobs", _BOTH, lambda agent: agent.jobs),
-    Contribution("denied tools", _BOTH, lambda agent: _denied_tools(agent)),
+    Contribution(
+        "denied tools", _BOTH, lambda agent: without_denied(agent.where.permissions.denies_tool)
+    ),
     Contribution("goal", ("session",), lambda agent: agent.goal),
     Contribution("model fallback", _BOTH, lambda agent: agent.fallback),
     Contribution("effort", _BOTH, lambda _agent: note_effort),
@@ -115,12 +116,12 @@ CONTRIBUTIONS: Final = (
 def config_of(agent: AgentParts) -> LoopConfig:
     """Return the configuration of *agent*, without the hooks around it."""
     made = (each.of(agent) for each in CONTRIBUTIONS if agent.role in each.roles)
-    history = agent.startup.loaded.settings.history
+    history = agent.where.startup.loaded.settings.history
     return replace(
         agent.options,
         tools=agent.tools,
         stream_fn=agent.fallback.stream,
-        services={"workspace": agent.workspace.root, "sandbox": agent.sandbox},
+        services={"workspace": agent.where.workspace.root, "sandbox": agent.where.sandbox},
         path_order=agent.path_order,
         prepare=tuple(each for each in made if each is not None),
         authorize_tool=agent.authorize,
@@ -131,7 +132,7 @@ def config_of(agent: AgentParts) -> LoopConfig:
 
 def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResult]]:
     truncation = Truncation(agent.publish, limit_chars=limit_chars)
-    without_credentials = HiddenCredentials(agent.workspace.root)
+    without_credentials = HiddenCredentials(agent.where.workspace.root)
     add_receipt = agent.add_receipt
 
     async def finish(call: ToolCall, result: ToolResult) -> ToolResult:
@@ -142,28 +143,22 @@ def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResu
 
 
 def _old_results(agent: AgentParts) -> OldResults | None:
-    settings = agent.startup.loaded.settings
-    if not (settings.history.leave_out_old_results and agent.startup.can_recall):
+    settings = agent.where.startup.loaded.settings
+    if not (settings.history.leave_out_old_results and agent.where.startup.can_recall):
         return None
-    return OldResults(parts.price(agent.startup), used_s=lambda: agent.prefix_watch.used_s)
+    return OldResults(parts.price(agent.where.startup), used_s=lambda: agent.prefix_watch.used_s)
 
 
 def _facts(agent: AgentParts) -> SessionFacts:
-    return SessionFacts(agent.workspace.root)
+    return SessionFacts(agent.where.workspace.root)
 
 
 def _plan_mode(agent: AgentParts) -> Contributor:
     return plan_mode(agent.is_planning, has_user=agent.role == "session")
 
 
-def _denied_tools(agent: AgentParts) -> Contributor | None:
-    rules = parts.permission_rules(agent.startup)
-    denies_tools = any(rule.text is None for rule in rules.deny)
-    return without_denied(lambda tool: rules.denying(tool) is not None) if denies_tools else None
-
-
 def _trimming(agent: AgentParts) -> Trimming:
-    settings = agent.startup.loaded.settings
+    settings = agent.where.startup.loaded.settings
     return Trimming(
         max_messages=settings.history.max_conversation_messages,
         words_chars=settings.compaction.user_words_chars,

@@ -220,7 +220,7 @@ class AgentTree:
         return config_of(
             AgentParts(
                 role="subagent",
-                startup=agent_workspace.startup,
+                where=agent_workspace,
                 options=replace(
                     parts.run_options(startup),
                     system_prompt="\n\n".join(filter(None, prompt)),
@@ -229,8 +229,6 @@ class AgentTree:
                     max_rounds=definition.max_rounds or self._settings.max_rounds,
                 ),
                 tools=self._checked(definition, [each for each in own if rank.allows(each.name)]),
-                workspace=workspace,
-                sandbox=agent_workspace.sandbox,
                 path_order=self.path_order,
                 directories=directories,
                 plugins=agent_plugins(startup, bench.announce.warn, instructs, recalls=recalls),
