@@ -179,7 +179,9 @@ class Aborted(AgentCliError):
 
 def trouble_of(error: BaseException | None) -> Trouble | None:
     """Return the part of the world that failed, according to *error* or its causes."""
-    while error is not None:
+    seen = set[int]()
+    while error is not None and id(error) not in seen:  # an error may be among its own causes
+        seen.add(id(error))
         if isinstance(error, AgentCliError) and error.trouble:
             return error.trouble
         if isinstance(error, OSError) and error.errno in _DISK:

@@ -254,6 +254,8 @@ def _read(path: Path) -> list[_RecordedReply]:
             f"{path} is not a recording made with --record: {error.errors()[0]['msg']}"
         ) from error
     starts = [at for at, line in enumerate(parsed) if isinstance(line, ResponseLine)]
+    if not starts:
+        raise ModelError(f"the recording {path} holds no reply; record the run again")
     return [
         _reply(parsed[start:end])
         for start, end in zip(starts, [*starts[1:], len(parsed)], strict=True)

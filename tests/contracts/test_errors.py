@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from agent_cli import LimitReached, ModelError, PromptResult, RunFailed, Usage
+from agent_cli.contracts.errors import trouble_of
 
 FAILED = PromptResult("", "max_rounds", 3, Usage(input_tokens=7), "a1b2c3")
 
@@ -28,3 +29,11 @@ def test_error_comes_back_whole_from_another_process(
     again = copied(error)
 
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+def test_error_among_its_own_causes_is_looked_at_once() -> None:
+    """One that is wrapped and taken out again is; the run that it ended never returned."""
+    error, wrapper = ModelError("no credentials"), RuntimeError()
+    error.__cause__, wrapper.__cause__ = wrapper, error
+
+    assert trouble_of(error) is None

@@ -152,6 +152,8 @@ async def test_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
 
     assert (await _refusal(other)).startswith(f"{other} is not a recording made with --record")
     assert "cannot be read" in await _refusal(tmp_path / "missing")
+    (empty := tmp_path / "tape.jsonl").touch()
+    assert await _refusal(empty) == f"the recording {empty} holds no reply; record the run again"
 
 
 async def _refusal(path: Path) -> str:

@@ -159,7 +159,7 @@ def _sign_in_failure(error: anthropic.AnthropicError, connection: Connection) ->
     # A token server that is out of reach may be back soon.
     is_passing = isinstance(error.__cause__, httpx2.RequestError)
     return CallFailed(
-        ModelError(f"{reason}; {advice}"),
+        ModelError(f"{reason}; {advice}", trouble="network" if is_passing else "auth"),
         reason=reason,
         retryable=is_passing,
         kind="connection" if is_passing else None,
@@ -173,7 +173,7 @@ def _check_credentials(sdk: anthropic.AsyncAnthropic) -> None:
             "there is no API key; set ANTHROPIC_API_KEY in the environment or in .env "
             "(`agent-cli doctor` checks it)"
         )
-        raise CallFailed(ModelError(sentence), retryable=False)
+        raise CallFailed(ModelError(sentence, trouble="auth"), retryable=False)
     if key is not None:
         checked_key(key)
 

@@ -152,6 +152,21 @@ def test_run_on_bedrock_writes_no_secret_to_any_file() -> None:
         assert not [s for s in (KEYS.secret_key, str(KEYS.session_token)) if s in path.read_text()]
 
 
+def test_run_without_credentials_of_the_cloud_ends_with_the_remedy() -> None:
+    """It used to hang, deaf to SIGTERM. A batch repeats a run that ended so."""
+    run = agent_cli(
+        *("-p", "go", "--output-format", "json"),
+        CLAUDE_CODE_USE_BEDROCK="1",
+        AWS_REGION="x",
+        AWS_EC2_METADATA_DISABLED="true",
+    )
+    result = json.loads(run.stdout)
+
+    assert run.code == 1
+    assert result["error"].startswith("Amazon Bedrock: no AWS credentials were found; sign in with")
+    assert result["trouble"] == "auth"
+
+
 async def test_doctor_names_the_platform_and_the_source_of_its_credentials(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

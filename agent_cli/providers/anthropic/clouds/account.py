@@ -68,7 +68,7 @@ async def signed_in(account: CloudAccount, platform: Platform) -> CloudCredentia
         async with asyncio.timeout(CREDENTIALS_LIMIT_S):
             return await _in_daemon(account.credentials)
     except ModelError as error:
-        raise CallFailed(error, retryable=False) from error
+        raise CallFailed(ModelError(str(error), trouble="auth"), retryable=False) from error
     except ImportError as error:
         raise CallFailed(ModelError(missing_package(platform)), retryable=False) from error
     except TimeoutError as error:
@@ -76,7 +76,7 @@ async def signed_in(account: CloudAccount, platform: Platform) -> CloudCredentia
             f"{platform.title}: no credentials within {CREDENTIALS_LIMIT_S:g} s;"
             f" {platform.remedies.sign_in}"
         )
-        raise CallFailed(ModelError(sentence), retryable=False) from error
+        raise CallFailed(ModelError(sentence, trouble="auth"), retryable=False) from error
 
 
 async def _in_daemon(work: Callable[[], T]) -> T:
