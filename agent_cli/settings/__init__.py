@@ -120,6 +120,25 @@ def environment_entries(
             yield Entry(path, text, f"env {name}", True, name in from_project)
 
 
+_MODEL_VARIABLES = (
+    ("ANTHROPIC_DEFAULT_SONNET_MODEL", ("model",)),
+    ("ANTHROPIC_DEFAULT_SONNET_MODEL", ("models", "normal")),
+    ("ANTHROPIC_DEFAULT_OPUS_MODEL", ("models", "high")),
+    ("ANTHROPIC_SMALL_FAST_MODEL", ("models", "small")),
+    ("ANTHROPIC_DEFAULT_HAIKU_MODEL", ("models", "small")),
+    ("ANTHROPIC_MODEL", ("model",)),
+)
+"""Variables of Claude Code, which guides to gateways and other servers set; the later wins."""
+
+
+def model_entries(variables: Mapping[str, str], project_names: Iterable[str]) -> Iterator[Entry]:
+    """Read the variables that name models for Claude Code; see `environment_entries`."""
+    from_project = frozenset(project_names)
+    for name, path in _MODEL_VARIABLES:
+        if text := variables.get(name, "").strip():
+            yield Entry(path, text, f"env {name}", True, name in from_project)
+
+
 def override_entries(overrides: Iterable[Override]) -> Iterator[Entry]:
     """Read options; a repeatable one adds to the lists of earlier layers."""
     for key, value, flag in overrides:

@@ -16,6 +16,7 @@ from agent_cli.settings import (
     WrittenHooks,
     WrittenRule,
     environment_entries,
+    model_entries,
     override_entries,
 )
 from agent_cli.settings.environment import Environment
@@ -59,6 +60,7 @@ def load_settings(
         SettingsError: A file cannot be read, or a value is not allowed.
     """
     layers = Layers()
+    layers.take(model_entries(environment, environment.project_names))
     for folder in paths.imported_dirs():
         layers.take(_files(folder, from_project=False))
     layers.take(_files(paths.config_dir(), from_project=False))

@@ -562,6 +562,30 @@ def test_claude_code_model_names_resolve_to_aliases() -> None:
     ]
 
 
+def test_models_of_claude_codes_variables_are_the_defaults() -> None:
+    """Guides to gateways and to other servers set them beside ANTHROPIC_BASE_URL."""
+    variables = {
+        "ANTHROPIC_DEFAULT_SONNET_MODEL": "middle",
+        "ANTHROPIC_SMALL_FAST_MODEL": "smaller",
+    }
+    settings = load(variables).settings
+    assert [settings.model_id(name) for name in (None, "sonnet", "haiku", "opus")] == [
+        *("middle", "middle", "smaller", "claude-opus-5-5")
+    ]
+
+    variables |= {
+        "ANTHROPIC_MODEL": "opus[1m]",
+        "ANTHROPIC_DEFAULT_OPUS_MODEL": "big",
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": "tiny",
+    }
+    loaded = load(variables)
+    assert [loaded.settings.model_id(name) for name in (None, "haiku")] == ["big", "tiny"]
+    assert loaded.origins["model"] == "env ANTHROPIC_MODEL"
+
+    write_user('model = "mine"\n')
+    assert load(variables).settings.model_id() == "mine"
+
+
 def test_nothing_heavy_is_imported_before_the_first_prompt() -> None:
     """Without settings files and options, their parsers are not needed."""
     heavy = {"argparse", "difflib", "dotenv", "json", "pydantic", "rich", "structlog", "tomllib"}
