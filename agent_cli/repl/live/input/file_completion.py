@@ -145,13 +145,24 @@ class FileChoices:
 
 
 def outside_choices(workspace: Path, before: str) -> Iterator[Completion]:
-    """Yield the entries of a folder outside *workspace*: `@~/`, `@../`, `@/etc/`."""
+    """Yield the entries of a folder that is not listed with *workspace*.
+
+    One outside (`@~/`, `@../`, `@/etc/`), or behind a link in it, as git lists only the link.
+    """
     reference = reference_before(before)
-    if reference is None or not reference.path.startswith(_OUTSIDE):
+    if reference is None:
         return
     folder, _, typed = reference.path.rpartition("/")
+    if not reference.path.startswith(_OUTSIDE) and not _is_linked(workspace, folder):
+        return
     for name in islice(_entries(workspace / expanded(f"{folder}/"), typed), FOUND_MAX):
         yield _choice(f"{folder}/{name}", reference)
+
+
+def _is_linked(workspace: Path, folder: str) -> bool:
+    above = accumulate(folder.split("/"), "{}/{}".format)
+    # `Path.is_symlink` raises for a name that is too long.
+    return any(os.path.islink(workspace / each) for each in above if each)  # noqa: PTH114
 
 
 def directories_at(workspace: Path, path: str) -> Iterator[Completion]:

@@ -39,8 +39,8 @@ class WorkspaceFiles:
         """List everything anew."""
         began_ns = time.time_ns()
         files = _known_to_git(self._root)
-        self._is_repository = files is not None
-        if files is None:
+        self._is_repository = bool(files)
+        if not files:  # no repository, or one that ignores this whole folder
             files = list(islice(_walk(self._root, "."), _PATHS_MAX))  # a home may hold millions
         self._paths = set()
         self._add(files)

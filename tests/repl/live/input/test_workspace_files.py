@@ -32,6 +32,28 @@ def test_ignored_files_are_not_listed_and_folders_are() -> None:
     }
 
 
+def test_files_of_an_ignored_folder_are_listed_where_it_is_the_workspace() -> None:
+    """Git lists none of them: `@` offered nothing at all."""
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path(".gitignore").write_text("notes/\n")
+    Path("notes").mkdir()
+    Path("notes/a.md").touch()
+
+    assert WorkspaceFiles(Path.cwd()).all() == {".gitignore"}
+    assert WorkspaceFiles(Path.cwd() / "notes").all() == {"a.md"}
+
+
+def test_entries_of_a_linked_folder_are_offered() -> None:
+    """Git lists the link alone, and folders are walked without following links."""
+    Path("kept").mkdir()
+    Path("kept/a.md").touch()
+    Path("docs").mkdir()
+    Path("docs/link").symlink_to("../kept")
+
+    assert [each.text for each in outside_choices(Path.cwd(), "@docs/link/")] == ["docs/link/a.md"]
+    assert [*outside_choices(Path.cwd(), "@docs/")] == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names of other systems are UTF-8")
 def test_name_that_is_not_utf8_is_not_offered() -> None:
     """It became another name in the input, which no file has."""
