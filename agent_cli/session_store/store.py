@@ -222,18 +222,24 @@ class SessionStore:
         Raises:
             SessionError: It has none.
         """
-        above = ""
+        above = moved = ""
         for path in self.files():
             header = read_header(path)
             if header is None:
                 self._tell_left_out(path)
-            elif not workspace.is_relative_to(header.workspace) or _is_unused(path):
                 continue
-            elif header.workspace == str(workspace):
+            is_above = workspace.is_relative_to(header.workspace)
+            is_moved = not (moved or is_above) and _may_be_moved(Path(header.workspace), workspace)
+            if not (is_above or is_moved) or _is_unused(path):
+                continue
+            if header.workspace == str(workspace):
                 return path.stem
+            other = f"; -r {path.stem} goes on with the last one of {header.workspace}"
+            if is_above:
+                above = above or other
             else:
-                above = above or f"; -r {path.stem} goes on with the last one of {header.workspace}"
-        raise SessionError(f"there is no session of {workspace} to continue yet{above}")
+                moved = f"{other}, which is gone"
+        raise SessionError(f"there is no session of {workspace} to continue yet{above or moved}")
 
     def _tell_left_out(self, path: Path) -> None:
         with suppress(FileNotFoundError):  # deleted meanwhile
@@ -304,6 +310,11 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:  # deleted meanwhile, or not ours to read
         return b""
+
+
+def _may_be_moved(old: Path, new: Path) -> bool:
+    """Return whether *old* is gone, and *new* is beside it or has its name."""
+    return (old.parent == new.parent or old.name == new.name) and not paths.exists(old)
 
 
 def _is_unused(path: Path) -> bool:

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -568,8 +569,22 @@ def test_latest_session_is_the_latest_of_the_workspace(store: SessionStore) -> N
     used_in_this_order(*here, there)
 
     assert store.latest(Path("/here")) == here[1].id
-    with pytest.raises(SessionError, match=r"no session of /nowhere to continue yet$"):
-        store.latest(Path("/nowhere"))
+    with pytest.raises(SessionError, match=r"no session of /else/nowhere to continue yet$"):
+        store.latest(Path("/else/nowhere"))
+
+
+def test_session_of_a_folder_that_was_moved_is_named(store: SessionStore, tmp_path: Path) -> None:
+    """Renamed, or moved elsewhere under its name; one that still stands has its own sessions."""
+    (tmp_path / "kept").mkdir()
+    short_session(store, "kept", at=tmp_path / "kept")
+    session = short_session(store, "old", at=tmp_path / "old")
+    named = f"-r {session.id} goes on with the last one of {tmp_path / 'old'}, which is gone"
+
+    for workspace in (tmp_path / "new", tmp_path / "archive" / "old"):
+        with pytest.raises(SessionError, match=re.escape(named)):
+            store.latest(workspace)
+    with pytest.raises(SessionError, match=r"to continue yet$"):
+        store.latest(tmp_path / "archive" / "other")
 
 
 def test_session_of_a_folder_above_is_named_and_not_continued(store: SessionStore) -> None:
