@@ -1,6 +1,7 @@
 """The protocol's methods: the handshake, authentication, and sessions with their prompts."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,6 +94,8 @@ class AcpServer:
         """Set up the methods; `serve` starts answering."""
         self._program = program
         self._sessions: dict[str, OpenSession] = {}
+        # One at a time opens or ends the same session; an editor may close one that still loads.
+        self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._client = ClientCapabilities()
         self._is_initialized = False
         self._hosts = asyncio.TaskGroup()
@@ -182,8 +185,9 @@ class AcpServer:
 
     async def _reopened(self, params: Params) -> OpenSession:
         request = checked(SavedSessionParams, params)
-        await self._end(request.session_id)
-        return await self._open(_opening(request, resume=request.session_id))
+        async with self._changing[request.session_id]:
+            await self._end(request.session_id)
+            return await self._open(_opening(request, resume=request.session_id))
 
     async def _list(self, params: Params) -> Answer:
         request = checked(ListParams, params)
@@ -204,17 +208,19 @@ class AcpServer:
         return Answer(result)
 
     async def _close(self, params: Params) -> Answer:
-        session = self._session(checked(SessionParams, params).session_id)
-        await self._end(session.id)
+        id = checked(SessionParams, params).session_id
+        async with self._changing[id]:
+            await self._session(id).end()
         return Answer({})
 
     async def _delete(self, params: Params) -> Answer:
         id = checked(SessionParams, params).session_id
-        await self._end(id)
-        try:
-            await in_background(lambda: self._program.delete(id))
-        except SessionError as error:
-            raise RpcFault(INVALID_REQUEST, str(error)) from error
+        async with self._changing[id]:
+            await self._end(id)
+            try:
+                await in_background(lambda: self._program.delete(id))
+            except SessionError as error:
+                raise RpcFault(INVALID_REQUEST, str(error)) from error
         return Answer({})
 
     async def _prompt(self, params: Params) -> Answer:

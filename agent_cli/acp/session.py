@@ -141,16 +141,20 @@ class OpenSession:
         if self._prompting and not self._prompting.cancelled:
             raise RpcFault(INVALID_REQUEST, "a prompt is running in this session: cancel it first")
         self._prompting = cancel = CancelToken()
+        used = NO_USAGE
         try:
             async with self._my_turn(cancel):  # of a prompt that is cancelled, this awaits the end
                 self._used = NO_USAGE
-                stop_reason = await self._answered(blocks, cancel)
+                try:
+                    stop_reason = await self._answered(blocks, cancel)
+                finally:
+                    used = self._used
         except (Aborted, QuestionClosed):
             stop_reason = "cancelled"
         finally:
             if self._prompting is cancel:
                 self._prompting = None
-        return {"stopReason": stop_reason, "usage": _tokens(self._used)}
+        return {"stopReason": stop_reason, "usage": _tokens(used)}
 
     async def ask_unprompted(self) -> NoReturn:
         """Ask about calls of runs started without a prompt: a job that ended, a reminder."""

@@ -613,6 +613,38 @@ async def test_resumed_session_does_not_replay_its_history() -> None:
         assert client.text() == "Second."
 
 
+async def test_loads_of_one_session_at_once_all_succeed() -> None:
+    """Two panels of an editor restore the same thread."""
+    here = str(Path.cwd())
+    async with FakeMessagesApi(reply("First."), reply("Second.")) as api:
+        async with editor(api) as (client, _):
+            await client.say(id := await client.open(), "one")
+        async with editor(api) as (again, _):
+            await again.agent.initialize(protocol_version=1)
+            loads = [again.agent.load_session(cwd=here, session_id=id) for _ in range(3)]
+            await asyncio.gather(*loads)
+            await again.say(id, "two")
+
+            assert again.text() == "First." * 3 + "Second."
+
+
+async def test_close_right_behind_a_load_leaves_the_session_closed() -> None:
+    """The user closed the thread before it was there; another process can open it."""
+    here = str(Path.cwd())
+    async with FakeMessagesApi(reply("First.")) as api:
+        async with editor(api) as (client, _):
+            await client.say(id := await client.open(), "one")
+        async with editor(api) as (again, _):
+            await again.agent.initialize(protocol_version=1)
+            await asyncio.gather(
+                again.agent.load_session(cwd=here, session_id=id),
+                again.agent.close_session(session_id=id),
+            )
+
+            session, _conversation = SessionStore(sessions_dir()).resume(id)
+            session.close()
+
+
 async def test_forked_session_and_its_original_stay_separate() -> None:
     async with (
         FakeMessagesApi(reply("First."), reply("Fork."), reply("Old.")) as api,

@@ -337,6 +337,22 @@ def test_prompt_right_behind_a_cancel_runs_when_the_cancelled_one_has_ended() ->
     assert [ended[id]["result"]["stopReason"] for id in (3, 4)] == ["cancelled", "end_turn"]
 
 
+def test_prompt_that_is_cancelled_while_it_waits_reports_no_usage() -> None:
+    """It reported that of the prompt before it, which counted twice in an editor's sum."""
+    asking = reply(tool_use("bash", {"command": "touch x"}))
+    with open_session(asking) as (program, session):
+        tell(program, prompted(3, session))
+        while heard(program).get("method") != "session/request_permission":
+            pass
+        stop = cancelled(session)
+        tell_at_once(program, stop, prompted(4, session), stop)
+        ended = answers(program, 3, 4)
+
+    assert [ended[id]["result"]["stopReason"] for id in (3, 4)] == ["cancelled"] * 2
+    assert ended[3]["result"]["usage"]["totalTokens"] > 0
+    assert ended[4]["result"]["usage"]["totalTokens"] == 0
+
+
 def test_prompt_right_behind_the_close_of_its_session_is_refused() -> None:
     """It ran in a session that was closed already, and nothing of it was stored."""
     with open_session(reply("never")) as (program, session):
