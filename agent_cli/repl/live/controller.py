@@ -65,6 +65,7 @@ class LiveShell:
         self.display, results = open_display(app, screen, look, self._activity)
         self._new_lines = partial(WaitingLines, self.display, lambda: screen.asking.question)
         self._lines_of_work = self._new_lines()
+        screen.on_return = self.display.repeat_question
         self._asides = Asides(self.display, screen.refresh)
         self._turn = asyncio.Lock()
         self._controls = ScreenControls(screen, self.display, results, self._turn, self.is_command)

@@ -210,6 +210,11 @@ class Display:
         self._backlog.skip_wait()
         self._changed.set()
 
+    def repeat_question(self) -> None:
+        """Show again soon what the open question is about, if one is: other rows stand below."""
+        self._is_asked_covered = bool(self._asked)
+        self._changed.set()
+
     def show_now(self) -> None:
         """Paint everything now that the user must see before a question."""
         self.hurry()
@@ -274,10 +279,7 @@ class Display:
             self._backlog.put(Rows(("",)))
 
     def _repeat_question(self) -> None:
-        """Show again what the open question is about, if a command typed at it printed rows.
-
-        If that takes too many rows, only its title is shown.
-        """
+        """Show again what the open question is about; of too many rows only the title."""
         if self._is_asked_covered and self._view.is_open():
             asked = self._asked if len(self._asked) <= self._painter.rows_max else self._asked[:1]
             self._take_in(Rows(("", *asked)))

@@ -127,8 +127,7 @@ def _bind_stopping(keys: KeyBindings, screen: LiveScreen) -> None:
 
     @keys.add("c-z")
     def suspend(_event: KeyPressEvent) -> None:
-        screen.painter.drop_tail()
-        screen.when_answered(screen.app.suspend_to_background)
+        screen.suspend()
 
 
 def _bind_display(keys: KeyBindings, screen: LiveScreen) -> None:

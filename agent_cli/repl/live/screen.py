@@ -7,11 +7,14 @@ Imported before the first prompt: standard library and prompt_toolkit only.
 
 import asyncio
 import math
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -82,6 +85,7 @@ class LiveScreen:
         """
         self.listener = listener
         self.on_first_draw: Callable[[], None] = _nothing
+        self.on_return: Callable[[], None] = _nothing
         self.on_picture_requested: Callable[[], None] = _nothing
         self.on_mode_requested: Callable[[], None] = self._note_requested_mode
         self.paint = Paint(color=color, weight=True)
@@ -110,8 +114,7 @@ class LiveScreen:
             max_render_postpone_time=0,
             style=style_of(lambda: bool(self.paint.begin("dim"))),
         )
-        self.app.ttimeoutlen = _ESCAPE_S
-        self.app.timeoutlen = _VI_SEQUENCE_S if vi else _SEQUENCE_S
+        self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_S, _VI_SEQUENCE_S if vi else _SEQUENCE_S
         self.app.key_processor.before_key_press += self._key_pressed
         self.app.after_render += self._drawn
         self.painter = Painter(self.app, output)
@@ -292,7 +295,16 @@ class LiveScreen:
         self.painter.drop_tail()
         self.when_answered(self.app.exit)
 
-    def when_answered(self, act: Callable[[], None]) -> None:
+    def suspend(self) -> None:
+        """Stop the program as Ctrl-Z does in a shell, and return with its `fg`."""
+        self.painter.drop_tail()
+        self.when_answered(lambda: run_in_terminal(self._stop))
+
+    def _stop(self) -> None:
+        os.kill(0, signal.SIGTSTP)  # the whole group, as the terminal does
+        self.on_return()
+
+    def when_answered(self, act: Callable[[], object]) -> None:
         """Give the terminal away with *act*, once no answer of the terminal can come any more."""
         if wait_s := self.app.answers_in_s():
             asyncio.get_running_loop().call_later(wait_s, self.when_answered, act)

@@ -1,9 +1,10 @@
 """Slash commands that need a screen, in a real terminal."""
 
 import base64
+import sys
 from pathlib import Path
 
-from tests.repl.terminal import Terminal
+from tests.repl.terminal import SCRIPTED, NewTerminal, Terminal
 
 
 def test_resume_picker_opens_a_session_and_asks_its_pending_question() -> None:
@@ -43,6 +44,24 @@ def test_resume_option_without_an_id_opens_the_session_list_at_start() -> None:
         terminal.until_prompt()
 
         assert "resumed" not in terminal.text
+
+
+def test_question_is_shown_again_with_its_call_after_ctrl_z_and_fg() -> None:
+    """The lines of the shell stood between the call and the answers to it."""
+    with NewTerminal("/bin/bash", "--norc", "-i", PS1="shell> ", WAITING="1") as terminal:
+        terminal.until("shell>")
+        terminal.send(f"{sys.executable} {SCRIPTED} repl\r")
+        terminal.until("1 Yes")
+        [title] = [row for row in terminal.text.split("\n") if row.startswith("──")]
+        terminal.send("\x1a")
+        terminal.until("Stopped")
+        terminal.until(lambda: terminal.last_row == "shell>")
+        terminal.send("fg\r")
+        terminal.until(lambda: terminal.text.count(title) == 2 and "1 Yes" in terminal.text)
+
+        assert "Stopped" not in terminal.text.rpartition(title)[2]
+        terminal.send("\x1b")
+        terminal.until_prompt()
 
 
 def test_pending_approval_is_asked_when_a_session_is_continued() -> None:
