@@ -19,11 +19,13 @@ LEVELS = "off, minimal, low, medium, high, xhigh"
 
 
 def test_help_fits_one_screen() -> None:
-    """At 80 columns and 24 rows nothing scrolls away."""
+    """At 80 columns and 24 rows nothing scrolls away, and each key has one row."""
     shown = drawn_text(overview(grouped(commands_of(Application())), []), width=80).splitlines()
 
     assert len(shown) < 24
     assert max(map(len, shown)) <= 80
+    assert not [line for line in shown[shown.index("") :] if line.startswith(" ")]
+    assert {"Shift-Tab", "Esc Esc"} <= {line[:16].strip() for line in shown}
     assert "Alt-Enter       new line; during a run: send when it would end (--vi: Ctrl-F)" in shown
 
 
@@ -31,7 +33,7 @@ def test_help_names_every_command_in_its_group() -> None:
     """Both read one table, so nothing can be missing; on a pipe a group is one line."""
     shown = said("/help")
 
-    assert sorted(re.findall(r" /([a-z:-]+)", "\n".join(shown[:-14]))) == sorted(
+    assert sorted(re.findall(r" /([a-z:-]+)", "\n".join(shown[:-15]))) == sorted(
         [*(each.name for each in COMMANDS), "review"]
     )
     assert "yours:         /review" in shown
