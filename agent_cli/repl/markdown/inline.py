@@ -180,7 +180,8 @@ class _Parser:
         character, count = run[0], len(run)
         before = self._text[match.start() - 1 : match.start()] or " "
         after = self._text[match.end() : match.end() + 1] or " "
-        inside_word = character == "_"
+        # CommonMark has emphasis in 2*3*4, which a terminal would show as 234.
+        inside_word = character == "_" or (before.isdigit() and after.isdigit())
         opens = not after.isspace() and not (inside_word and before.isalnum())
         closes = not before.isspace() and not (inside_word and after.isalnum())
         node = len(self._nodes)

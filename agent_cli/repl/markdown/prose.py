@@ -188,6 +188,8 @@ def _closed_stretches(text: str, limit: int) -> list[tuple[int, int]]:
 def _toggle(opened: set[str], mark: str, text: str, match: re.Match[str]) -> None:
     before = text[match.start() - 1 : match.start()] or " "
     after = text[match.end() : match.end() + 1] or " "
+    if before.isdigit() and after.isdigit():
+        return  # as `inline` has it: a product
     can_close = not before.isspace()
     if can_close and mark in opened:
         opened.discard(mark)

@@ -37,6 +37,7 @@ def marked(text: str, *, provisional: bool = False) -> str:
         ("~~a~~ ~b~ ~5", "{X:a} ~b~ ~5"),
         ("2 * 3 * 4", "2 * 3 * 4"),
         ("snake_case_name __init__.py", "snake_case_name {S:init}.py"),
+        ("10*20*30 px, 2**3**4, **2*3** *4*", "10*20*30 px, 2**3**4, {S:2*3} {E:4}"),
         ("f(*args, **kwargs)", "f(*args, **kwargs)"),
         ("**open", "**open"),
         ("`a*b*` *c*", "{C:a*b*} {E:c}"),
