@@ -246,6 +246,23 @@ def test_ctrl_g_opens_the_draft_in_the_editor() -> None:
     assert sent() == []
 
 
+def test_editor_with_a_window_of_its_own_is_announced_in_the_terminal() -> None:
+    """The screen was blank, and keys typed there meanwhile stood where the prompt should be."""
+    window = "until test -e closed; do sleep 0.02; done; printf ' and more' >> \"$1\""
+    with Terminal(EDITOR=editor(window)) as terminal:
+        terminal.until_loaded()
+        terminal.send("a draft")
+        terminal.until(lambda: terminal.last_row == "you> a draft")
+        terminal.send("\x07")
+        terminal.until("close your editor to go on")
+        terminal.send("typed")
+        terminal.until("go on typed")
+        Path("closed").touch()
+        terminal.until("you> a draft and moretyped")
+
+        assert "your editor" not in terminal.text
+
+
 def test_ctrl_r_searches_the_history() -> None:
     """Enter takes the found line into the input."""
     with Terminal() as terminal:

@@ -21,6 +21,8 @@ from agent_cli.system.temporary_files import own_folder
 
 # Editors save a copy of unsaved text when they are terminated.
 _END_LIMIT_S: Final = 2
+_OPEN: Final = "close your editor to go on "  # it must not wrap
+_CLEARED_ROW: Final = "\r\x1b[2K"
 _USUAL: Final = ("editor", "nano", "vi")
 
 
@@ -31,6 +33,21 @@ async def terminal_lent(painter: Painter) -> AsyncGenerator[None]:
     painter.drop_tail()
     async with in_terminal():
         yield
+
+
+@asynccontextmanager
+async def _announced() -> AsyncGenerator[None]:
+    """Say on the empty row that an editor is open: one with a window of its own shows nothing here.
+
+    At the end the row is cleared also of keys that were typed meanwhile, which the terminal echoed.
+    """
+    output = get_app().output
+    output.write_raw(_OPEN)
+    output.flush()
+    try:
+        yield
+    finally:
+        output.write_raw(_CLEARED_ROW)
 
 
 async def edit_text(painter: Painter, text: str, ending: str) -> str:
@@ -47,7 +64,7 @@ async def edit_text(painter: Painter, text: str, ending: str) -> str:
             process.terminate()
 
     leaving = get_app().future
-    async with terminal_lent(painter):
+    async with terminal_lent(painter), _announced():
         loop = asyncio.get_running_loop()
         editing = loop.run_in_executor(None, edited, text, ending, note)
         if leaving:

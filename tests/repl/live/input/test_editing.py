@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prompt_toolkit.output import DummyOutput
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.input import editing
@@ -39,7 +40,8 @@ async def test_editor_is_ended_whose_start_the_end_of_the_session_overtook(
 
     monkeypatch.setattr(editing, "edited", edited)
     monkeypatch.setattr(editing, "terminal_lent", lent)
-    monkeypatch.setattr(editing, "get_app", lambda: SimpleNamespace(future=leaving))
+    app = SimpleNamespace(future=leaving, output=DummyOutput())
+    monkeypatch.setattr(editing, "get_app", lambda: app)
     painter: Any = None
     opened = asyncio.ensure_future(editing.edit_text(painter, "ended with", ".md"))
     leaving.set_result(None)
