@@ -25,6 +25,7 @@ _TEXT_CHARS_MAX: Final = 10_000
 _NAMES_CHECKED_MAX: Final = 10_000
 _ENTRIES_MAX: Final = 200
 _NAME_CHARS_MAX: Final = 200
+_UNFIT: Final = "no UTF-8 text, PDF, or picture as PNG, JPEG, GIF or WebP"
 
 
 class Attached(NamedTuple):
@@ -181,7 +182,7 @@ def _file(name: str, path: Path) -> Attached:
     is_whole, whole = size_bytes <= len(data), None
     text = _decoded(data, is_whole=is_whole)
     if text is None:
-        return Attached(None, f"@{name} not attached: it is not text; sent as its name")
+        return Attached(None, f"@{name} not attached: {_UNFIT}; sent as its name")
     if is_whole and len(text) <= FILE_CHARS_MAX:
         whole = path, data
         lines = len(list(StringIO(text, newline="")))

@@ -173,8 +173,10 @@ async def test_file_that_is_not_text_is_sent_as_its_name() -> None:
 
     assert texts == ["see @data.bin, @latin.txt and @pipe"]
     assert told == [
-        "@data.bin not attached: it is not text; sent as its name",
-        "@latin.txt not attached: it is not text; sent as its name",
+        "@data.bin not attached: no UTF-8 text, PDF, or picture as PNG, JPEG, GIF or WebP;"
+        " sent as its name",
+        "@latin.txt not attached: no UTF-8 text, PDF, or picture as PNG, JPEG, GIF or WebP;"
+        " sent as its name",
     ]
 
 
