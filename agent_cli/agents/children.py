@@ -36,6 +36,7 @@ from agent_cli.terminal.narration import describe_call
 
 STATUS: Final = "status"
 """The key of a status line in an update's details; it is shown beside the call, not below it."""
+WAITS: Final = "waiting for its turn"
 NO_JOBS: Final = (
     "An agent's own agents cannot go on in the background. Call it without run_in_background."
 )
@@ -207,6 +208,8 @@ class Children:
             with self._listing(assignment):
                 async with AsyncExitStack() as stack:
                     async with assignment.stop.scope():
+                        if self._slots.is_full:
+                            tell(WAITS)
                         await self._slots.take(assignment)
                         stack.callback(self._slots.give, assignment)
                         worker = await stack.enter_async_context(self._build(assignment))

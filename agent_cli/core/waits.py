@@ -129,13 +129,18 @@ class CapacityLimiter:
         self._held: list[object] = []
         self._queue: deque[tuple[object, asyncio.Future[None]]] = deque()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether one who takes a slot now has to wait."""
+        return len(self._held) >= self._most
+
     async def take(self, holder: object) -> None:
         """Wait for a free slot and take it for *holder*, which has one at most; its `str` names it.
 
         Raises:
             WaitedTooLong: No slot has changed hands within the limit.
         """
-        if len(self._held) < self._most:
+        if not self.is_full:
             self._held.append(holder)
             return
         mine = (holder, asyncio.get_running_loop().create_future())

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from agent_cli.agents.children import AgentActivity, Assignment
+from agent_cli.agents.children import WAITS, AgentActivity, Assignment
 from agent_cli.agents.definitions import AgentCatalogue, AgentDefinition, AgentFolder
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import AgentInfo, AgentServer, AgentWork
@@ -27,7 +27,7 @@ class _Listed:
     number: int
     assignment: Assignment
     agent: Agent | None = None
-    doing: str = "waiting for its turn"
+    doing: str = WAITS
     started_s: float = field(default_factory=time.monotonic)
     ended_s: float | None = None
     servers: Callable[[], Sequence[ServerState]] = tuple

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_cli.agents.children import STATUS
 from agent_cli.contracts.agents import AgentInfo
 from agent_cli.contracts.dialogs import Decision
-from agent_cli.contracts.events import ToolCall
+from agent_cli.contracts.events import ToolCall, ToolExecutionUpdate
 from agent_cli.core.declining import AGENT_STOPPED
 from tests.app.agents.test_agents import Person, Program, Script, _settings, program, started
 from tests.hooks.test_scripts import command, hooks
@@ -19,7 +20,7 @@ def agent_of(run: Program, task: str) -> AgentInfo:
 
 
 async def test_agent_that_waits_for_a_free_slot_can_be_listed_and_stopped() -> None:
-    """Such an agent never asks the model; the next agent gets the slot."""
+    """Such an agent never asks the model; the next agent gets the slot. Its call's row says so."""
     gate = Gate()
     script = Script(
         go=[started("one", "two", "three"), reply("Done.")],
@@ -30,6 +31,11 @@ async def test_agent_that_waits_for_a_free_slot_can_be_listed_and_stopped() -> N
         prompting = asyncio.create_task(run.prompt())
         await until(lambda: len(script.asked) == 2 and len(run.app.agents.all()) == 3)
         waiting = agent_of(run, "two")
+        rows = [
+            (event.tool_call_id, event.partial_result.details)
+            for event in run.events
+            if isinstance(event, ToolExecutionUpdate)
+        ]
         run.app.agents.stop(waiting.number)
         work = run.app.agents.work(waiting.number)
         await until(lambda: not agent_of(run, "two").is_running)
@@ -37,6 +43,7 @@ async def test_agent_that_waits_for_a_free_slot_can_be_listed_and_stopped() -> N
         result = await prompting
 
     assert waiting.state.startswith("waiting for its turn")
+    assert (waiting.tool_call_id, {STATUS: "waiting for its turn"}) in rows
     assert (work.task, work.prompts) == ("two", ())
     assert run.answers(result) == ["first", AGENT_STOPPED, "third"]
 
