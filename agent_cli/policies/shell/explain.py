@@ -18,12 +18,13 @@ from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import RUN_WORDS, STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
     is_descriptor,
+    odd_character,
     opened_file,
     outermost,
     source,
     syntax_tree,
 )
-from agent_cli.policies.shell.words import likely_word, odd_character
+from agent_cli.policies.shell.words import likely_word
 
 if TYPE_CHECKING:
     from tree_sitter import Node

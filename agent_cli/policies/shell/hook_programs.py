@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from agent_cli.policies.shell.readings import Reading, all_commands, is_misread
+from agent_cli.policies.shell.readings import Reading, all_commands
 from agent_cli.policies.shell.starters import SHELLS, base_name
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import descendants, is_misread, source, syntax_tree
 from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from agent_cli.policies.shell.read_only import UNCERTAIN_FOLDER, objections
 from agent_cli.policies.shell.readings import Reading, readings, seen_commands
 from agent_cli.policies.shell.rules import CommandRule, allowing, strongest
 from agent_cli.policies.shell.starters import base_name
-from agent_cli.policies.shell.words import NotLiteral, Word, odd_character
+from agent_cli.policies.shell.syntax import odd_character
+from agent_cli.policies.shell.words import NotLiteral, Word
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 

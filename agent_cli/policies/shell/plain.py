@@ -26,6 +26,7 @@ from agent_cli.policies.shell.syntax import (
     children,
     descendants,
     is_harmless_setting,
+    odd_character,
     readable,
     source,
     syntax_tree,
@@ -38,7 +39,6 @@ from agent_cli.policies.shell.words import (
     heredoc_text,
     literal_word,
     literal_words,
-    odd_character,
 )
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass, field

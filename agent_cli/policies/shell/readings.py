@@ -8,25 +8,31 @@ word is None, and an unknown command is (None,).
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent_cli.policies.shell.starters import (
+    ADDS_ARGUMENTS,
     RUN_WORDS,
     SHELLS,
     STARTERS,
     base_name,
+    has_commands,
     option_scripts,
-    reads_recipes,
+    runs_input,
     set_value,
     started_at,
+    with_unknown,
 )
 from agent_cli.policies.shell.syntax import (
     NOT_WORDS,
     SCRIPT,
     descendants,
+    is_misread,
     is_too_long,
+    outermost,
+    overlooked,
     redirect_words,
     source,
     syntax_tree,
@@ -42,16 +48,13 @@ Reading: TypeAlias = tuple[str | None, ...]
 UNSEEN: Reading = (None,)
 # Nested too deep, or too long, to tell what it loses; no word of a command holds a NUL.
 BEYOND: Reading = (None, "\0")
-_ADDS_ARGUMENTS = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _RUNS_TEXT = frozenset({"eval", "trap"})
 _RUNS_FILES = frozenset({"source", "."})
-_RUNS_LATER = frozenset({"at", "batch"})
-_SHOWS_JOBS = frozenset({"-l", "-c", "-d", "-r", "-V"})
 # Shell builtins that evaluate the subscript in a variable's name, and its value.
 _EVALUATES = frozenset(
     {
         *("let", "printf", "read", "test", "[", "declare", "typeset", "local", "export"),
-        *("readonly", "unset", "mapfile", "readarray", "wait", "getopts", "((", "[["),
+        *("readonly", "unset", "mapfile", "readarray", "wait", "getopts", "((", "[[", "compgen"),
     }
 )
 _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
@@ -62,9 +65,11 @@ _COMMAND_VARIABLE = late_pattern(
     r"PROMPT_COMMAND|PS[0124]|MANPAGER|LESS(?:OPEN|CLOSE)|GIT_PROXY_COMMAND|(?:\w+_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SSH_COMMAND|ASKPASS|EXTERNAL_DIFF)"
 )
 _START_FILES = frozenset({"BASH_ENV", "ENV"})
+_NAMED_COMMANDS = frozenset({"BASH_ALIASES", "BASH_CMDS"})
+_STORES = frozenset({"read", "printf", "mapfile", "readarray", "getopts"})
 _NAMES_COMMANDS: Mapping[str, str] = MappingProxyType({"alias": "=", "bind": ":"})
 _SUBSTITUTES = late_pattern(r"\$\(|`")
-_PLAIN_WORD = late_pattern(r"(?!-)[^=]*")
+_PLAIN_WORD = late_pattern(r"(?!-|[\d.]+[smhd]?$)[^=]*")
 _SHELL = late_pattern(rf"(?:{'|'.join(sorted(SHELLS))})(?:-?\d[\d.]*)?")
 # Shell builtins that print or compare; listing them would hide the rest.
 _SHOW_NOTHING = frozenset(
@@ -79,11 +84,8 @@ _TAKEN_WHOLE_MAX = 1_000
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _JOINED = frozenset({"list", "pipeline", "negated_command"})
 _STDIN = ("/dev/stdin", "/dev/fd/", "/proc/")
-_NO_MARK = late_pattern(r"\$|.*\\\s", re.DOTALL)
-_NO_WORD = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
 # The text that an option is joined to: `env -S'rm -rf'`, `--split-string=rm`.
 _OPTION_TEXT = late_pattern(r"-(?:\w*S|-[a-z-]+=)(.*)", re.DOTALL)
-_GAP = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 
@@ -101,7 +103,9 @@ def readings(script: str, depth: int = 0) -> Iterator[Reading]:
         yield from _unwrapped(words, depth)
     for node in descendants(tree):
         if node.type == "variable_assignment":
-            yield from _run_later(node, depth)
+            yield from _run_later(*_assigned(node), depth)
+        elif within := overlooked(node):
+            yield from readings(within, depth + 1)
 
 
 def seen_commands(script: str) -> list[str]:
@@ -190,28 +194,6 @@ def _taken(words: Sequence[str | None]) -> int:
     return len(words) if len(words) <= _TAKEN_WHOLE_MAX else _WORDS_MAX
 
 
-def is_misread(node: "Node") -> bool:
-    """Return whether bash would split *node* into other words than the parser does.
-
-    They differ about a backslash behind a quote or at the end of a line, a line that begins with a
-    backslash, a comment behind a redirect, and the mark of a heredoc that begins with $, whose text
-    bash expands, or has a backslash before a blank.
-    """
-    if node.type == "word":
-        return bool(_NO_WORD.match(source(node)))
-    if node.type == "heredoc_start":
-        return bool(_NO_MARK.match(source(node)))
-    if node.type != "command":
-        return False
-    text, begin = node.text or b"", node.start_byte
-    gaps = (
-        text[before.end_byte - begin : after.start_byte - begin].decode()
-        for before, after in pairwise(node.children)
-        if not after.type.endswith("_redirect")
-    )
-    return not all(map(_GAP.fullmatch, gaps))
-
-
 def _commands(tree: "Node") -> Iterator[Reading]:
     for node in descendants(tree):
         if node.type in _COMMANDS:
@@ -267,23 +249,32 @@ def _unwrapped(words: Reading, depth: int) -> Iterator[Reading]:
     """Yield *words* and, if they start another command, every candidate for it."""
     yield words
     head = words[0] if words else None
+    yield from _run_by_itself(words, depth)
+    if head is None:
+        return
+    if runs_input(words):
+        yield UNSEEN
+    started = 0 if is_shell(head) else started_at(words)
+    if started is not None:
+        yield from _started(with_unknown(words[started:]), depth)
+
+
+def _run_by_itself(words: Reading, depth: int) -> Iterator[Reading]:
+    """Yield what the program of *words* runs that is no wrapper: by a name, a value, an option."""
+    head = words[0] if words else None
     if head in _EVALUATES:
-        for word in words[1:]:
-            if word and _SUBSTITUTES.search(word):
+        for word in filter(None, words[1:]):
+            if _SUBSTITUTES.search(word):
                 yield from readings(word, depth + 1)
+            name, is_set, value = word.partition("=")
+            if is_set or head in _STORES:
+                yield from _run_later(name, value if is_set else None, depth)
     if head == "enable" and any(re.match(r"-\w*f", word or "-f") for word in words[1:]):
         yield UNSEEN  # a builtin from a library
     if head in _CALLS_BACK:
         yield from _called_back(words, depth)
-    if head is None:
-        return
     for script in option_scripts(words):
         yield from readings(script, depth + 1)
-    if _runs_input(words):
-        yield UNSEEN
-    started = 0 if is_shell(head) else started_at(words)
-    if started is not None:
-        yield from _started(words[started:], depth)
 
 
 def _started(words: Reading, depth: int) -> Iterator[Reading]:
@@ -296,15 +287,21 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
         rest = words[at : at + most]
         name = rest[0]
         yield rest
-        if base_name(head) in _ADDS_ARGUMENTS:
+        if at < _WORDS_MAX and name and (name in _EVALUATES | _CALLS_BACK or has_commands(name)):
+            yield from _run_by_itself(rest, depth)
+        if base_name(head) in ADDS_ARGUMENTS:
             yield (*rest, None)
             starts = name and name not in _RUNS_FILES and base_name(name) in STARTERS
             if starts and not any(map(_is_program, rest[1:_WORDS_MAX])):
                 yield UNSEEN
+        if name in _RUNS_FILES and "".join(filter(None, rest[1:2])).startswith(_STDIN):
+            yield UNSEEN
         if name and name.startswith("-"):
             yield from _in_option(name, rest[1:], depth)
         if name is not None and SCRIPT.search(name):
             yield from _in_text(name, rest[1:], depth)
+        elif name is not None and (bare := without_quotes(name)) != name:
+            yield (bare, *rest[1:])
     starters = [
         word for word in words if word and (is_shell(word) or base_name(word) in _RUNS_TEXT)
     ]
@@ -323,16 +320,24 @@ def _first_started(words: Reading) -> int:
     return next(found, len(words))
 
 
-def _run_later(assignment: "Node", depth: int) -> Iterator[Reading]:
-    """Yield what bash runs of a variable's value: a prompt, a subscript, a file for its start."""
+def _assigned(assignment: "Node") -> tuple[str, str | None]:
+    """Return the name and the value that *assignment* sets; of an unknown one what is quoted."""
     name, _, written = source(assignment).partition("=")
-    name = name.removesuffix("+")
+    if _has_process(assignment):
+        return name, None
     value = likely_word(written)
-    if any(each.type == "process_substitution" for each in descendants(assignment)):
-        value = None
+    if value is None:
+        quoted = " ".join(source(each)[1:-1] for each in outermost(assignment, {"raw_string"}))
+        return name, quoted if _SUBSTITUTES.search(quoted) else None
+    return name, value
+
+
+def _run_later(name: str, value: str | None, depth: int) -> Iterator[Reading]:
+    """Yield what bash runs of a variable's value: a prompt, a subscript, a file for its start."""
+    name = name.removesuffix("+").partition("[")[0]
     if name in _START_FILES and value and value.startswith(_STDIN):
         value = None
-    if value is None and (name in _START_FILES or name in _RUN_VALUES):
+    if name in _NAMED_COMMANDS or (value is None and name in _START_FILES | _RUN_VALUES):
         yield UNSEEN
     elif value and (_COMMAND_VARIABLE.fullmatch(name) or _SUBSTITUTES.search(value)):
         yield from readings(value, depth + 1)
@@ -355,15 +360,6 @@ def _called_back(words: Reading, depth: int) -> Iterator[Reading]:
             yield (text,)
         else:
             yield from readings(text, depth + 1)
-
-
-def _runs_input(words: Reading) -> bool:
-    """Return whether the program of *words*, which is no shell, runs commands that it reads."""
-    name = base_name(words[0] or "")
-    operands = [word for word in words[1:] if word]
-    return (name in _RUNS_LATER and _SHOWS_JOBS.isdisjoint(operands)) or reads_recipes(
-        name, operands
-    )
 
 
 def _is_program(word: str | None) -> bool:

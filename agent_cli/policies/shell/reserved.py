@@ -36,8 +36,8 @@ from agent_cli.policies.shell.named_paths import at_home, brace_words, named_pat
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
-from agent_cli.policies.shell.words import likely_word, odd_character
+from agent_cli.policies.shell.syntax import descendants, odd_character, source, syntax_tree
+from agent_cli.policies.shell.words import likely_word
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
 from agent_cli.sandbox.path_sets import is_inside

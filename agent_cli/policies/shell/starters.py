@@ -6,11 +6,15 @@ such programs read from files or their input is not here.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
+from agent_cli.policies.shell.syntax import SCRIPT
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.system.loading import late_pattern
+
+Words: TypeAlias = tuple[str | None, ...]
 
 SHELLS: Final = frozenset(
     {
@@ -51,6 +55,8 @@ STARTERS: Final = SHELLS | {
     *("setpriv", "prlimit", "setarch", "choom", "numactl", "uclampset", "cgexec", "systemd-run"),
     *("dbus-run-session", "dbus-launch", "xvfb-run", "sg", "fakeroot", "faketime", "eatmydata"),
     *("rlwrap", "torsocks", "proxychains", "proxychains4", "sem", "catchsegv"),
+    # What the parser takes for a command behind the ones above.
+    *("if", "then", "elif", "else", "while", "until", "do", "function"),
     *("!", "npx", "uvx", "pipx", "poetry", "uv", "hatch", "rye", "nix-shell", "direnv"),
     *("linux32", "newgrp", "start-stop-daemon", "expect", "bunx", "pdm", "tmux", "screen"),
     *(
@@ -141,6 +147,11 @@ _PROSE: Final = r"-\w*m|--(?:message|title|body|notes?|description|reason)"
 # An option whose value, the next word, is for people; and one that may have it joined to it.
 OPTION_OF_PROSE: Final = late_pattern(_PROSE)
 OPTION_WITH_PROSE: Final = late_pattern(rf"{_PROSE}(?:=.*)?")
+ADDS_ARGUMENTS: Final = frozenset({"xargs", "parallel", "find", "fd", "entr"})
+"""They run a command for each name that they read or find."""
+_REPLACED: Final = late_pattern(r"(?:-[0rtx]*[Ii]|--replace=?)(.*)", re.DOTALL)
+_RUNS_LATER: Final = frozenset({"at", "batch"})
+_SHOWS_JOBS: Final = frozenset({"-l", "-c", "-d", "-r", "-V"})
 _SETS: Final = late_pattern(r"[\w.:-]+=")
 _FROM_INPUT: Final = late_pattern(r"(?:-\w*f|--(?:make)?file)[ =]?(?:-(?: |$)|/dev/(?:stdin|fd))")
 
@@ -174,6 +185,11 @@ def started_at(words: Sequence[str | None]) -> int | None:
         if not subcommand or subcommand in words:
             return next((at for at, word in enumerate(words) if word in behind), None)
     return None
+
+
+def has_commands(name: str) -> bool:
+    """Return whether the program *name* takes commands in options."""
+    return _OTHER_NAMES.get(base_name(name), base_name(name)) in _COMMAND_OPTIONS
 
 
 def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
@@ -217,6 +233,33 @@ def reads_recipes(name: str, operands: Sequence[str]) -> bool:
     """Return whether make takes its recipes from its input, which may be any command."""
     is_make = re.fullmatch(r"g?make", name) is not None
     return is_make and bool(_FROM_INPUT.search(" ".join(operands)))
+
+
+def runs_input(words: Sequence[str | None]) -> bool:
+    """Return whether the program of *words*, which is no shell, runs commands that it reads."""
+    name = base_name(words[0] or "")
+    operands = [word for word in words[1:] if word]
+    return (name in _RUNS_LATER and _SHOWS_JOBS.isdisjoint(operands)) or reads_recipes(
+        name, operands
+    )
+
+
+def with_unknown(words: Words) -> Words:
+    """Return *words* of a program that runs a command for each name, which is unknown in them."""
+    if base_name(words[0] or "") not in ADDS_ARGUMENTS:
+        return words
+    mark = "{}"
+    for option, behind in pairwise((*words, None)):
+        if found := _REPLACED.fullmatch(option or ""):
+            mark = found[1] or (behind if found[0].endswith("I") else None) or mark
+            break
+    # In a script it is what a variable is.
+    return tuple(
+        (word.replace(mark, "$_") if SCRIPT.search(word) else None)
+        if word and mark in word
+        else word
+        for word in words
+    )
 
 
 def _value(word: str, end: int, behind: Sequence[str | None]) -> str:

@@ -1,6 +1,7 @@
 """The interface to the parser of bash, and the nodes of its trees that are understood."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -28,6 +29,10 @@ _HEREDOCS_NESTED_MAX: Final = 8  # the innermost backquote has 255 backslashes
 _QUOTES_MARK: Final = late_pattern(rb"['\"\\]")
 _BACKQUOTED: Final = late_pattern(rb"\\.|`(?P<script>(?:[^`\\]|\\.)*)`", re.DOTALL)
 _ESCAPED: Final = late_pattern(rb"\\([$`\\])")
+_INNER_BACKQUOTE: Final = late_pattern(rb"`(?:[^`\\]|\\.)*`.", re.DOTALL)
+_NO_MARK: Final = late_pattern(r"\$|.*\\\s", re.DOTALL)
+_NO_WORD: Final = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
+_GAP: Final = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
 
 def is_too_long(script: str) -> bool:
@@ -117,6 +122,62 @@ def outermost(node: "Node", kinds: Container[str]) -> Iterator["Node"]:
         return each.type in kinds
 
     return filter(is_one, descendants(node, is_leaf=is_one))
+
+
+def is_misread(node: "Node") -> bool:
+    """Return whether bash would split *node* into other words than the parser does.
+
+    They differ about a backslash behind a quote or at the end of a line, a line that begins with a
+    backslash, a comment behind a redirect, and the mark of a heredoc that begins with $, whose text
+    bash expands, or has a backslash before a blank. And a backquote ends a script in quotes too.
+    """
+    if node.type == "command_substitution":
+        return _INNER_BACKQUOTE.match(node.text or b"") is not None
+    if node.type == "word":
+        return bool(_NO_WORD.match(source(node)))
+    if node.type == "heredoc_start":
+        return bool(_NO_MARK.match(source(node)))
+    if node.type != "command":
+        return False
+    text, begin = node.text or b"", node.start_byte
+    gaps = (
+        text[before.end_byte - begin : after.start_byte - begin].decode()
+        for before, after in pairwise(node.children)
+        if not after.type.endswith("_redirect")
+    )
+    return not all(map(_GAP.fullmatch, gaps))
+
+
+def overlooked(node: "Node") -> str:
+    """Return the scripts that bash runs for *node*, "" if the parser sees the same.
+
+    It sees none in a pattern of `${…}`, of those in backquotes none in a default, and backslashes
+    that bash has removed.
+    """
+    text = node.text or b""
+    if node.type == "regex" and (b"`" in text or b"$(" in text):
+        return f": {text.decode()}"
+    if b"`" not in text or node.type not in ("expansion", "command_substitution"):
+        return ""
+    if node.type == "command_substitution" and (text[:1] != b"`" or b"\\" not in text):
+        return ""
+    scripts = (found["script"] or b"" for found in _BACKQUOTED.finditer(text))
+    return "\n".join(_ESCAPED.sub(rb"\1", each).decode() for each in scripts)
+
+
+def odd_character(script: str) -> str | None:
+    """Return the first invisible or misleading character in *script*, described; else None.
+
+    These are control characters, marks that change the text direction, zero-width characters, and
+    spaces that the shell does not treat as blanks.
+    """
+    for character in script:
+        if character in " \n\t" or "!" <= character <= "~":
+            continue
+        category = unicodedata.category(character)
+        if category[0] in "CZ":
+            return f"the character U+{ord(character):04X}"
+    return None
 
 
 @cache

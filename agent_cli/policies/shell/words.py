@@ -7,7 +7,6 @@ rules that deny: an unknown value is None.
 
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from types import MappingProxyType
@@ -60,7 +59,17 @@ _NESTED_MAX = 50
 _BRACES_MAX = 200
 _EXPANDED = late_pattern(r'(?:[^$`"\\]|\\.)*', re.DOTALL)
 _QUOTED = late_pattern(r"'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
-_PIECE = late_pattern(rf"{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)", re.DOTALL)
+_PIECE = late_pattern(
+    rf"\$'(?P<ansi>(?:[^'\\]|\\.)*)'|{_QUOTED.pattern}|\\(?P<escaped>.?)|(?P<plain>.)",
+    re.DOTALL,
+)
+_ANSI_ESCAPE = late_pattern(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
+    re.DOTALL,
+)
+_ANSI_LETTERS: Mapping[str, str] = MappingProxyType(
+    dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+)
 _EXPANDING = frozenset("*?[{$`")
 # The way models write a text of several lines; nothing in a heredoc with a quoted mark expands.
 _HEREDOC_TEXT = late_pattern(
@@ -363,7 +372,9 @@ def likely_word(source: str) -> str | None:
         return written
     text = ""
     for piece in _PIECE.finditer(source):
-        if piece["single"] is not None:
+        if piece["ansi"] is not None:
+            text += _ANSI_ESCAPE.sub(_ansi_character, piece["ansi"]).partition("\0")[0]
+        elif piece["single"] is not None:
             text += piece["single"]
         elif piece["double"] is not None:
             if not _EXPANDED.fullmatch(piece["double"]):
@@ -378,16 +389,12 @@ def likely_word(source: str) -> str | None:
     return text
 
 
-def odd_character(script: str) -> str | None:
-    """Return the first invisible or misleading character in *script*, described; else None.
-
-    These are control characters, marks that change the text direction, zero-width characters, and
-    spaces that the shell does not treat as blanks.
-    """
-    for character in script:
-        if character in " \n\t" or "!" <= character <= "~":
-            continue
-        category = unicodedata.category(character)
-        if category[0] in "CZ":
-            return f"the character U+{ord(character):04X}"
-    return None
+def _ansi_character(found: re.Match[str]) -> str:
+    """Return the character of an escape in `$'…'`."""
+    byte, short, long, octal, control, letter = found.groups()
+    if letter:
+        return _ANSI_LETTERS.get(letter, found[0])
+    if control:
+        return chr(ord(control) & 31)
+    code = int(octal, 8) & 255 if octal else int(byte or short or long, 16)
+    return chr(code) if code < 0xD800 or 0xE000 <= code <= sys.maxunicode else "\ufffd"

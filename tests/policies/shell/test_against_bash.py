@@ -2,7 +2,8 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from agent_cli.policies.shell import (
     simple_commands,
 )
 from agent_cli.policies.shell.words import NotLiteral
+from tests.waiting import LIMIT_S
 
 # Pieces that can change the meaning of the pieces beside them.
 _PIECES = (
@@ -73,6 +75,154 @@ _OPEN = (" \\", "; b1 'x", '; b1 "x', " | b1 \\", " &&", " |", " x\\")
 # With and without backquotes and quoted marks: what bash runs of it, a rule that denies must see.
 _OPERATORS = ("<<", "<<-", "<< ")
 _MARKS = ("E", "'E'", '"E"', "\\E", "$E", "a$E")
+# Ways to run a script: it stands for @ as it is, for % in quotes, for ` as in backquotes.
+_WAYS = (
+    *(
+        "( @ )",
+        "{ @\n}",
+        "! @",
+        "time @",
+        "if @; then :; fi",
+        "if :; then @\nfi",
+        "coproc { @\n}; wait",
+    ),
+    *("until @\ndo break; done", "for i in 1; do @\ndone", "for ((i=0$(@);i<1;i++)); do :; done"),
+    *(
+        "case a in (a) @ ;; esac",
+        "case a in $(@)) ;; *) : ;& b) @\nesac",
+        "select i in a; do @\nbreak; done <<<1",
+    ),
+    *(
+        "f() { @\n}; f",
+        "function cd { @\n}\ncd",
+        "echo() ( @ ); echo",
+        'f() { eval "$*"; }; f %',
+        'f() { "$@"; }; f eval %',
+    ),
+    *(
+        "x=$(@)",
+        "x+=`",
+        "x=($(@))",
+        "x[0$(@)]=1",
+        "declare x=$(@)",
+        "declare -A x=([$(@)]=1)",
+        'x=%; eval "$x"',
+    ),
+    *(
+        'x=(eval %); "${x[@]}"',
+        'set -- %; eval "$1"',
+        "x=eval; $x %",
+        "read x <<<eval; $x %",
+        "printf -v x eval; $x %",
+    ),
+    *(
+        "eval %",
+        "eval % :",
+        "trap % EXIT",
+        "trap -- % DEBUG; :",
+        "bash -c %",
+        "bash -xc %",
+        "bash <<<%",
+        "bash -s <<<%",
+    ),
+    *(
+        "bash <<'E'\n@\nE",
+        "bash <<-E\n\t@\n\tE",
+        "echo <<E\n$(@)\nE",
+        "echo <<'E'; @\nx\nE",
+        "echo <<A <<'B' | @\nA\nB",
+    ),
+    *(
+        ". <(echo %)",
+        "source /dev/stdin <<<%",
+        "echo % | bash",
+        "echo % | xargs -d '\\n' -n1 bash -c",
+        "command eval %",
+    ),
+    *(
+        "builtin eval %",
+        "exec bash -c %",
+        "exec -a x bash -c %",
+        "env A=1 bash -c %",
+        "env -i PATH=$PATH LOG=$LOG bash -c %",
+    ),
+    *(
+        "echo a | xargs -I{} bash -c %",
+        "find . -maxdepth 0 -exec bash -c % \\;",
+        "echo % | xargs -d'\\n' -I@@ bash -c @@",
+    ),
+    *(
+        "env -S'bash -c b1'",
+        "timeout 5 bash -c %",
+        "nice -n 1 env bash -c %",
+        "@ & wait",
+        "@ | :",
+        ": |& @",
+        "false || @",
+    ),
+    *(
+        "[[ -n $(@) ]]",
+        "[ a = `",
+        "[[ -v 'x[$(b1)]' ]]",
+        "((x[$(@)]))",
+        "x='a[$(b1)]'; ((x))",
+        "x=a['$(b1)']; : $((x))",
+    ),
+    *(
+        "let 'x[$(b1)]=1'",
+        "declare -i x='y[$(b1)]'",
+        "x='a[$(b1)]'; : ${!x}",
+        "x='$(b1)'; : ${x@P}",
+        "compgen -W '$(b1)'",
+    ),
+    *(
+        "mapfile -C% -c 1 x <<<a",
+        "shopt -s expand_aliases\nalias x=%\nx",
+        "BASH_ALIASES[x]=%\nshopt -s expand_aliases\nx",
+    ),
+    *(
+        "command_not_found_handle() { @\n}; no",
+        "PS4='$(b1)'; set -x; :",
+        "declare 'PS4=$(b1)'; set -x; :",
+    ),
+    *("read PS4 <<<'$(b1)'; set -x; :", "PS4='$(b1)' bash -xc :", "BASH_ENV=<(echo %) bash -c :"),
+    *(
+        ": ${z:-$(@)}",
+        ': "${z:=`',
+        ": $((1+0$(@)))",
+        ": < <(@)",
+        ": > >(@)",
+        ": {a,$(@)}",
+        "A=$(@) :",
+        "3<&0 {fd}>/dev/null eval %",
+    ),
+    *(
+        ": # it's\n@",
+        ": a#b; @",
+        ": \\# ; @",
+        ": ${z#'}'}; @",
+        ": ${z:-'a}b'}; @",
+        ": $((1<<2)); @",
+        "((: ); @)",
+        ": $((:); @)",
+    ),
+    *(
+        "[[ a =~ (a|b) ]] && @",
+        "[[ a < b ]]; @",
+        ": `: '`; @; : `'`",
+        ": $(case a in (a) @;; esac)",
+        ": $(# c )\n@\n)",
+    ),
+    *(
+        "x=$(cat <<'E'\n)\nE\n); @",
+        ": 'a\\'; @",
+        ": $'\\''; @; : $'\\''",
+        ": a\\\n; @",
+        ": { a }; @",
+        "a=('(' \")\"); @",
+        ": >&2 | @",
+    ),
+)
 # Written to a separate file, because the parts of a pipeline run concurrently.
 _TELLS = (
     'command_not_found_handle() { printf "%s\\0" "$@" >"$LOG/$BASHPID"; return ${#1}; }\n'
@@ -176,6 +326,71 @@ def unseen(seed: int, count: int, folder: Path) -> list[str]:
     return found
 
 
+def _way(random: Random, depth: int) -> str:
+    """Return a script that runs b1, most ways inside each other."""
+    if not depth:
+        return f"{random.choice(('b1', _quoted(random, 'b1')))}{random.choice(('', ' a', ' 2>&1'))}"
+    way, inner = random.choice(_WAYS), _way(random, depth - 1)
+    if way.endswith("`"):
+        end = '}"' if '"' in way else " ]" if "[ " in way else ""
+        escaped = "".join(f"\\{each}" if each in "\\$`" else each for each in inner)
+        return f"{way}{escaped}`{end}"
+    text = way.replace("@@", "\0").replace("%", _quoted(random, inner))
+    return (text if "%" in way else text.replace("@", inner)).replace("\0", "@@")
+
+
+def _quoted(random: Random, text: str) -> str:
+    """Return *text* as one word, quoted in a way that may change from piece to piece."""
+    kinds: tuple[Callable[[str], str], ...] = (
+        lambda piece: "'" + piece.replace("'", "'\\''") + "'",
+        lambda piece: '"' + "".join(f"\\{x}" if x in '\\$`"' else x for x in piece) + '"',
+        lambda piece: "$'" + "".join(rf"\x{ord(x):02x}" for x in piece) + "'",
+        lambda piece: "".join("'\n'" if x == "\n" else f"\\{x}" for x in piece),
+    )
+    size = random.choice((1, 3, 8, len(text)))
+    pieces = (text[at : at + size] for at in range(0, len(text), size))
+    return "".join(random.choice(kinds)(piece) for piece in pieces)
+
+
+def unseen_ways(seed: int, count: int, folder: Path) -> tuple[list[str], int]:
+    """Return the scripts that run b1 although it is denied, and how many of a sample run it."""
+    random, found, ran = Random(seed), list[str](), 0
+    rules = CommandRules(deny=[command_rule("b1 *")])
+    for at in range(count):
+        script = _way(random, random.randint(1, 4))
+        is_seen = judge(script, rules, Reach(root=folder)).verdict in ("deny", "ask")
+        if not is_seen or at % 10 == 0:
+            is_run = runs_b1(script, folder)
+            ran += is_run
+            if is_run and not is_seen:
+                found.append(script)
+    return found, ran
+
+
+def runs_b1(script: str, folder: Path) -> bool:
+    """Return whether bash runs the program b1, also through other programs."""
+    log, path = folder / "ways", folder / "programs"
+    for each in (log, path):
+        shutil.rmtree(each, ignore_errors=True)
+        each.mkdir()
+    for name in ("bash", "cat", "env", "find", "nice", "timeout", "xargs"):
+        (path / name).symlink_to(shutil.which(name) or "")
+    (path / "b1").write_text('#!/bin/sh\n: >"$LOG/b1"\n')
+    (path / "b1").chmod(0o755)
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            ["timeout", "-k1", "5", "bash", "-c", script],
+            cwd=log,
+            env={"PATH": str(path), "LOG": str(log)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=LIMIT_S,
+        )
+    return (log / "b1").exists()
+
+
 def test_harness_records_the_commands_and_files_of_bash(tmp_path: Path) -> None:
     """Otherwise the tests below could not fail."""
     assert run("a 'b c' -o1>out | d", tmp_path)[1] == ["out"]
@@ -190,6 +405,20 @@ def test_bash_and_the_parser_agree_on_a_sample_of_scripts(tmp_path: Path) -> Non
 def test_a_rule_that_denies_sees_what_bash_runs_of_a_heredoc(tmp_path: Path) -> None:
     """In its text, behind its mark, and behind its end."""
     assert unseen(1, 100, tmp_path) == []
+
+
+def test_a_rule_that_denies_sees_what_bash_runs_in_any_way(tmp_path: Path) -> None:
+    """S4-26: behind quotes, expansions, functions, traps and names that bash looks up."""
+    found, ran = unseen_ways(1, 200, tmp_path)
+
+    assert found == []
+    assert ran > 10, "most of the scripts run what they hide"
+
+
+@pytest.mark.slow
+def test_a_rule_that_denies_sees_what_bash_runs_in_10000_ways(tmp_path: Path) -> None:
+    """The same as above, for more scripts."""
+    assert unseen_ways(2, 10_000, tmp_path)[0] == []
 
 
 @pytest.mark.slow

@@ -139,7 +139,10 @@ def test_a_word_that_bash_would_expand_is_refused(source: str) -> None:
         ("$x", None),
         ('"$x"', None),
         ('"`x`"', None),
-        ("$'a'", None),
+        (r"$'a\x62\143\u0064\U00000065\'\n\z'", "abcde'\n\\z"),
+        (r"$'\cA\Uffffffff\ud800'", "\x01\ufffd\ufffd"),
+        (r"x$'a\0b'c", "xac"),
+        ('$"a"', None),
         (r"\$x", "$x"),
     ],
 )
