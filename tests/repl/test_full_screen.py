@@ -119,8 +119,9 @@ def test_ctrl_c_ends_a_program_that_does_not_handle_it(shell: str) -> None:
 
 def test_ctrl_z_suspends_the_full_screen_program_and_agent_cli() -> None:
     """`fg` continues the program, as with any job."""
+    programs = installed("vim")
     with NewTerminal(
-        "/bin/bash", "--norc", "-i", PATH=f"{installed('vim')}:/usr/bin:/bin", PS1="shell> "
+        "/bin/bash", "--norc", "-i", PATH=f"{programs}:/usr/bin:/bin", PS1="shell> "
     ) as terminal:
         terminal.until("shell>")
         terminal.send(f"{sys.executable} {SCRIPTED} repl\r")
@@ -130,6 +131,8 @@ def test_ctrl_z_suspends_the_full_screen_program_and_agent_cli() -> None:
         terminal.send(CTRL_Z)
         terminal.until("Stopped")
         terminal.until(lambda: terminal.last_row == "shell>")
+        # Until it has stopped, the line it waits for is the next one typed, also to the shell.
+        terminal.until(lambda: is_stopped(f"{programs}/vim"))
         terminal.send("fg\r")
         terminal.until("goes on")
         terminal.send("q\r")
@@ -160,6 +163,13 @@ def test_program_on_the_terminal_ends_when_agent_cli_is_killed_or_the_window_clo
             os.kill(int(program), signal.SIGKILL)
             terminal.until(lambda: not processes_with(mark))
     wait_until(lambda: not processes_with(mark), "it ends")
+
+
+def is_stopped(name: str) -> bool:
+    """Return whether the process that has *name* in its command line is stopped."""
+    [process] = processes_with(name)
+    stat = Path(f"/proc/{process.partition(':')[0]}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] == "T"
 
 
 def installed(name: str) -> Path:
