@@ -118,7 +118,7 @@ _COMMAND_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
         "go": late_pattern(r"-exec|-toolexec|-vettool"),
         **dict.fromkeys(("nc", "ncat"), late_pattern(r"-e|-c|--exec|--sh-exec")),
         **dict.fromkeys(("scp", "sftp"), late_pattern(r"-S|-o")),
-        **dict.fromkeys(("apt", "apt-get"), late_pattern(r"-o")),
+        **dict.fromkeys(("ssh", "apt", "apt-get"), late_pattern(r"-o")),
         "dpkg": late_pattern(r"--(?:pre|post)-invoke"),
     }
 )
@@ -152,7 +152,8 @@ ADDS_ARGUMENTS: Final = frozenset({"xargs", "parallel", "find", "fd", "entr"})
 _REPLACED: Final = late_pattern(r"(?:-[0rtx]*[Ii]|--replace=?)(.*)", re.DOTALL)
 _RUNS_LATER: Final = frozenset({"at", "batch"})
 _SHOWS_JOBS: Final = frozenset({"-l", "-c", "-d", "-r", "-V"})
-_SETS: Final = late_pattern(r"[\w.:-]+=")
+# ssh takes a blank, too: `-o "ProxyCommand nc x 22"`.
+_SETS: Final = late_pattern(r"[\w.:-]+\s*=|\w+(?i:command)\s")
 _FROM_INPUT: Final = late_pattern(r"(?:-\w*f|--(?:make)?file)[ =]?(?:-(?: |$)|/dev/(?:stdin|fd))")
 
 
