@@ -58,6 +58,7 @@ _EVALUATES = frozenset(
     }
 )
 _CALLS_BACK = frozenset({"mapfile", "readarray", "hash", "compgen", "complete", "alias", "bind"})
+_RUN_BY_THEMSELVES = _EVALUATES | _CALLS_BACK
 # Variables whose value bash runs, and those that name a file that it runs.
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
 # And those of which programs do.
@@ -287,7 +288,7 @@ def _started(words: Reading, depth: int) -> Iterator[Reading]:
         rest = words[at : at + most]
         name = rest[0]
         yield rest
-        if at < _WORDS_MAX and name and (name in _EVALUATES | _CALLS_BACK or has_commands(name)):
+        if at < _WORDS_MAX and name and (name in _RUN_BY_THEMSELVES or has_commands(name)):
             yield from _run_by_itself(rest, depth)
         if base_name(head) in ADDS_ARGUMENTS:
             yield (*rest, None)

@@ -8,13 +8,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final
 
 from agent_cli.policies.shell.syntax import SCRIPT
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.system.loading import late_pattern
-
-Words: TypeAlias = tuple[str | None, ...]
 
 SHELLS: Final = frozenset(
     {
@@ -190,13 +188,12 @@ def started_at(words: Sequence[str | None]) -> int | None:
 
 def has_commands(name: str) -> bool:
     """Return whether the program *name* takes commands in options."""
-    return _OTHER_NAMES.get(base_name(name), base_name(name)) in _COMMAND_OPTIONS
+    return _usual_name(name) in _COMMAND_OPTIONS
 
 
 def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
     """Yield the commands that the program of *words* takes in an option or behind a mark."""
-    name = base_name(words[0] or "")
-    name = _OTHER_NAMES.get(name, name)
+    name = _usual_name(words[0] or "")
     option = _COMMAND_OPTIONS.get(name)
     for at, given in enumerate(words[1:], 1):
         if not given:
@@ -213,6 +210,12 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
             continue
         if " " in word and (mark := _TO_SHELL.match(word)):
             yield word[mark.end() :]
+
+
+def _usual_name(program: str) -> str:
+    """Return the name that the tables have for *program*, which may be a path."""
+    name = base_name(program)
+    return _OTHER_NAMES.get(name, name)
 
 
 def _unabbreviated(name: str, word: str) -> str:
@@ -245,7 +248,7 @@ def runs_input(words: Sequence[str | None]) -> bool:
     )
 
 
-def with_unknown(words: Words) -> Words:
+def with_unknown(words: tuple[str | None, ...]) -> tuple[str | None, ...]:
     """Return *words* of a program that runs a command for each name, which is unknown in them."""
     if base_name(words[0] or "") not in ADDS_ARGUMENTS:
         return words
