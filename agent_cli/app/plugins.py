@@ -14,7 +14,7 @@ from agent_cli.plugins.ask_user import Person, ask_user, present_plan
 from agent_cli.plugins.contributor import Plugins, discover
 from agent_cli.plugins.instruction_files import LoadedInstructions
 from agent_cli.plugins.output_styles import OutputStyle, OutputStyles, find_styles
-from agent_cli.plugins.project_instructions import project_instructions, workspace_root
+from agent_cli.plugins.project_instructions import project_instructions
 from agent_cli.plugins.recall import MatchLines, recall
 from agent_cli.plugins.skills import skills
 from agent_cli.plugins.todo import todo
@@ -27,6 +27,7 @@ from agent_cli.prompt_files.command_files import (
 from agent_cli.prompt_files.skill_files import Skill, SkillFolder, find_skills
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system import paths
+from agent_cli.system.repositories import repository_root
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_other_name, is_secret
 
@@ -175,7 +176,7 @@ def _instructions(
         return is_other or hidden or holds_token(path)
 
     return project_instructions(
-        workspace_root(workspace),
+        repository_root(workspace) or workspace,
         workspace,
         user_files=(
             paths.shared_instructions_file(),

@@ -93,17 +93,6 @@ def project_instructions(
     return Plugin(name="project_instructions", prepare=reader.prepare)
 
 
-def workspace_root(directory: Path) -> Path:
-    """Return the root of the repository that holds *directory*, or *directory* without one."""
-    return next((p for p in (directory, *directory.parents) if _is_repository(p)), directory)
-
-
-def _is_repository(folder: Path) -> bool:
-    """Return whether *folder* has a repository: sandboxes leave an empty `.git` behind."""
-    git = folder / ".git"
-    return paths.exists(git / "HEAD") or paths.is_file(git)
-
-
 def files_in(text: str) -> dict[str, int]:
     """Return the characters of each instruction file that the context *text* shows."""
     import html  # where a project has instructions

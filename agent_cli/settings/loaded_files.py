@@ -17,6 +17,7 @@ from typing import Final
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import is_dir, is_file, real_path
+from agent_cli.system.repositories import git_folder_at, repository_root
 from agent_cli.system.shapes import is_object
 
 PACKAGE: Final = "package.json"
@@ -200,14 +201,9 @@ class _Index:
     @classmethod
     def of(cls, workspace: Path) -> "_Index":
         """Read the index of the repository of *workspace*; that of no repository holds nothing."""
-        for top in (workspace, *workspace.parents):
-            git = top / ".git"
-            with suppress(OSError):
-                if is_file(git):
-                    pointer = os.fsdecode(start_of(git, 4096)).partition("\n")[0]
-                    git = top / pointer.removeprefix("gitdir: ")
-                if is_dir(git):
-                    return cls(top, start_of(git / "index", _INDEX_BYTES_MAX))
+        with suppress(OSError):
+            if top := repository_root(workspace):
+                return cls(top, start_of(git_folder_at(top) / "index", _INDEX_BYTES_MAX))
         return cls(workspace, b"")
 
     def has(self, path: Path) -> bool:

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from agent_cli.system import paths
-from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import Identity, identity, real_path
 from agent_cli.system.records import dataclass
+from agent_cli.system.repositories import git_folder_at, pointer_in
 
 _LINKS_MAX: Final = 40
 _WORKTREES_MAX: Final = 100
 _SEARCHED_MAX: Final = 200_000
-_POINTER_BYTES_MAX: Final = 4096
 
 
 class Author(StrEnum):
@@ -292,11 +291,11 @@ def _checkouts(folder: Path) -> Iterator[Path]:
     Git's own pointers are read, as it is started nowhere where a stranger may have configured it. A
     forged pointer only makes one more folder a stranger's.
     """
-    git = real_path(folder / ".git")
-    if paths.is_file(
-        git
-    ):  # of a worktree or a submodule: it names a folder in that of the main one
-        git = real_path(folder / _pointer(git).removeprefix("gitdir: "))
+    try:
+        git = real_path(git_folder_at(folder))
+    except OSError:
+        return
+    # The git folder of a worktree or a submodule lies in that of the main checkout.
     main = next((each for each in (git, *git.parents) if each.name == ".git"), None)
     if main is None:
         return
@@ -304,14 +303,8 @@ def _checkouts(folder: Path) -> Iterator[Path]:
         yield main.parent
     with suppress(OSError), os.scandir(main / "worktrees") as entries:
         for entry in islice(entries, _WORKTREES_MAX):
-            beside = Path(entry.path)
-            pointed = real_path(beside / _pointer(beside / "gitdir"))
-            if pointed.name == ".git" and paths.exists(pointed):
-                yield pointed.parent
-
-
-def _pointer(file: Path) -> str:
-    try:
-        return os.fsdecode(start_of(file, _POINTER_BYTES_MAX).partition(b"\0")[0]).strip("\n")
-    except OSError:
-        return ""
+            with suppress(OSError):
+                beside = Path(entry.path)
+                pointed = real_path(beside / pointer_in(beside / "gitdir"))
+                if pointed.name == ".git" and paths.exists(pointed):
+                    yield pointed.parent

@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_cli.system.paths import exists, real_path
+from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass
+from agent_cli.system.repositories import repository_root
 
 _SYSTEM = frozenset(map(Path, os.defpath.split(os.pathsep)))
 
@@ -121,9 +122,8 @@ def users_path() -> str:
 def _repository(here: Path) -> Path | None:
     """Return the repository around *here*, or *here*; None if that contains the user's home."""
     home = real_path(Path.home())
-    around = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
-    roots = (each for each in around if exists(each / ".git"))
-    return next(roots, next(iter(around), None))
+    around = (each for each in (repository_root(here), here) if each)
+    return next((each for each in around if not home.is_relative_to(each)), None)
 
 
 def search_path(folders: str, *, outside: Path | None) -> str:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,11 +15,17 @@ from typing import Final
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.git import GitError, run_git, status_rows
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import exists, is_dir, real_path
+from agent_cli.system.paths import is_dir, real_path
 from agent_cli.system.records import dataclass
+from agent_cli.system.repositories import (
+    common_git_folder,
+    git_folder_at,
+    pointer_in,
+    repository_root,
+)
 from agent_cli.system.trees import remove_tree
 
-_LINE_BYTES_MAX: Final = 1_048_576  # as git
+_CONFIG_BYTES_MAX: Final = 1_048_576
 _REMOTE_URL: Final = late_pattern(
     r'\[remote "[^"\n]*"\][^[]*?^[ \t]*url[ \t]*=[ \t]*(\S+)', re.MULTILINE
 )
@@ -73,13 +78,13 @@ def counterpart_of(folder: Path) -> Path | None:
     Reads files only, and believes none that a stranger could have written: the main repository
     itself must name the worktree as one of its own.
     """
-    top = next((each for each in (folder, *folder.parents) if exists(each / ".git")), None)
+    top = repository_root(folder)
     if top is None or is_dir(top / ".git"):
         return None
     try:
-        own = real_path(top / first_line(top / ".git").removeprefix("gitdir: "))
-        common = real_path(own / first_line(own / "commondir"))
-        named = real_path(own / first_line(own / "gitdir"))
+        own = git_folder_at(top)
+        common = common_git_folder(own)
+        named = real_path(own / pointer_in(own / "gitdir"))
     except OSError:
         return None
     is_known = own.parent == common / "worktrees" and named == real_path(top / ".git")
@@ -99,17 +104,12 @@ def is_clone_of(folder: Path, other: Path) -> bool:
 
 def _names_of(folder: Path) -> tuple[Path, frozenset[str]]:
     """Return where *folder* is in its repository, and the addresses of that and of its remotes."""
-    top = next((each for each in (folder, *folder.parents) if exists(each / ".git")), folder)
+    top = repository_root(folder) or folder
     names = {_address(str(top), top)}
     with suppress(OSError):
-        own = top / ".git"
-        if not is_dir(own):
-            own = real_path(top / first_line(own).removeprefix("gitdir: "))
-        common = (
-            real_path(own / first_line(own / "commondir")) if exists(own / "commondir") else own
-        )
+        common = common_git_folder(git_folder_at(top))
         names.add(_address(str(common), top))
-        text = os.fsdecode(start_of(common / "config", _LINE_BYTES_MAX))
+        text = os.fsdecode(start_of(common / "config", _CONFIG_BYTES_MAX))
         names |= {_address(url.strip('"'), top) for url in _REMOTE_URL.findall(text)}
     return folder.relative_to(top), frozenset(names)
 
@@ -126,12 +126,6 @@ def _address(url: str, top: Path) -> str:
     host, _, path = rest.partition("/")
     host = host.rpartition("@")[2].partition(":")[0]
     return f"{host}/{path.strip('/').removesuffix('.git')}".lower()
-
-
-def first_line(file: Path) -> str:
-    """Return the first line of a file of git's; raises OSError."""
-    # Git reads it as a C string.
-    return os.fsdecode(start_of(file, _LINE_BYTES_MAX).partition(b"\0")[0]).strip("\n")
 
 
 def git_folder_of(folder: Path) -> Path:
@@ -347,28 +341,13 @@ def take_left_worktrees(folder: Path) -> list[Path]:
     Reads files only: this is called at every start.
     """
     with suppress(OSError):
-        if common := _common_git_folder(folder):
+        if top := repository_root(folder):
+            common = common_git_folder(git_folder_at(top))
             beside = real_path(worktree_folder(common.parent, ""))
             left = [_left(mark) for mark in sorted(common.glob(f"worktrees/*/{_FILE}"))]
             # A repository made by others may name any path.
             return [path for path in left if path and path.parent == beside and path.is_dir()]
     return []
-
-
-def _common_git_folder(folder: Path) -> Path | None:
-    """Return the git folder of the repository's main working tree; None outside a repository."""
-    found = next(_git_folders(folder), None)
-    if found is None or found.is_dir():
-        return found
-    # A worktree has a file that names its git folder, and that names the common one.
-    own = found.parent / first_line(found).removeprefix("gitdir: ")
-    return real_path(own / first_line(own / "commondir"))
-
-
-def _git_folders(folder: Path) -> Iterator[Path]:
-    for above in (folder, *folder.parents):
-        if exists(above / ".git"):
-            yield above / ".git"
 
 
 def _left(mark: Path) -> Path | None:
@@ -379,7 +358,7 @@ def _left(mark: Path) -> Path | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        worktree = real_path(mark.parent / first_line(mark.parent / "gitdir")).parent
+        worktree = real_path(mark.parent / pointer_in(mark.parent / "gitdir")).parent
         mark.unlink()
     except OSError:
         return None

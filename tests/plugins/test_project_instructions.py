@@ -16,7 +16,6 @@ from agent_cli.plugins.project_instructions import (
     BYTES_MAX,
     files_in,
     project_instructions,
-    workspace_root,
 )
 from tests.fakes import Step, calls, does, says, tool, tool_use
 from tests.plugins.contributing import Contributing
@@ -242,23 +241,6 @@ async def test_changed_instruction_file_is_reread_at_the_next_prompt(
     assert run.notices() == []
 
 
-def test_workspace_root_is_the_enclosing_repository(root: Path) -> None:
-    """Without a repository it is the directory itself: nothing above is read."""
-    assert workspace_root(root / "src") == root / "src"
-    (root / ".git").mkdir()
-    (root / ".git" / "HEAD").touch()
-    assert workspace_root(root / "src") == root
-
-
-def test_empty_git_folder_is_no_root(root: Path) -> None:
-    """Sandboxes leave one below the root; to git it is nothing."""
-    (root / ".git").mkdir()
-    (root / ".git" / "HEAD").touch()
-    (root / "src" / ".git").mkdir(parents=True)
-
-    assert workspace_root(root / "src") == root
-
-
 @pytest.mark.parametrize(
     "written",
     [
@@ -342,14 +324,6 @@ async def test_link_that_cannot_be_followed_hides_no_other_instructions(
 
     assert "be brief" in text
     assert warnings == []
-
-
-@pytest.mark.parametrize("target", ["a" * 300, ".git"])
-def test_git_link_that_cannot_be_followed_marks_no_root(target: str, root: Path) -> None:
-    """Without a repository, the directory itself is the root."""
-    (root / "src" / ".git").symlink_to(target)
-
-    assert workspace_root(root / "src") == root / "src"
 
 
 async def test_files_of_claude_code_and_codex_are_read_in_their_order(

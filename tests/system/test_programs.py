@@ -24,7 +24,8 @@ def test_our_own_path_excludes_folders_of_the_repository(
 ) -> None:
     """Threat 13: a start below its root is the same; commands of the user keep the user's PATH."""
     (tmp_path / ".git").mkdir()
-    (tmp_path / "src").mkdir()
+    (tmp_path / ".git" / "HEAD").touch()
+    (tmp_path / "src" / ".git").mkdir(parents=True)  # a sandbox leaves such an empty one
     given = f".::bin:{tmp_path}/bin:{tmp_path}/src:/opt/tools:{SYSTEM}"
     monkeypatch.setenv("PATH", given)
 
