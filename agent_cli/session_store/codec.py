@@ -5,8 +5,9 @@ unchanged, and so is an entry that no request is made of in a form that this ver
 An entry of the conversation in such a form is damage.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
@@ -38,7 +39,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 
-# Any: read back from JSON; `Codec` checks the form of what it decodes.
+# Any: read back from JSON; decoding checks its form.
 JsonObject: TypeAlias = dict[str, Any]
 _Reader: TypeAlias = Callable[[Any], Any]
 
@@ -76,43 +77,43 @@ class UnknownOutput(Output):
     data: Block
 
 
-class Codec:
-    """The kinds of entries that can be read; *extra* kinds are dataclasses with JSON fields."""
+def output_from_json(data: JsonObject) -> Output:
+    """Return the entry for *data*; the inverse of `output_to_json`.
 
-    def __init__(self, extra: Iterable[type[Output]] = ()) -> None:
-        self._kinds = {cls.kind: (cls, _readers(cls)) for cls in (*KINDS, *extra)}
+    Raises:
+        Exception: One of `UNREADABLE`: it is no entry, or an entry of the conversation in another
+            form than that of this version.
+    """
+    known = _kinds().get(data["kind"])
+    if known is not None:
+        cls, readers = known
+        try:
+            read = {name: reader(data[name]) for name, reader in readers if name in data}
+            return _with_author(cls(**read), data)
+        except UNREADABLE:
+            if cls in _CONVERSATION:
+                raise
+            # Another version's form of this kind: kept below, not decoded.
+    return UnknownOutput(str(data.get("id", "")), int(data.get("at_ms", 0)), data)
 
-    def output(self, data: JsonObject) -> Output:
-        """Return the entry for *data*; the inverse of `output_to_json`.
 
-        Raises:
-            Exception: One of `UNREADABLE`: it is no entry, or an entry of the conversation in
-                another form than that of this version.
-        """
-        known = self._kinds.get(data["kind"])
-        if known is not None:
-            cls, readers = known
-            try:
-                read = {name: reader(data[name]) for name, reader in readers if name in data}
-                return _with_author(cls(**read), data)
-            except UNREADABLE:
-                if cls in _CONVERSATION:
-                    raise
-                # Another version's form of this kind: kept below, not decoded.
-        return UnknownOutput(str(data.get("id", "")), int(data.get("at_ms", 0)), data)
+def prompt_from_json(data: JsonObject) -> Prompt:
+    """Return a prompt that just started; the inverse of `prompt_to_json`."""
+    entry = output_from_json(data["input"]) if data["input"] else None
+    return Prompt(
+        text_in(data["id"]),
+        text_in(data["user_id"]),
+        text_in(data["model"]),
+        _number(data["at_ms"]),
+        bool(data["visible"]),
+        input=entry if isinstance(entry, UserOutput) else None,
+        once=bool(data.get("once")),
+    )
 
-    def prompt(self, data: JsonObject) -> Prompt:
-        """Return a prompt that just started; the inverse of `prompt_to_json`."""
-        entry = self.output(data["input"]) if data["input"] else None
-        return Prompt(
-            text_in(data["id"]),
-            text_in(data["user_id"]),
-            text_in(data["model"]),
-            _number(data["at_ms"]),
-            bool(data["visible"]),
-            input=entry if isinstance(entry, UserOutput) else None,
-            once=bool(data.get("once")),
-        )
+
+@cache
+def _kinds() -> Mapping[str, tuple[type[Output], Sequence[tuple[str, _Reader]]]]:
+    return {cls.kind: (cls, _readers(cls)) for cls in KINDS}
 
 
 def _with_author(output: Output, data: JsonObject) -> Output:

@@ -28,7 +28,14 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.wording import UNANSWERED_QUESTION, one_line
 from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.blobs import Blobs
-from agent_cli.session_store.codec import UNREADABLE, Codec, JsonObject, text_in, usage_from_json
+from agent_cli.session_store.codec import (
+    UNREADABLE,
+    JsonObject,
+    output_from_json,
+    prompt_from_json,
+    text_in,
+    usage_from_json,
+)
 from agent_cli.session_store.log_file import Log, LogLine, read_log, scan
 from agent_cli.session_store.records import Header, dropped, record_of
 from agent_cli.system.loading import collections_paused
@@ -49,24 +56,23 @@ class History:
     this version can apply. All that reads a session reads it through here, and so up to there.
     """
 
-    def __init__(self, codec: Codec, damage: LogLine | None = None) -> None:
+    def __init__(self, damage: LogLine | None = None) -> None:
         self.header: Header | None = None
         self.prompts: list[Prompt] = []
         self.taken_back = NO_USAGE
         self.name = ""
         self.damage = damage
-        self._codec = codec
         self._ids: set[str] = set()  # of prompts and entries
         self._without_end: dict[str, str] = {}  # the reply of each entry whose reply has not ended
 
     @classmethod
-    def of_log(cls, log: Log, path: Path, codec: Codec) -> "History":
+    def of_log(cls, log: Log, path: Path) -> "History":
         """Return the content of *log*, the file *path*, up to the first damage.
 
         Raises:
             SessionError: A newer version of this program wrote it.
         """
-        history = cls(codec, log.damage)
+        history = cls(log.damage)
         for number, record in enumerate(unpacked(log.records, path), start=1):
             try:
                 history._apply(record)
@@ -89,7 +95,7 @@ class History:
             case "session":
                 self.header = Header.of_record(record)
             case "prompt":
-                prompt = self._codec.prompt(record)
+                prompt = prompt_from_json(record)
                 self._know(prompt.id)
                 if prompt.input is not None:
                     self._know(prompt.input.id)
@@ -124,7 +130,7 @@ class History:
     def _put(self, record: JsonObject) -> None:
         outputs = self._prompt(record["prompt"]).output
         index: int = record["index"]
-        output = self._codec.output(record["output"])
+        output = output_from_json(record["output"])
         if not 0 <= index <= len(outputs):
             raise LookupError(index)
         if not record.get("replaced"):
@@ -202,14 +208,14 @@ def _identity(output: Output) -> tuple[str, str, str]:
     return output.id, output.kind, reply_id
 
 
-def read_mended(path: Path, codec: Codec) -> History:
+def read_mended(path: Path) -> History:
     """Return the history in *path* up to the first damage, repaired in memory only.
 
     Raises:
         SessionError: It cannot be read, or a newer version of this program wrote it.
     """
     with collections_paused():
-        history = History.of_log(read_records(path), path, codec)
+        history = History.of_log(read_records(path), path)
         history.mend()
     return history
 

@@ -9,7 +9,6 @@ from agent_cli.contracts.messages import typed_in
 from agent_cli.contracts.timeline import Json, Prompt, UserOutput
 from agent_cli.contracts.wording import dollars, one_line
 from agent_cli.core.projection import entries, usage_of
-from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import is_unused, read_mended
 from agent_cli.session_store.log_file import damaged
 from agent_cli.session_store.records import Header
@@ -18,11 +17,11 @@ from agent_cli.terminal.sanitize import clean
 _TITLE_CHARS_MAX = 80
 
 
-def describe(path: Path, codec: Codec) -> SessionInfo:
+def describe(path: Path) -> SessionInfo:
     """Return the list entry of the session at *path*."""
     updated_at_ms = path.stat().st_mtime_ns // 1_000_000
     try:
-        history = read_mended(path, codec)
+        history = read_mended(path)
     except SessionError as error:
         return SessionInfo(path.stem, path, updated_at_ms, problem=str(error))
     shown = [prompt for prompt in history.prompts if prompt.visible]

@@ -1,15 +1,14 @@
 """The folder of all sessions: create, resume, fork, find and list them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import SessionError, SessionNotFound
 from agent_cli.contracts.messages import new_id, now_ms
-from agent_cli.contracts.timeline import Output
 from agent_cli.core.conversation import Conversation
-from agent_cli.session_store.codec import Codec, JsonObject
+from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.history import (
     History,
     is_unused,
@@ -34,19 +33,15 @@ class SessionStore:
     A client that must be able to resume a session it has not used yet lets it `keep` itself.
     """
 
-    def __init__(
-        self, folder: Path, *, kinds: Iterable[type[Output]] = (), tell: Tell = lambda _text: None
-    ) -> None:
+    def __init__(self, folder: Path, *, tell: Tell = lambda _text: None) -> None:
         """Open a folder.
 
         Args:
             folder: The folder of the sessions; it need not exist.
-            kinds: Further kinds of entries that can be read, beyond the built-in ones.
             tell: Receives a sentence for the user when a session can no longer be saved, or one
                 that is read is damaged.
         """
         self.folder = folder
-        self._codec = Codec(kinds)
         self._tell = tell
         # Cached: listing reads whole sessions, and completion of an id lists at each key.
         self._known: dict[Path, tuple[object, SessionInfo]] = {}
@@ -110,7 +105,7 @@ class SessionStore:
         except OSError as error:
             raise SessionError(f"{path}: {error.strerror}") from error
         try:
-            history = History.of_log(log, path, self._codec)
+            history = History.of_log(log, path)
             if history.damage:
                 raise SessionError(history.damage.message(path.stem))
             mending = history.mend()
@@ -138,7 +133,7 @@ class SessionStore:
         history = self.read(id)
         header = history.header or Header(id, "", now_ms())
         prompts = up_to(history.prompts, at) if at else history.prompts
-        copy = History(self._codec)
+        copy = History()
         copy.prompts = prompts
         # Questions stay with the original: approved in both, a call would run twice.
         copy.mend(keep_questions=False)
@@ -163,7 +158,7 @@ class SessionStore:
         Raises:
             SessionError: It cannot be read.
         """
-        history = read_mended(path, self._codec)
+        history = read_mended(path)
         if history.damage:
             self._tell(history.damage.message(path.stem))
         return history
@@ -176,7 +171,7 @@ class SessionStore:
         Raises:
             SessionError: It cannot be read, or is not a session.
         """
-        history = read_mended(path, self._codec)
+        history = read_mended(path)
         damage = history.damage
         if history.header is None and damage and not damage.is_foreign:
             raise SessionError(f"{path} is damaged: {damage.fault}; nothing is before it")
@@ -289,7 +284,7 @@ class SessionStore:
 
         stamp, known = paths.stamp(path), self._known.get(path)
         if known is None or known[0] != stamp:
-            self._known[path] = known = (stamp, describe(path, self._codec))
+            self._known[path] = known = (stamp, describe(path))
         return known[1]
 
     def _paths(self) -> Iterator[Path]:

@@ -17,7 +17,6 @@ from typing import Final
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.blobs import Blobs, names_in
-from agent_cli.session_store.codec import Codec
 from agent_cli.session_store.history import BLOBS_DIR, blobs_folder, is_unused, read_mended
 from agent_cli.session_store.log_file import LogLine, held, scan
 from agent_cli.session_store.store import SessionStore
@@ -193,7 +192,7 @@ def verify(path: Path) -> list[Finding]:
 def _with_damage(found: Sequence[Finding], path: Path) -> Sequence[Finding]:
     """Return *found* with the line at which every other command stops reading, and its remedy."""
     try:
-        damage = read_mended(path, Codec()).damage
+        damage = read_mended(path).damage
     except SessionError as error:
         return [*found, Finding(1, f"cannot be read: {error}", damage=False)]
     if damage is None:

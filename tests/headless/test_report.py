@@ -13,7 +13,7 @@ from agent_cli.contracts.timeline import Json, Prompt, TextOutput, ToolOutput, U
 from agent_cli.contracts.tooling import ToolResult
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.headless.report import to_json, to_line
-from agent_cli.session_store.codec import Codec
+from agent_cli.session_store.codec import output_from_json, prompt_from_json
 from tests.fakes import calls, returns, scripted_agent, tool, tool_use
 from tests.session_store.recordings import ask_about
 
@@ -178,15 +178,15 @@ async def test_record_can_be_rebuilt_from_stream_json_lines() -> None:
         options=LoopConfig(authorize_tool=ask_about("write"), approval="defer"),
     )
     await agent.prompt("Go")
-    codec, prompts = Codec(), dict[str, Prompt]()
+    prompts = dict[str, Prompt]()
 
     for line in [json.loads(to_line(to_json(event))) for event in told]:
         match line["type"]:
             case "app.prompt_started":
-                prompts[line["prompt"]["id"]] = codec.prompt(line["prompt"])
+                prompts[line["prompt"]["id"]] = prompt_from_json(line["prompt"])
             case "app.prompt_output":
                 place = slice(line["index"], line["index"] + line["replaced"])
-                prompts[line["prompt_id"]].output[place] = [codec.output(line["output"])]
+                prompts[line["prompt_id"]].output[place] = [output_from_json(line["output"])]
             case _:
                 pass
 

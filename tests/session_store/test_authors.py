@@ -12,7 +12,7 @@ from agent_cli.core.projection import entries
 from agent_cli.hooks.claude_terms import TranscriptCopy
 from agent_cli.policies.estimate import estimate_parts
 from agent_cli.session_store import SessionStore
-from agent_cli.session_store.codec import Codec, output_to_json
+from agent_cli.session_store.codec import output_from_json, output_to_json
 from agent_cli.session_store.export import export, trajectory
 from agent_cli.session_store.transcripts import search, transcript
 from tests.fakes import says
@@ -72,5 +72,5 @@ def test_an_entry_of_an_earlier_version_is_the_users_unless_it_quotes_a_reposito
     old = {key: value for key, value in output_to_json(quoted).items() if key != "author"}
 
     assert "author" not in written
-    assert Codec().output(json.loads(json.dumps(written))) == typed
-    assert Codec().output(json.loads(json.dumps(old))) == quoted
+    assert output_from_json(json.loads(json.dumps(written))) == typed
+    assert output_from_json(json.loads(json.dumps(old))) == quoted
