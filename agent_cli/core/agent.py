@@ -4,10 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import (
-    AgentCliError,
-    NothingToContinue,
-)
+from agent_cli.contracts.errors import AgentCliError, NothingToContinue
 from agent_cli.contracts.events import (
     AgentEnd,
     AgentStart,
@@ -19,12 +16,7 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from agent_cli.contracts.messages import (
-    AssistantMessage,
-    CustomMessage,
-    Incoming,
-    Message,
-)
+from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Incoming, Message
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
@@ -36,14 +28,12 @@ from agent_cli.core.incoming import checked_incoming, with_images
 from agent_cli.core.listeners import Listeners
 from agent_cli.core.loop import Run
 from agent_cli.core.loop_config import LoopConfig
-from agent_cli.core.message_queue import AgentQueues, QueueMode
+from agent_cli.core.message_queue import AgentQueues, QueueMode, beside
 from agent_cli.core.model_call import stream_fn_of
 from agent_cli.core.run import ChatStateMachine, RunResult, RunSlot
 from agent_cli.core.turn import Turn
 from agent_cli.system.logger import for_session
 from agent_cli.system.records import dataclass, field
-
-# The public state of an agent: a copy at one moment, and the tracker that keeps it up to date.
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,15 +348,15 @@ class Agent(AgentQueues):
             model=self._prompt_model or config.model,
             session_id=config.session_id or self.conversation.id,
             convert_to_llm=config.convert_to_llm or _without_custom,
-            get_steering_messages=self._steering_beside(config.get_steering_messages),
-            get_follow_up_messages=self._follow_ups_beside(config.get_follow_up_messages),
+            get_steering_messages=beside(self._steering, config.get_steering_messages),
+            get_follow_up_messages=beside(self._follow_ups, config.get_follow_up_messages),
             wait_for_steering=self._steering_arrives(config),
         )
 
     def next_turn(self) -> Turn:
         """Return the inputs of the next request as the options give them, not yet prepared."""
         config = self._current_config()
-        phase = ChatStateMachine(lambda _old, _new: None)
+        phase = ChatStateMachine()
         return Turn(config, self.conversation, self.publish, CancelToken(), phase, False)
 
     def publish(self, event: Event) -> None:

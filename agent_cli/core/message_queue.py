@@ -146,12 +146,6 @@ class AgentQueues:
         self._steering.take_back()
         self._follow_ups.take_back()
 
-    def _steering_beside(self, own: TakeMessages | None) -> TakeMessages:
-        return beside(self._steering, own)
-
-    def _follow_ups_beside(self, own: TakeMessages | None) -> TakeMessages:
-        return beside(self._follow_ups, own)
-
     def _steering_arrives(self, config: LoopConfig) -> Callable[[], Awaitable[None]]:
         own = config.wait_for_steering
         return (lambda: first_of(self._steering.wait(), own())) if own else self._steering.wait

@@ -34,8 +34,6 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-
-
 _Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallStart | BlockEnd
 
 

@@ -88,8 +88,8 @@ async def test_what_an_ended_run_took_stands_in_its_own_queue_again() -> None:
     queues = AgentQueues(steering_mode="all", follow_up_mode="all")
     queues.steer(ONE)
     queues.follow_up(TWO)
-    await queues._steering_beside(None)()  # type: ignore[misc]
-    await queues._follow_ups_beside(None)()  # type: ignore[misc]
+    await _call(beside(queues._steering, None))
+    await _call(beside(queues._follow_ups, None))
     assert queues.clear_all_queues() == []
 
     queues._take_back()
