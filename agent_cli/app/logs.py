@@ -280,32 +280,11 @@ def _is_at(path: str, stream: TextIOWrapper) -> bool:
     return False
 
 
-class EventLog:
-    """Logs the events that the user sees during a run; an event sink.
+def log_event(event: events.Event) -> None:
+    """Log *event*, if the user sees it during a run; at level info, even warnings.
 
-    Events are held back until `release`: the first record imports structlog, which would delay the
-    first request by 50 ms.
+    The first record imports structlog, which would delay the first request by 50 ms.
     """
-
-    def __init__(self) -> None:
-        self._kept: list[events.Event] | None = []
-
-    def __call__(self, event: events.Event) -> None:
-        """Log *event*, or hold it back."""
-        if self._kept is None:
-            _record(event)
-        else:
-            self._kept.append(event)
-
-    def release(self) -> None:
-        """Log the events held back, and from now on every event at once."""
-        kept, self._kept = self._kept, None
-        for event in kept or ():
-            _record(event)
-
-
-def _record(event: events.Event) -> None:
-    """Log *event*; at level info, even warnings."""
     match event:
         case events.SessionOpened():
             _log.info("session opened", session_id=event.session_id, resumed=event.resumed)

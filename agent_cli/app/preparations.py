@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from agent_cli.app import logs
-from agent_cli.app.logs import EventLog
+from agent_cli.app.jobs import Announcements
 from agent_cli.app.workspace.session_workspace import SessionWorkspace
 from agent_cli.contracts.late_models import building
 from agent_cli.system.event_loop import in_background
@@ -73,7 +73,7 @@ class Preparations:
 
     def __init__(self, session_workspace: SessionWorkspace, *, one_shot: bool) -> None:
         """Begin nothing yet; a *one_shot* program waits for its request to be sent."""
-        self.log = EventLog()
+        self.log = Announcements(logs.log_event)
         self._sandbox = session_workspace.sandbox
         self._launcher = session_workspace.workspace.shared.launcher
         self._tell_left = partial(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_cli.app import logs
-from agent_cli.app.logs import EventLog, LogSinks, configure
+from agent_cli.app.jobs import Announcements
+from agent_cli.app.logs import LogSinks, configure, log_event
 from agent_cli.contracts import events
 from agent_cli.settings.schema import LoggingSettings, LogSink, Settings
 from agent_cli.system import paths
@@ -88,8 +89,6 @@ def test_events_shown_to_the_user_are_logged(
     """C17: a warning is an event, and the log subscribes to it like the terminal."""
     start()
 
-    log = EventLog()
-    log.release()
     for event in (
         events.SessionOpened("s1", "s1.jsonl", resumed=True),
         events.TurnStart(),
@@ -99,7 +98,7 @@ def test_events_shown_to_the_user_are_logged(
         events.ErrorShown("broken"),
         events.AgentEnd((), "error", "the API is overloaded"),
     ):
-        log(event)
+        log_event(event)
 
     common = ("at_utc", "level", "logger")
     assert [{k: v for k, v in each.items() if k not in common} for each in records()] == [
@@ -121,7 +120,7 @@ def test_events_shown_to_the_user_are_logged(
 def test_events_are_logged_in_order_after_the_first_request_is_sent(start: Configure) -> None:
     """C17: the import of structlog for the first record must not delay the request."""
     start()
-    log = EventLog()
+    log = Announcements(log_event)
 
     log(events.Notice("info", "early"))
     before = paths.log_file().read_text()
@@ -272,11 +271,9 @@ def test_verbose_console_does_not_repeat_what_the_terminal_shows(
 ) -> None:
     """The file has it all."""
     start(LogSink("console"), LogSink("file"), verbose=True)
-    log = EventLog()
-    log.release()
 
-    log(events.Notice("warning", "cut"))
-    log(events.SessionOpened("s1", "s1.jsonl", resumed=False))
+    log_event(events.Notice("warning", "cut"))
+    log_event(events.SessionOpened("s1", "s1.jsonl", resumed=False))
 
     assert capfd.readouterr().err == 'info: session opened session_id="s1" resumed=False\n'
     assert [each["event"] for each in records()] == ["notice", "session opened"]
