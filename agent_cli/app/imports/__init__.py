@@ -26,6 +26,16 @@ USED: Final[Verdict] = "used as it is"
 TRANSLATED: Final[Verdict] = "translated"
 CANNOT: Final[Verdict] = "cannot"
 
+# Reasons, and what to do instead, that hold for several programs.
+NO_COUNTERPART: Final = "has no counterpart here"
+NO_KEYBINDINGS: Final = "keys cannot be changed here; --vi and ui.vi choose vi's"
+NO_THEME: Final = "the themes are dark, light, high-contrast and none: ui.theme"
+NO_YOLO: Final = "say it at each start: agent-cli --permission-mode yolo"
+NOT_READ: Final = "nothing here reads a file of this name"
+PROMPTS_FOUND: Final = "the prompts typed there; agent-cli sessions search --all finds them"
+SESSIONS_LISTED: Final = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
+WRITE_AGENTS: Final = "write each as a Markdown file: docs/agents.md"
+
 _T = TypeVar("_T")
 _NAMES_MAX: Final = 6
 # A literal that is probably a key, whatever its name says.
@@ -91,6 +101,11 @@ class Findings:
         for name, reason in reasons.items():
             if project != Path.home() and (path := project / name).exists():
                 self.cannot("project", name, reason, path)
+
+    def state(self, names: Sequence[str], program: str, folder: Path) -> None:
+        """Note the files *names* in *folder* that *program* writes for itself."""
+        if names:
+            self.cannot("state", ", ".join(names), f"state that {program} keeps for itself", folder)
 
     def setting(self, name: str, key: str, value: Json, path: Path) -> None:
         """Translate a setting into ours."""

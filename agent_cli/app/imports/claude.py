@@ -10,7 +10,15 @@ from typing import Final
 
 from agent_cli.agents.definitions import AgentCatalogue, AgentFolder
 from agent_cli.app.hooks.lifecycle import defined_hooks
-from agent_cli.app.imports import Findings, shortened
+from agent_cli.app.imports import (
+    NO_KEYBINDINGS,
+    NO_THEME,
+    NOT_READ,
+    PROMPTS_FOUND,
+    SESSIONS_LISTED,
+    Findings,
+    shortened,
+)
 from agent_cli.app.imports.claude_settings import read_settings, read_state
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
@@ -50,7 +58,7 @@ def read_agents(findings: Findings, folder: Path) -> None:
     names = [agent.name for agent in catalogue.all() if agent.source.startswith(f"{folder}/")]
     findings.used("agents", names, "read where they lie", folder)
     for problem in problems:
-        findings.cannot("agents", "", _without(problem, f"agent {folder}/"), folder)
+        findings.cannot("agents", "", problem.removeprefix(f"agent {folder}/"), folder)
 
 
 def read_skills(findings: Findings, folder: Path) -> None:
@@ -58,7 +66,7 @@ def read_skills(findings: Findings, folder: Path) -> None:
     skills, problems = find_skills([SkillFolder(folder)])
     findings.used("skills", skills, "read where they lie", folder)
     for problem in problems:
-        findings.cannot("skills", "", _without(problem, f"skill {folder}/"), folder)
+        findings.cannot("skills", "", problem.removeprefix(f"skill {folder}/"), folder)
     _lost_parts(
         findings, "skills", {name: skill.folder / FILE for name, skill in skills.items()}, folder
     )
@@ -81,7 +89,9 @@ def read_styles(findings: Findings, folder: Path) -> None:
     styles, problems = find_styles([(folder, "yours")])
     findings.used("output styles", styles, "read where they lie", folder)
     for problem in problems:
-        findings.cannot("output styles", "", _without(problem, f"output style {folder}/"), folder)
+        findings.cannot(
+            "output styles", "", problem.removeprefix(f"output style {folder}/"), folder
+        )
 
 
 def read_instructions(findings: Findings, files: list[Path], workspace: Path) -> None:
@@ -132,10 +142,6 @@ def _lost_parts(findings: Findings, kind: str, files: Mapping[str, Path], folder
             findings.cannot(kind, f"{part} of {shortened(names)}", _LOST[part], folder)
 
 
-def _without(problem: str, prefix: str) -> str:
-    return problem.removeprefix(prefix)
-
-
 _UNTRUSTED: Final = "this workspace is not trusted: agent-cli trust shows all of it and asks"
 _FOLDERS: Final[Mapping[str, Callable[[Findings, Path], None]]] = {
     "agents": read_agents,
@@ -146,10 +152,10 @@ _FOLDERS: Final[Mapping[str, Callable[[Findings, Path], None]]] = {
 _READ: Final = (*_FOLDERS, "settings.json", "CLAUDE.md", "rules", "projects")
 _NO_COUNTERPART: Final[Mapping[str, str]] = {
     ".credentials.json": "keys are never copied: set ANTHROPIC_API_KEY",
-    "keybindings.json": "keys cannot be changed here; --vi and ui.vi choose vi's",
-    "history.jsonl": "the prompts typed there; agent-cli sessions search --all finds them",
+    "keybindings.json": NO_KEYBINDINGS,
+    "history.jsonl": PROMPTS_FOUND,
     "workflows": "there are no workflows here; a prompt file in commands/ is the nearest",
-    "themes": "the themes are dark, light, high-contrast and none: ui.theme",
+    "themes": NO_THEME,
     "agent-memory": "agents keep no memory of their own here; write it into the agent's file",
     "settings.local.json": "Claude Code reads this file only where it is the workspace's",
     "loop.md": "there is no /loop here; remind lets the model come back to a task",
@@ -269,8 +275,7 @@ def _sessions(findings: Findings, folder: Path) -> None:
         findings.cannot("memory", f"{path.parents[1].name}/{path.name}", reason, path)
     count = sum(1 for _ in folder.glob("*/*.jsonl"))
     if count:
-        detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
-        findings.used("sessions", [f"{count:,}"], detail, folder)
+        findings.used("sessions", [f"{count:,}"], SESSIONS_LISTED, folder)
 
 
 def _others(findings: Findings, home: Path) -> None:
@@ -291,10 +296,8 @@ def _others(findings: Findings, home: Path) -> None:
         elif re.search(rf"/\.claude/{re.escape(name)}(?![\w.-])", named):
             findings.used("file", [name], "settings.json names it", entry)
         else:
-            findings.cannot("file", name, "nothing here reads a file of this name", entry)
-    if state:
-        reason = "state that Claude Code keeps for itself"
-        findings.cannot("state", ", ".join(state), reason, home)
+            findings.cannot("file", name, NOT_READ, entry)
+    findings.state(state, "Claude Code", home)
 
 
 def _document(path: Path) -> Mapping[str, Json]:

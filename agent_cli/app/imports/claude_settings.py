@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports import Findings
+from agent_cli.app.imports import NO_COUNTERPART, NO_YOLO, Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permission_modes import our_mode_name
@@ -41,7 +41,6 @@ _REASONS: Final[Mapping[str, str]] = {
 }
 # Claude Code keeps these two beside its counters; older versions had them in the settings.
 _SETTINGS_IN_STATE: Final = ("theme", "editorMode")
-_UNKNOWN: Final = "has no counterpart here"
 
 
 def read_settings(
@@ -104,7 +103,7 @@ def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
             reason = "a plugin is shown whole before it counts: agent-cli plugins add"
             findings.cannot("plugin", ", ".join(map(str, value)), reason, path)
         case _:
-            findings.cannot("setting", key, _REASONS.get(key, _UNKNOWN), path)
+            findings.cannot("setting", key, _REASONS.get(key, NO_COUNTERPART), path)
 
 
 def read_state(findings: Findings, path: Path, workspace: Path) -> None:
@@ -151,7 +150,7 @@ def _permissions(
         elif key == "additionalDirectories":
             findings.cannot("permissions", key, "use --add-dir DIR, or /add-dir", path)
         else:
-            findings.cannot("permissions", key, _UNKNOWN, path)
+            findings.cannot("permissions", key, NO_COUNTERPART, path)
 
 
 def _rule(
@@ -176,8 +175,7 @@ def _rule(
 def _mode(findings: Findings, path: Path, mode: str) -> None:
     name, ours = f"defaultMode {mode}", our_mode_name(mode)
     if ours == "yolo":
-        reason = "say it at each start: agent-cli --permission-mode yolo"
-        findings.cannot("permissions", name, reason, path)
+        findings.cannot("permissions", name, NO_YOLO, path)
     elif ours in ("ask", "auto-edit", "plan"):
         findings.settings["permissions.mode"] = ours
         findings.translated("permissions", name, f'permissions.mode = "{ours}"', path)

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports import Findings
+from agent_cli.app.imports import (
+    NO_COUNTERPART,
+    NO_THEME,
+    NO_YOLO,
+    NOT_READ,
+    PROMPTS_FOUND,
+    SESSIONS_LISTED,
+    WRITE_AGENTS,
+    Findings,
+)
 from agent_cli.app.imports.claude import read_commands, read_instructions, read_skills
 from agent_cli.app.startup import StartupContext
 from agent_cli.mcp_client.foreign import read_foreign
@@ -31,17 +40,17 @@ _REASONS: Final[Mapping[str, str]] = {
     "shell_environment_policy": "commands get no variable that holds a key here",
     "sandbox_workspace_write": "set sandbox.network; --add-dir DIR adds a folder",
     "model_instructions_file": "use --append-system-prompt, or AGENTS.md",
-    "agents": "write each as a Markdown file: docs/agents.md",
+    "agents": WRITE_AGENTS,
     "marketplaces": "agent-cli plugins add SOURCE",
     "plugins": "a plugin is shown whole before it counts: agent-cli plugins add PATH",
 }
 _FILES: Final[Mapping[str, str]] = {
     "auth.json": "keys are never copied: set ANTHROPIC_API_KEY or OPENAI_API_KEY",
-    "agents": "write each as a Markdown file: docs/agents.md",
+    "agents": WRITE_AGENTS,
     "memories": "put what should hold into AGENTS.md",
-    "history.jsonl": "the prompts typed there; agent-cli sessions search --all finds them",
+    "history.jsonl": PROMPTS_FOUND,
     "plugins": "a plugin is shown whole before it counts: agent-cli plugins add PATH",
-    "themes": "the themes are dark, light, high-contrast and none: ui.theme",
+    "themes": NO_THEME,
     "requirements.toml": "an administrator's file for Codex; it binds nothing here",
 }
 _NO_RULE: Final = "only prefix_rule with a plain pattern can be said here"
@@ -73,8 +82,7 @@ def read_codex(startup: StartupContext) -> Findings:
         _rules(findings, path)
     count = sum(1 for _ in home.glob("sessions/*/*/*/rollout-*.jsonl"))
     if count:
-        detail = "agent-cli sessions list --all; agent-cli -r ID goes on in a copy"
-        findings.used("sessions", [f"{count:,}"], detail, home / "sessions")
+        findings.used("sessions", [f"{count:,}"], SESSIONS_LISTED, home / "sessions")
     if (path := home / "archived_sessions").is_dir():
         findings.cannot("sessions", path.name, "archived sessions are not listed", path)
     _others(findings, home)
@@ -102,7 +110,7 @@ def _config(findings: Findings, path: Path, workspace: Path) -> None:
         elif key == "tui":
             findings.cannot("setting", key, "see [ui] in agent-cli config example", path)
         else:
-            findings.cannot("setting", key, _REASONS.get(key, "has no counterpart here"), path)
+            findings.cannot("setting", key, _REASONS.get(key, NO_COUNTERPART), path)
     _mode(findings, path, config.get("approval_policy"), config.get("sandbox_mode"))
 
 
@@ -111,8 +119,7 @@ def _mode(findings: Findings, path: Path, approval: object, sandbox: object) -> 
         return
     name = f"approval_policy {approval}, sandbox_mode {sandbox}"
     if sandbox == "danger-full-access" or (approval == "never" and sandbox is None):
-        reason = "say it at each start: agent-cli --permission-mode yolo"
-        findings.cannot("permissions", name, reason, path)
+        findings.cannot("permissions", name, NO_YOLO, path)
     else:
         mode = "auto-edit" if sandbox == "workspace-write" and approval != "untrusted" else "ask"
         findings.settings["permissions.mode"] = mode
@@ -176,6 +183,5 @@ def _others(findings: Findings, home: Path) -> None:
         elif entry.name in _STATE or entry.name.endswith(_STATE_ENDS):
             state.append(entry.name)
         else:
-            findings.cannot("file", entry.name, "nothing here reads a file of this name", entry)
-    if state:
-        findings.cannot("state", ", ".join(state), "state that Codex keeps for itself", home)
+            findings.cannot("file", entry.name, NOT_READ, entry)
+    findings.state(state, "Codex", home)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports import Findings
+from agent_cli.app.imports import NO_COUNTERPART, NO_KEYBINDINGS, WRITE_AGENTS, Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 from agent_cli.system import paths
@@ -37,13 +37,12 @@ _FILES: Final[Mapping[str, str]] = {
     ".env": "keys are never copied: set them in your environment",
     "extensions": "there are no extensions of Gemini here; agent-cli plugins takes Claude Code's",
     "skills": "put each folder into ~/.agents/skills, which several agents read",
-    "agents": "write each as a Markdown file: docs/agents.md",
+    "agents": WRITE_AGENTS,
     "policies": "write them as rules: docs/permissions.md",
-    "keybindings.json": "keys cannot be changed here; --vi and ui.vi choose vi's",
+    "keybindings.json": NO_KEYBINDINGS,
     "trustedFolders.json": "trust is asked here for the files that would act: agent-cli trust",
 }
 _READ: Final = ("settings.json", "GEMINI.md", "commands")
-_NO_COUNTERPART: Final = "has no counterpart here"
 _PROJECT: Final[Mapping[str, str]] = {
     "GEMINI.md": "put @GEMINI.md into the project's AGENTS.md",
     ".gemini/settings.json": "write its servers into .mcp.json: docs/mcp.md",
@@ -69,8 +68,7 @@ def read_gemini(startup: StartupContext) -> Findings:
             findings.cannot("file", entry.name, _FILES[entry.name], entry)
         elif entry.name not in _READ:
             state.append(entry.name)
-    if state:
-        findings.cannot("state", ", ".join(state), "state that Gemini CLI keeps for itself", home)
+    findings.state(state, "Gemini CLI", home)
     findings.not_of(startup.workspace, _PROJECT)
     return findings
 
@@ -105,7 +103,7 @@ def _setting(findings: Findings, path: Path, key: str, value: object) -> None:
             reason = f"{model} is a model of another provider: docs/clouds.md"
             findings.cannot("setting", key, reason, path)
         case _:
-            findings.cannot("setting", key, _NO_COUNTERPART, path)
+            findings.cannot("setting", key, NO_COUNTERPART, path)
 
 
 def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:

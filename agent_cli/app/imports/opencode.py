@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports import Findings
+from agent_cli.app.imports import (
+    NO_COUNTERPART,
+    NO_KEYBINDINGS,
+    NO_THEME,
+    NOT_READ,
+    WRITE_AGENTS,
+    Findings,
+)
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 from agent_cli.prompt_files import prompt_text, split_front_matter
@@ -15,9 +22,9 @@ from agent_cli.system.shapes import is_array, is_object
 _REASONS: Final[Mapping[str, str]] = {
     "provider": "keys are never copied; a server is set by [provider]: docs/clouds.md",
     "plugin": "there are no plugins of OpenCode here; docs/plugins.md",
-    "keybinds": "keys cannot be changed here; --vi and ui.vi choose vi's",
-    "theme": "the themes are dark, light, high-contrast and none: ui.theme",
-    "agent": "write each as a Markdown file: docs/agents.md",
+    "keybinds": NO_KEYBINDINGS,
+    "theme": NO_THEME,
+    "agent": WRITE_AGENTS,
     "command": "write each as a Markdown file in ~/.config/agent-cli/commands",
     "instructions": "write @FILE for each into ~/.config/agent-cli/AGENTS.md",
     "share": "nothing is shared here: agent-cli sessions export ID html",
@@ -26,7 +33,7 @@ _REASONS: Final[Mapping[str, str]] = {
 _FOLDERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("plugin", "plugins"), "there are no plugins of OpenCode here"),
     **dict.fromkeys(("tool", "tools"), "a tool is a plugin in Python here: docs/plugins.md"),
-    **dict.fromkeys(("theme", "themes"), "the themes are dark, light, high-contrast and none"),
+    **dict.fromkeys(("theme", "themes"), NO_THEME),
     **dict.fromkeys(("skill", "skills"), "put each folder into ~/.agents/skills"),
 }
 _AGENTS: Final = ("agent", "agents")
@@ -61,7 +68,7 @@ def read_opencode(startup: StartupContext) -> Findings:
             for path, text in _texts(findings, "commands", entry):
                 _command(findings, path, entry, text)
         else:
-            reason = _FOLDERS.get(name, "nothing here reads a file of this name")
+            reason = _FOLDERS.get(name, NOT_READ)
             reason = "state that OpenCode keeps for itself" if name in _STATE else reason
             findings.cannot("file", name, reason, entry)
     data = Path.home() / ".local" / "share" / "opencode"
@@ -87,7 +94,7 @@ def _config(findings: Findings, path: Path) -> None:
         elif key == "model" and str(value).startswith("anthropic/"):
             findings.setting(key, "model", str(value).removeprefix("anthropic/"), path)
         else:
-            findings.cannot("setting", key, _REASONS.get(key, "has no counterpart here"), path)
+            findings.cannot("setting", key, _REASONS.get(key, NO_COUNTERPART), path)
 
 
 def _rules(findings: Findings, path: Path, tool: str, setting: object) -> None:
