@@ -39,7 +39,7 @@ def dead_rules(
     for kind, rule in rules.listed():
         named = _SERVER_NAMED.match(rule.tool)
         is_option = rule.origin.startswith(("flag ", "argument "))
-        if named and is_option and not any(_is_of(rule, x) for x in servers):
+        if named and is_option and not any(is_of_server(rule.tool, each) for each in servers):
             known = ", ".join(one_line(reveal(name)) for name in servers) or "none"
             yield (
                 f"{rule.origin}: the rule {kind} {rule} matches nothing: there is no MCP server"
@@ -95,7 +95,7 @@ def dead_server_rules(
     if not startup.loaded.rules:
         return
     listed = permission_rules(startup).listed()
-    rules = [each for each in listed if _is_of(each[1], server)]
+    rules = [each for each in listed if is_of_server(each[1].tool, server)]
     yield from _without_fit(rules, (tool for tool in tools if tool.name in names))
     for kind, rule in rules:
         if not any(map(rule.names, names)):
@@ -103,10 +103,6 @@ def dead_server_rules(
                 f"{rule.origin or 'permissions'}: the rule {kind} {rule} matches nothing:"
                 f" MCP server '{one_line(reveal(server))}' has no such tool"
             )
-
-
-def _is_of(rule: Rule, server: str) -> bool:
-    return is_of_server(rule.tool, server)
 
 
 def belongs(required: str, server: str) -> bool:

@@ -114,7 +114,8 @@ async def check_models(startup: StartupContext, model: Model) -> Sequence[Check]
         return (Check("models", None, str(error)),)  # other servers have no such list
     if not offered:
         return (Check("models", None, "the server lists none"),)
-    used = {model.id: "model", **{id: f"models.{a}" for a, id in _aliases(startup).items()}}
+    aliases = startup.loaded.settings.models
+    used = {model.id: "model", **{id: f"models.{a}" for a, id in aliases.items()}}
     faults = [*_faults(used, offered, date.today())]
     return faults or (Check("models", True, f"{len(offered)} offered, those in use among them"),)
 
@@ -131,10 +132,6 @@ def _faults(
         elif found.ends_soon(today):
             text = f"{id} {found.state}: name another in {setting}; agent-cli models lists them"
             yield Check("models", False, text)
-
-
-def _aliases(startup: StartupContext) -> Mapping[str, str]:
-    return startup.loaded.settings.models
 
 
 # The limits of the servers do not include the time to import the SDK.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.wording import first_named, one_line
+from agent_cli.contracts.wording import counted, first_named, one_line
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
 from agent_cli.system.git import GitError, git_output, status_rows
@@ -154,14 +154,13 @@ async def _answer(person: "ModelsPerson", command: str, question: Question) -> s
 
 def _uncommitted(root: Path) -> Mapping[str, bool]:
     """Return the files that differ from HEAD, untracked ones included, and which are staged."""
-    top = git_output(root, "rev-parse", "--show-toplevel", limit_s=_GIT_LIMIT_S)
-    if top is None:
+    if (top := _top(root)) is None:
         return {}
     try:
         rows = status_rows(root, "--untracked-files=all", limit_s=_GIT_LIMIT_S)
     except GitError:
         return {}
-    return {f"{top.rstrip()}/{row[3:]}": row[0] not in " ?" for row in rows}
+    return {f"{top}/{row[3:]}": row[0] not in " ?" for row in rows}
 
 
 def _about_others(command: str, whose: str) -> Question:
@@ -268,11 +267,15 @@ def _not_in_git(paths: Sequence[str], root: Path) -> Sequence[str]:
     if not paths:
         return ()
     listed = git_output(root, "ls-files", "-z", "--full-name", "--", *paths, limit_s=_GIT_LIMIT_S)
-    top = git_output(root, "rev-parse", "--show-toplevel", limit_s=_GIT_LIMIT_S)
-    if listed is None or top is None:
+    if listed is None or (top := _top(root)) is None:
         return paths
-    held = {f"{top.rstrip()}/{name}" for name in listed.split("\0")}
+    held = {f"{top}/{name}" for name in listed.split("\0")}
     return [path for path in paths if path not in held and "/.git/" not in path]
+
+
+def _top(root: Path) -> str | None:
+    top = git_output(root, "rev-parse", "--show-toplevel", limit_s=_GIT_LIMIT_S)
+    return top and top.removesuffix("\n")
 
 
 def _question(command: str, loss: "Loss", unheld: Sequence[str], root: Path) -> Question:
@@ -283,7 +286,7 @@ def _question(command: str, loss: "Loss", unheld: Sequence[str], root: Path) -> 
         of = f" of the first {len(loss.paths)}" if loss.files > len(loss.paths) else ""
         size = _size(loss.bytes)
         held = f" ({len(unheld)}{of} not in git: {', '.join(names)}{more})" if unheld else ""
-        parts.append(f"has deleted or overwritten {_files(loss.files)}{held}{size} and")
+        parts.append(f"has deleted or overwritten {counted(loss.files, 'file')}{held}{size} and")
     parts.append(f"wants to go on with {_shown(loss.next, root)}{_size(loss.next_bytes)}")
     kept = (
         f"That file cannot be brought back: {loss.why_unkept}."
@@ -305,10 +308,6 @@ def _question(command: str, loss: "Loss", unheld: Sequence[str], root: Path) -> 
 
 def _shown(path: str, root: Path) -> str:
     return path.removeprefix(f"{root}/")
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
 
 
 def _size(size: int) -> str:
