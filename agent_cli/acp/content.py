@@ -22,7 +22,7 @@ from agent_cli.acp.schema import (
     TextBlock,
 )
 from agent_cli.attachments.attachments import Attachments
-from agent_cli.attachments.files import NamedFile, attach
+from agent_cli.attachments.files import NamedFile, attach, split_lines
 from agent_cli.attachments.images import image_of
 from agent_cli.contracts.errors import ConversationError, UsageError
 from agent_cli.contracts.messages import UserMessage
@@ -154,11 +154,14 @@ def _linked(
     if mark := attachments.add_file(str(path)):
         return f" {mark} ", []
     shown = path.relative_to(app.workspace) if path.is_relative_to(app.workspace) else path
-    attached = attach(NamedFile(str(shown), path), app.why_kept_back)
+    fragment = urlsplit(block.uri).fragment
+    _, lines = split_lines(f"{path}#{fragment}")
+    attached = attach(NamedFile(str(shown), path, lines), app.why_kept_back)
     tell(attached.sentence)
     if attached.whole:
         app.note_attached(*attached.whole)
-    return str(shown), [attached.block] if attached.block else []
+    where = f"{shown}#{fragment}" if fragment else str(shown)
+    return where, [attached.block] if attached.block else []
 
 
 def _embedded(block: ResourceBlock, attachments: Attachments, typed: list[str]) -> Iterator[Block]:

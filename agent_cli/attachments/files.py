@@ -13,6 +13,7 @@ from agent_cli.contracts.media_files import PDF_BYTES_MAX, is_pdf
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
+from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import exists, expanded, real_path
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
@@ -25,6 +26,12 @@ _TEXT_CHARS_MAX: Final = 10_000
 _NAMES_CHECKED_MAX: Final = 10_000
 _ENTRIES_MAX: Final = 200
 _NAME_CHARS_MAX: Final = 200
+# Lines are looked for so far into a file.
+_LINES_BYTES_MAX: Final = 10_000_000
+# `app.py#L5-L7`, `#5-7` or `:5-7`; a link of Zed has `#L5:7`.
+_LINES: Final = late_pattern(
+    r"(?P<path>.+?)(?:#L?(?P<a>\d{1,9})(?:[-:]L?(?P<b>\d{1,9}))?|:(?P<c>\d{1,9})(?:-(?P<d>\d{1,9}))?)"
+)
 _UNFIT: Final = "no UTF-8 text, PDF, or picture as PNG, JPEG, GIF or WebP"
 
 
@@ -43,10 +50,23 @@ class Attached(NamedTuple):
 
 
 class NamedFile(NamedTuple):
-    """A file or folder: its name in the prompt, and its path."""
+    """A file or folder: its name in the prompt, its path, and the first and last line meant."""
 
     name: str
     path: Path
+    lines: tuple[int, int] | None = None
+
+
+def split_lines(written: str) -> tuple[str, tuple[int, int] | None]:
+    """Return the path in *written*, such as `app.py#L5-7`, and its lines.
+
+    A single line only says where to look: its file is meant.
+    """
+    found = _LINES.fullmatch(written)
+    if found is None:
+        return written, None
+    first, last = int(found["a"] or found["c"]), int(found["b"] or found["d"] or 0)
+    return found["path"], (first, last) if 0 < first <= last else None
 
 
 def named_files(text: str, folder: Path) -> tuple[list[NamedFile], str]:
@@ -71,10 +91,14 @@ def named_files(text: str, folder: Path) -> tuple[list[NamedFile], str]:
 def _existing(text: str, folder: Path) -> Iterator[NamedFile]:
     start = -1
     for reference in islice(references(text), _NAMES_CHECKED_MAX):
-        path = resolve_mention(reference.path, folder)
-        if reference.start != start and _kind(path):
-            start = reference.start
-            yield NamedFile(reference.path, path)
+        if reference.start == start:
+            continue
+        for name, lines in ((reference.path, None), split_lines(reference.path)):
+            path = resolve_mention(name, folder)
+            if _kind(path):
+                start = reference.start
+                yield NamedFile(name, path, lines)
+                break
 
 
 def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
@@ -91,7 +115,7 @@ def attach(file: NamedFile, refusal: Callable[[Path], str]) -> Attached:
     try:
         if real.is_dir():
             return _folder(name, real)
-        return _file(name, real)
+        return _file(name, real, file.lines)
     except OSError as error:
         return Attached(None, f"@{name} not attached: {error.strerror}")
 
@@ -169,13 +193,13 @@ def _folder(name: str, path: Path) -> Attached:
     return Attached(text_block(f"{text}\n"), f"attached @{name}: the names of {count}")
 
 
-def _file(name: str, path: Path) -> Attached:
+def _file(name: str, path: Path, lines: tuple[int, int] | None) -> Attached:
     descriptor = open_file(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return Attached(None, f"@{name} not attached: not a regular file")
         # A character has at most four bytes.
-        data = file.read(4 * FILE_CHARS_MAX + 4)
+        data = file.read(_LINES_BYTES_MAX if lines else 4 * FILE_CHARS_MAX + 4)
         if is_pdf(data):
             return Attached(None, "", pdf=data + file.read(PDF_BYTES_MAX))
         size_bytes = os.fstat(descriptor).st_size
@@ -183,15 +207,32 @@ def _file(name: str, path: Path) -> Attached:
     text = _decoded(data, is_whole=is_whole)
     if text is None:
         return Attached(None, f"@{name} not attached: {_UNFIT}; sent as its name")
+    if lines:
+        return _part(name, text, *lines)
     if is_whole and len(text) <= FILE_CHARS_MAX:
         whole = path, data
-        lines = len(list(StringIO(text, newline="")))
-        measure = counted(lines, "line")
+        measure = counted(len(list(StringIO(text, newline=""))), "line")
     else:
         text = text[:FILE_CHARS_MAX]
         measure = f"the first {len(text):,} characters of {size_bytes:,} bytes"
     block = text_block(f"[The user attached the file {name}: {measure}]\n{text.rstrip()}\n")
     return Attached(block, f"attached @{name}: {measure}", whole)
+
+
+def _part(name: str, text: str, first: int, last: int) -> Attached:
+    """Attach the lines *first* to *last* of *text*."""
+    every = list(StringIO(text, newline=""))
+    part = "".join(every[first - 1 : last])
+    if not part:
+        return Attached(None, f"@{name} not attached: line {first:,} is not in it")
+    measure = f"lines {first}-{min(last, len(every))}"
+    if len(part) > FILE_CHARS_MAX:
+        part, measure = (
+            part[:FILE_CHARS_MAX],
+            f"the first {FILE_CHARS_MAX:,} characters of {measure}",
+        )
+    block = text_block(f"[The user attached {measure} of the file {name}]\n{part.rstrip()}\n")
+    return Attached(block, f"attached @{name}: {measure}")
 
 
 def _decoded(data: bytes, *, is_whole: bool) -> str | None:

@@ -436,6 +436,20 @@ async def test_linked_file_is_attached_to_the_prompt() -> None:
         assert any("look at a b.txt" in text for text in said)
 
 
+async def test_lines_of_a_linked_file_are_attached_and_named() -> None:
+    """An editor links to the selected lines; the model read the whole file and no lines."""
+    Path("notes.txt").write_text("one\ntwo\nthree\n")
+    lines = link(Path("notes.txt"), "notes.txt (2:3)")
+    lines.uri += "#L2:3"
+    async with FakeMessagesApi(reply("ok")) as api, editor(api) as (client, _):
+        await client.say(await client.open(), "explain ", lines)
+
+        assert said_by_user(api.requests[0].body) == [
+            "[The user attached lines 2-3 of the file notes.txt]\ntwo\nthree\n",
+            "explain notes.txt#L2:3",
+        ]
+
+
 async def test_linked_or_embedded_secret_file_is_not_attached() -> None:
     """An editor attaches only files that `@` would attach."""
     Path(".env").write_text("TOKEN=hunter2hunter2")

@@ -34,6 +34,61 @@ async def test_file_named_in_a_prompt_is_attached_once() -> None:
     assert told == ["attached @src/app.py: 2 lines"]
 
 
+@pytest.mark.parametrize("lines", ["#L2-L3", "#L2-3", "#2-3", ":2-3", "#L2:3"])
+async def test_lines_named_behind_a_file_are_attached(lines: str) -> None:
+    """Editors and other agents write them so, and the name without them is no file."""
+    Path("app.py").write_text("one\ntwo\nthree\nfour\n")
+
+    texts, told = await sent(f"explain @app.py{lines}, please")
+
+    assert texts == [
+        "[The user attached lines 2-3 of the file app.py]\ntwo\nthree\n",
+        f"explain @app.py{lines}, please",
+    ]
+    assert told == ["attached @app.py: lines 2-3"]
+
+
+@pytest.mark.parametrize("line", ["#L2", "#2", ":2", ":3-2", ":0-2"])
+async def test_single_line_named_behind_a_file_attaches_the_file(line: str) -> None:
+    """As compilers print it: the line says where to look."""
+    Path("app.py").write_text("one\ntwo\n")
+
+    texts, told = await sent(f"fix @app.py{line}")
+
+    assert texts[0] == "[The user attached the file app.py: 2 lines]\none\ntwo\n"
+    assert told == ["attached @app.py: 2 lines"]
+
+
+async def test_lines_behind_the_end_of_a_file_are_told() -> None:
+    """The file has become shorter, or another is meant."""
+    Path("app.py").write_text("one\ntwo\n")
+
+    assert await sent("fix @app.py:5-7") == (
+        ["fix @app.py:5-7"],
+        ["@app.py not attached: line 5 is not in it"],
+    )
+    assert (await sent("fix @app.py:2-7"))[1] == ["attached @app.py: lines 2-2"]
+
+
+async def test_lines_far_into_a_long_file_are_attached() -> None:
+    """Of the file without lines, its beginning would be."""
+    Path("log.txt").write_text("x" * 9 + "\n" * 1 + "y" * 99_999 + "\n" + "z\n" * 100_000)
+
+    _, told = await sent("see @log.txt:90000-90001 and @log.txt:1-3")
+
+    assert told == [
+        "attached @log.txt: lines 90000-90001",
+        f"attached @log.txt: the first {FILE_CHARS_MAX:,} characters of lines 1-3",
+    ]
+
+
+async def test_name_that_ends_like_lines_is_the_file_of_that_name() -> None:
+    """What is there counts first."""
+    Path("a:1-2").write_text("it\n")
+
+    assert (await sent("see @a:1-2"))[1] == ["attached @a:1-2: 1 line"]
+
+
 @pytest.mark.parametrize(
     ("name", "typed"),
     [
