@@ -43,6 +43,7 @@ from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.event_loop import in_background
 from agent_cli.system.logger import logger
+from agent_cli.system.paths import real_path
 from agent_cli.version import __version__
 
 PROTOCOL_VERSION: Final = 1
@@ -192,17 +193,18 @@ class AcpServer:
     async def _list(self, params: Params) -> Answer:
         request = checked(ListParams, params)
         saved = await in_background(self._program.sessions)
+        folder = None if request.cwd is None else str(real_path(request.cwd))  # as sessions keep it
         shown = [
             info
             for info in saved
-            if info.workspace and not info.problem and request.cwd in (None, info.workspace)
+            if info.workspace and not info.problem and folder in (None, info.workspace)
         ]
         ids = [info.id for info in shown]
         if request.cursor is not None and request.cursor not in ids:
             raise RpcFault(INVALID_PARAMS, "cursor: the list has changed; begin without one")
         start = ids.index(request.cursor) + 1 if request.cursor is not None else 0
         page = shown[start : start + _PAGE]
-        result: dict[str, Json] = {"sessions": [_described(info) for info in page]}
+        result: dict[str, Json] = {"sessions": [_described(info, request.cwd) for info in page]}
         if start + _PAGE < len(shown):
             result["nextCursor"] = page[-1].id
         return Answer(result)
@@ -322,11 +324,12 @@ def _opened(session: OpenSession, result: dict[str, Json]) -> Answer:
     return Answer({**result, **session.state()}, then=session.release)
 
 
-def _described(info: SessionInfo) -> dict[str, Json]:
+def _described(info: SessionInfo, cwd: str | None) -> dict[str, Json]:
+    """Return the entry of *info*; a client knows its folder as *cwd*, if it asked for one."""
     updated = datetime.fromtimestamp(info.updated_at_ms / 1000, UTC)
     return {
         "sessionId": info.id,
-        "cwd": info.workspace,
+        "cwd": cwd or info.workspace,
         "title": info.title,
         "updatedAt": updated.isoformat().replace("+00:00", "Z"),
     }

@@ -589,6 +589,20 @@ async def test_saved_session_is_listed_loaded_and_continued() -> None:
             assert api.refusals == []
 
 
+async def test_sessions_of_a_folder_are_listed_by_any_of_its_names() -> None:
+    """On macOS /tmp is a link, and an editor sends the name that its user opened."""
+    link = Path("link")
+    link.symlink_to(Path.cwd())
+    asked = [str(link.absolute()), f"{Path.cwd()}/"]
+    async with FakeMessagesApi(reply("Hello.")) as api, editor(api) as (client, _):
+        await client.say(await client.open(), "hello")
+        listed = [(await client.agent.list_sessions(cwd=cwd)).sessions for cwd in asked]
+
+    assert [[(each.cwd, each.title) for each in sessions] for sessions in listed] == [
+        [(cwd, "hello")] for cwd in asked
+    ]
+
+
 async def test_session_without_a_prompt_is_loaded_by_another_process_but_not_listed() -> None:
     """A client that is restarted holds the id; in a list the session would only be noise."""
     here = Path.cwd()
