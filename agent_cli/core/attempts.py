@@ -11,7 +11,7 @@ from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState
 from agent_cli.core.returned_values import bounded, declared_paths, settled
-from agent_cli.core.tool_call import ToolCallRun
+from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong
 from agent_cli.system.batches import side_by_side
@@ -58,6 +58,13 @@ async def attempt_first(turn: Turn, waits: CallWaits, asks: Mapping[str, Ask]) -
 
     await side_by_side([run(*each) for each in enumerate(attempts)], begun=tasks)
     return bool(attempts)
+
+
+def skip_undecided(turn: Turn) -> None:
+    """End the open calls without a decision: the user sent a message first."""
+    for call in turn.conversation.open_calls():
+        if call.decision is None:
+            ToolCallRun(turn, call).finish(SKIPPED)
 
 
 def _attempts(turn: Turn, asks: Mapping[str, Ask]) -> Iterator[_Attempt]:

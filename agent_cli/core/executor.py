@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from agent_cli.contracts import events
 from agent_cli.contracts.messages import ToolResultMessage, UserMessage
 from agent_cli.contracts.tooling import Ask, ToolResult
-from agent_cli.core.attempts import attempt_first
+from agent_cli.core.attempts import attempt_first, skip_undecided
 from agent_cli.core.batch_end import report_results
 from agent_cli.core.preflight import CheckedCall, check_all, in_waves, recheck
 from agent_cli.core.returned_values import queued
@@ -95,12 +95,9 @@ class Executor:
 
     async def _skips(self) -> bool:
         """Skip the calls without a decision if a message came first; return whether it did."""
-        if not (self._begun and await self._steered()):
-            return False
-        for call in self._conversation.open_calls():
-            if call.decision is None:
-                ToolCallRun(self._turn, call).finish(SKIPPED)
-        return True
+        if is_first := self._begun and await self._steered():
+            skip_undecided(self._turn)
+        return is_first
 
     def _ask(self, asks: Mapping[str, Ask]) -> None:
         # Recorded before anyone is asked, so that the question survives a crash in between.
