@@ -88,11 +88,11 @@ class PluginState(Generic[S]):
 
 @dataclass(slots=True)
 class PluginContext:
-    """The context of one round for one plugin. Only `state` lasts beyond the round.
+    """The context of one turn for one plugin. Only `state` lasts beyond the turn.
 
     Attributes:
         conversation: The conversation so far; read only.
-        state: The state of every plugin, by name, with the changes of earlier plugins this round.
+        state: The state of every plugin, by name, with the changes of earlier plugins this turn.
             Reading gives copies; a write is checked and recorded at once.
         latest_input: The text of the user's latest message; "" if there is none.
         secrets: Values of the variables the plugin declared, and of no others.
@@ -108,14 +108,14 @@ class PluginContext:
     notices: list[str] = field(default_factory=list[str])
 
     def add_tool(self, tool: Tool) -> None:
-        """Offer *tool* in this round.
+        """Offer *tool* in this turn.
 
         One that comes or goes later keeps the prompt cache: messages add and withdraw it.
         """
         self.tools.append(tool)
 
     def add_context(self, text: str) -> None:
-        """Add *text* to what holds in this round, after the stable system prompt.
+        """Add *text* to what holds in this turn, after the stable system prompt.
 
         The system prompt keeps the context that the conversation began with; a notice at the
         conversation's end tells the model of each change, which keeps the prompt cache.
@@ -147,9 +147,9 @@ class Plugin:
         name: Unique; used in settings and messages.
         version: Shown to the user.
         prepare: Called before every model call, in the order of the plugins; may be a coroutine
-            function. An `AgentCliError` ends the run; after any other exception this round goes on
+            function. An `AgentCliError` ends the run; after any other exception this turn goes on
             without the plugin, and the user is told once.
-        tools: Offered in every round; add tools that come and go in `prepare`.
+        tools: Offered in every turn; add tools that come and go in `prepare`.
         state: The plugin's state, if it has one.
         services: Added to `ToolContext.services` for its tools, beside the program's own:
             "workspace", the directory (a `Path`), and "sandbox" for commands (a `Sandbox`).
