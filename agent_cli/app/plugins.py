@@ -8,6 +8,7 @@ from typing import TypeAlias
 from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.wording import once
 from agent_cli.core.conversation import Conversation
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.ask_user import Person, ask_user, present_plan
@@ -148,15 +149,12 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
         for folder in added.folders["outputStyles"]
     ]
     project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
-
-    warned: set[str] = set()
+    warn_once = once(warn)
 
     def find() -> Mapping[str, OutputStyle]:
         styles, problems = find_styles([*own, *(project if startup.trusted else ())])
         for problem in problems:
-            if problem not in warned:  # completion asks at each key
-                warned.add(problem)
-                warn(problem)
+            warn_once(problem)  # completion asks at each key
         if not startup.objection():  # asked after reading
             return styles
         return {name: style for name, style in styles.items() if style.source != "project"}

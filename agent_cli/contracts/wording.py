@@ -1,6 +1,6 @@
 """Counts, durations, money and shortened text for people and the model; shared sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Final
 
@@ -29,6 +29,18 @@ def unpriced(model_id: str) -> str:
         f"no price is known for {model_id}, so max_cost cannot be held: write {rows}, in dollars"
         " per million tokens, into your settings, choose another model, or set no limit"
     )
+
+
+def once(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that passes a sentence on to *tell*, each only once."""
+    told: set[str] = set()
+
+    def tell_once(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            tell(text)
+
+    return tell_once
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -21,6 +21,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import UserOutput, text_of
 from agent_cli.contracts.tooling import Tool
+from agent_cli.contracts.wording import once
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.lasting_tools import LastingTools
@@ -83,8 +84,7 @@ class Plugins:
         self._find = find
         self._environment = environment or {}
         self._disabled = disabled
-        self._tell = warn
-        self._warned: set[str] = set()
+        self._warn = once(warn)
         self._load_limit_s = load_limit_s
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
@@ -260,11 +260,6 @@ class Plugins:
             # Raised, the exception would end the other plugins' tasks, and the program with them.
             _log.info("plugin stopped", plugin=name, exc_info=True)
             self._warn(f"plugin {name!r} stopped watching: {type(error).__name__}: {error}")
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            self._tell(text)
 
 
 def _latest_input(turn: Turn) -> str:

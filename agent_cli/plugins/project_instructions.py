@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import ToolOutput
-from agent_cli.contracts.wording import without_fence
+from agent_cli.contracts.wording import once, without_fence
 from agent_cli.plugins.api import Plugin, PluginContext
 from agent_cli.plugins.instruction_files import (
     InstructionFile,
@@ -72,13 +72,8 @@ def project_instructions(
         bytes_max: The limit for all files together.
         loaded: Told of each file that the model is shown, again when it changed or comes again.
     """
-    warned: set[str] = set()
-
-    def warn_once(text: str) -> None:
-        if text not in warned:  # a file is looked at again each time a tool comes to its folder
-            warned.add(text)
-            warn(text)
-
+    # A file is looked at again each time a tool comes to its folder.
+    warn_once = once(warn)
     files = InstructionFiles(
         real_path(root),
         real_path(directory),

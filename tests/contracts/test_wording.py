@@ -8,6 +8,7 @@ from agent_cli.contracts.wording import (
     dollars,
     first_named,
     in_microdollars,
+    once,
     requested_duration,
     short_count,
 )
@@ -98,3 +99,11 @@ def test_first_names_are_shown_and_the_others_counted(names: str, shown: str) ->
 )
 def test_wait_that_was_asked_for_is_shown_without_zeros(duration_s: float, shown: str) -> None:
     assert requested_duration(duration_s) == shown
+
+
+def test_same_sentence_is_told_once() -> None:
+    told: list[str] = []
+    tell = once(told.append)
+    for text in ("one", "two", "one"):
+        tell(text)
+    assert told == ["one", "two"]
