@@ -243,6 +243,9 @@ class PlainRepl:
     async def run(self, host: "ProgramHost[Shell]") -> None:
         """Read and run lines."""
         host.drawn.set()
+        if self._prompt.can_ask:
+            # It cannot be moved, so the greeting would stand below a first prompt, and it twice.
+            await self._when_ready(host)
         hinted_at_s = -math.inf
         while self._interrupts.signal is None and not self._writer.stdout_closed:
             try:

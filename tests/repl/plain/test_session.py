@@ -166,9 +166,18 @@ async def test_second_ctrl_c_soon_after_the_first_leaves(
             raise line
 
     err = StringIO()
-    repl = PlainRepl(Typed(), Writer(StringIO(), err, color=False), Interrupts(lambda _stop: None))
+    writer, interrupts = Writer(StringIO(), err, color=False), Interrupts(lambda _stop: None)
+    prompt = Typed()
     host: ProgramHost[Shell] = ProgramHost(Application, NoShell())
-    await asyncio.wait_for(repl.run(host), LIMIT_S)
+    host.ready.set_result(
+        Shell(
+            Application(),
+            prompt=prompt,
+            writer=writer,
+            interrupts=interrupts,
+        )
+    )
+    await asyncio.wait_for(PlainRepl(prompt, writer, interrupts).run(host), LIMIT_S)
 
     assert (len(read), err.getvalue().count("press Ctrl-C again to leave")) == (reads, hints)
 
@@ -209,6 +218,16 @@ def test_dumb_terminal_gets_the_prompt_and_questions_without_escapes() -> None:
         assert terminal.exit_code() == 0
         assert Path("made").exists()
         assert b"\x1b" not in terminal.bytes
+
+
+@pytest.mark.parametrize("kind", [{"TERM": "dumb"}, {"SCREEN_READER": "1"}])
+def test_first_prompt_stands_once_and_below_the_greeting(kind: dict[str, str]) -> None:
+    """It stood above the greeting, and again below it: a screen reader said it twice."""
+    with Terminal(**kind, NO_COLOR="1") as terminal:
+        terminal.until_loaded()
+        terminal.until_prompt()
+
+        assert terminal.bytes.count(b"you> ") == 1
 
 
 def test_leaving_a_dumb_terminal_says_how_to_resume_below_the_prompt() -> None:
