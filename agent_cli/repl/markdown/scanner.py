@@ -15,6 +15,7 @@ from agent_cli.repl.markdown.page import (
     Page,
     Piece,
     PieceCutter,
+    Quote,
     indent_of,
     list_mark,
     opened,
@@ -34,6 +35,7 @@ _RULE: Final = re.compile(r"([-*_])(?: *\1){2,} *\Z")
 _UNDERLINE: Final = re.compile(r"(?:=+|-+) *\Z")
 # Indented nested tags are not code, whose long lines would not be wrapped.
 _TAG: Final = re.compile(r"</?[A-Za-z][^>]*>|<[A-Za-z][\w-]* [^>]*\Z|<!--")
+_CALLOUT: Final = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\] *\Z", re.IGNORECASE)
 _DELIMITERS: Final = re.compile(r"\|? *+:?-++:? *+(?:\| *+:?-++:? *+)*+\|? *\Z")
 
 
@@ -117,7 +119,7 @@ class Scanner:
         rest = piece.with_text(text)
         if not text.strip() and piece.ends_line:
             return
-        if not has_opened and self._continues(rest):
+        if self._is_titled(rest) if has_opened else self._continues(rest):
             return
         self._begin(rest)
 
@@ -156,6 +158,17 @@ class Scanner:
             if isinstance(container, Item) and container.is_done is not None:
                 break  # behind the box of a task is text
         return text, has_opened
+
+    def _is_titled(self, piece: Piece) -> bool:
+        """Show the kind of one of GitHub's callouts, the first line of a quote, as its title."""
+        callout = _CALLOUT.match(piece.text) if piece.ends_line else None
+        if not callout or not isinstance(self.page.containers[-1], Quote):
+            return False
+        theme = self.page.theme
+        title = piece.text if theme.keeps_marks else callout[1].capitalize()
+        row = self.page.take_prefix().before([(title, theme.strong)], self.page.width, first=True)
+        self.page.emit([row])
+        return True
 
     def _continues(self, piece: Piece) -> bool:
         """Process a line that continues the open leaf or changes its kind."""
@@ -268,8 +281,8 @@ class Scanner:
 
 _WIDTH_MIN: Final = 8
 # A line with only these characters is ambiguous: shown at once it would briefly appear as a
-# heading, a list or a rule, and the box of a task as its text.
-_BOX: Final = r"(?:\[(?:[ xX]\]?)?)?"
+# heading, a list or a rule, and the box of a task or the kind of a callout as its text.
+_BOX: Final = r"(?:\[(?:[ xX]\]?|![A-Za-z]*\]?)?)?"
 _UNDECIDED: Final = re.compile(rf"[-=+*#>`~|: ]*{_BOX}\Z|[ ]*\d{{1,9}}(?:[.)](?: +{_BOX})?)?\Z")
 
 

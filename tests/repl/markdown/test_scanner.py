@@ -101,6 +101,25 @@ def test_a_heading_is_styled_by_its_level() -> None:
     assert rows == ["\x1b[1;4;96ma\x1b[m", "", "\x1b[1;96mb\x1b[m", "", "\x1b[1mc\x1b[m"]
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("> [!NOTE]\n> a", ["│ Note", "│ a"]),
+        ("- > [!warning] \n  > a", ["• │ Warning", "  │ a"]),
+        ("> [!NOTE] a", ["│ [!NOTE] a"]),
+        ("> a\n> [!NOTE]", ["│ a", "│ [!NOTE]"]),
+        ("[!NOTE]\n- [!TIP]", ["[!NOTE]", "• [!TIP]"]),
+    ],
+)
+def test_kind_of_a_callout_is_its_title(text: str, rows: list[str]) -> None:
+    """As GitHub shows `> [!NOTE]`; elsewhere these characters are text."""
+    assert [text_of(row) for row in rendered(text, theme="dark")] == rows
+
+
+def test_kind_of_a_callout_keeps_its_marks_where_others_do() -> None:
+    assert rendered("> [!NOTE]\n> a") == ["> [!NOTE]", "> a"]
+
+
 THEME_NAMES: tuple[ThemeName, ...] = ("dark", "light", "high-contrast", "none")
 
 
@@ -272,6 +291,7 @@ def test_resizing_wraps_only_the_following_rows_to_the_new_width() -> None:
         ("1. [", []),
         ("> - [", []),
         ("- [y", ["\x1b[36m• \x1b[m[y"]),
+        *(("> [!NOTE]"[:end], []) for end in range(3, 10)),
         ("```python\ndef", ["\x1b[95mdef\x1b[m"]),
         ("one\ntwo\nthree", ["two", "three"]),
     ],

@@ -30,6 +30,7 @@ long, see [the docs](https://example.com).
 x = "**kept**"
 ```
 
+> [!TIP]
 > quoted
 
 ---
@@ -45,6 +46,7 @@ SPOKEN = [
     "code python",
     'x = "**kept**"',
     "end of code",
+    "quote: Tip",
     "quote: quoted",
     "end",
 ]
