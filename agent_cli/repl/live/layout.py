@@ -107,7 +107,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     find = SearchBufferControl(search, input_processors=[unfound], ignore_case=True)
     line = BufferControl(
         buffer,
-        input_processors=[SeparateEmoji(), AfterInput(lambda: [(FAINT, shown.hint)])],
+        input_processors=[SeparateEmoji(), AfterInput(lambda: _hint(shown, buffer))],
         search_buffer_control=find,
         preview_search=True,
     )
@@ -177,6 +177,10 @@ def _prefix(shown: LayoutState, number: int, wrapped: int) -> StyleAndTextTuples
     if number == 0 and wrapped == 0:
         return [(_PROMPT_STYLE, shown.question or PROMPT)]
     return [("", CONTINUATION)]
+
+
+def _hint(shown: LayoutState, buffer: Buffer) -> StyleAndTextTuples:
+    return [(FAINT, f"  {shown.hint}" if shown.hint and buffer.text else shown.hint)]
 
 
 def _history_prefix(_number: int, _wrapped: int) -> StyleAndTextTuples:

@@ -303,6 +303,20 @@ async def test_message_begun_before_a_list_and_deleted_leaves_the_list_as_if_non
         assert isinstance(await asked, Choice)
 
 
+async def test_hint_that_an_answer_came_too_early_stands_apart_from_it(tmp_path: Path) -> None:
+    """It read `allow? ytoo early`."""
+    async with live(tmp_path) as it:
+        listed = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        asked = asyncio.ensure_future(listed)
+        await it.until(lambda: "allow?" in it.rows)
+        it.type("y\r")
+        await it.until(lambda: "allow? y  too early: try again" in it.rows)
+        it.now_s += SILENCE_S + 0.01
+        it.type("\r")
+
+        assert isinstance(await asked, Choice)
+
+
 async def test_pasted_answer_of_many_lines_is_shown_as_its_ends(tmp_path: Path) -> None:
     """It pushed 5,000 rows into the scrollback; the asker gets all of it."""
     pasted = "\n".join(f"line {number}" for number in range(5_000))
