@@ -58,10 +58,18 @@ class WaitingLines:
     Lines of a command that was typed at the question, such as `/output`, do not wait.
     """
 
-    def __init__(self, display: Display, question: Callable[[], object]) -> None:
-        """Write to *display*; *question* returns the open question, or None."""
+    def __init__(
+        self, display: Display, question: Callable[[], object], echo: Sequence[str] = ()
+    ) -> None:
+        """Write to *display*.
+
+        Args:
+            question: Returns the open question, or None.
+            echo: Rows above the first lines: the command, which nothing else shows.
+        """
         self._display = display
         self._question = question
+        self._echo = echo
         self.begin()
 
     def begin(self) -> None:
@@ -70,19 +78,28 @@ class WaitingLines:
 
     def aside(self, text: str, style: Style = "plain") -> None:
         """Write lines of this program."""
-        self._display.aside(text, style, wait=self._waits)
+        self._echoed().aside(text, style, wait=self._waits)
 
     def notice(self, text: str, style: Style = "plain") -> None:
         """Write a notice."""
-        self._display.notice(text, style, wait=self._waits)
+        self._echoed().notice(text, style, wait=self._waits)
 
     def markdown(self, text: str) -> None:
         """Write the Markdown *text*."""
-        self._display.markdown(text, wait=self._waits)
+        self._echoed().markdown(text, wait=self._waits)
 
     def foreign(self, text: str, style: Style = "plain") -> None:
         """Write lines of another program that runs."""
-        self._display.foreign(text, style)
+        self._echoed().foreign(text, style)
+
+    def _echoed(self) -> Display:
+        """Return the display, after the echo was written to it once."""
+        rows, self._echo = [*self._echo], ()
+        if rows and self._question() and not self._waits:
+            self._display.drawn([*rows, ""])  # at once; messages wait for the answer
+        elif rows:
+            self._display.user_message(rows)
+        return self._display
 
     @property
     def _waits(self) -> bool:

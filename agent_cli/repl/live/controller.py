@@ -252,7 +252,8 @@ class LiveShell:
         if sends or not command.during_a_run:
             self.queue([Queued(text)])
             return
-        context = replace(self._dispatcher.context(send, self._new_lines()), may_wait=False)
+        lines = self._new_lines(self._screen.echo(text))
+        context = replace(self._dispatcher.context(send, lines), may_wait=False)
         if command.beside_a_run:
             self._do_beside(self._asides.run(text, context))
             return

@@ -110,6 +110,33 @@ async def test_question_is_repeated_below_the_output_of_a_command_typed_at_it(
     assert shown == [first, second]
 
 
+async def test_command_typed_during_a_run_or_at_a_question_stands_above_its_output(
+    tmp_path: Path,
+) -> None:
+    """Its output stood alone among the rows of the run; what was typed had to be guessed."""
+    async with session(tmp_path) as it:
+        it.type("bash touch made\r")
+        await accepts_answers(it)
+        it.type("/jobs stop 9\r")
+        await it.until(lambda: "there is no job 9" in "".join(it.rows))
+        it.type("\x15/effort low\r")
+        await it.until(lambda: "effort: low" in it.rows)
+        at_question = it.rows
+        it.type("n\r")
+        await it.until(lambda: any(row.startswith("The tool said") for row in it.rows))
+        it.type("forever\r")
+        await it.until(lambda: "working on it" in it.rows)
+        it.type("/effort high\r")
+        await it.until(lambda: "effort: high" in it.rows)
+        rows = it.rows
+
+    assert "you> /jobs stop 9" not in at_question  # it failed, and stays in the input
+    at = at_question.index("effort: low")
+    assert at_question[at - 3 : at] == ["", "you> /effort low", ""]
+    at = rows.index("effort: high")
+    assert rows[at - 2 : at] == ["you> /effort high", ""]
+
+
 async def test_message_typed_during_a_command_waits_and_is_returned_by_ctrl_c(
     tmp_path: Path,
 ) -> None:
@@ -299,7 +326,7 @@ async def test_image_typed_during_a_run_is_sent_as_soon_as_it_is_shrunk(
 
     monkeypatch.setattr("agent_cli.attachments.images.fitted", fitted)
     size = (8).to_bytes(4) + (6).to_bytes(4)
-    Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size)
+    Path("pic.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size + b"IEND")
     async with session(tmp_path) as it:
         it.type("gated 1\r")
         await it.until(lambda: "piece 0" in it.rows)
