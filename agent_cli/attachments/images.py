@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.media_files import image_block, image_facts, image_type
+from agent_cli.contracts.media_files import image_block, image_type, whole_image_facts
 from agent_cli.contracts.timeline import Block
 from agent_cli.system.loading import is_installed
 from agent_cli.system.records import dataclass
@@ -84,7 +84,7 @@ def image_of(data: bytes, *, name: str, advice: str = _ADVICE) -> Image:
         UsageError: It is not an image, is damaged, or is too large and cannot be shrunk.
     """
     try:
-        facts = image_facts(data)
+        facts = whole_image_facts(data)
     except ValueError as error:
         raise UsageError(f"{name} {error}") from error
     if facts.fault and not _can_shrink():

@@ -65,7 +65,7 @@ def image_type(start: bytes) -> str | None:
 
 
 def image_facts(data: bytes) -> ImageFacts:
-    """Return the facts about the image file *data*.
+    """Return the facts about an image file from *data*, its beginning.
 
     Raises:
         ValueError: It is not an image, or is damaged; the message is a predicate.
@@ -79,13 +79,25 @@ def image_facts(data: bytes) -> ImageFacts:
     return ImageFacts(media_type, width, height, len(data))
 
 
+def whole_image_facts(data: bytes) -> ImageFacts:
+    """Return the facts about the image file *data*, which may still be written or half copied.
+
+    Raises:
+        ValueError: As `image_facts`, and a PNG without its last chunk.
+    """
+    facts = image_facts(data)
+    if facts.media_type == "image/png" and b"IEND" not in data:
+        raise ValueError("is damaged: its end is missing")
+    return facts
+
+
 def image_file_block(data: bytes) -> Block:
     """Return the image file *data* as a content block of its real type.
 
     Raises:
         ValueError: The API would refuse it; the message is a predicate.
     """
-    facts = image_facts(data)
+    facts = whole_image_facts(data)
     if facts.fault:
         raise ValueError(facts.fault)
     return image_block(data, facts.media_type)

@@ -198,7 +198,7 @@ async def test_file_the_model_may_not_read_is_not_attached(named: str) -> None:
 async def test_image_the_model_may_not_read_is_not_attached(named: str) -> None:
     """A rule that forbids to read a folder used not to hold for the pictures in it."""
     size = (8).to_bytes(4) + (6).to_bytes(4)
-    Path("secret.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size)
+    Path("secret.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(8) + size + b"IEND")
     Path("link.png").symlink_to("secret.png")
 
     texts, told = await sent(f"see @{named}", refused="secret.png")

@@ -68,6 +68,8 @@ def test_unusable_image_is_refused_with_the_reason() -> None:
         image_of(b"%PDF", name="it")
     with pytest.raises(UsageError, match="it is damaged"):
         image_of(encoded("PNG", 2, 2)[:12], name="it")
+    with pytest.raises(UsageError, match="it is damaged: its end is missing"):
+        image_of(encoded("PNG", 2, 2)[:-12], name="it")
 
 
 def test_small_image_is_unchanged_and_a_large_one_is_scaled_down() -> None:
@@ -91,11 +93,11 @@ def test_scaled_down_photo_stays_a_jpeg_and_is_turned_upright() -> None:
 
 
 def test_damaged_large_image_is_refused_with_an_error_message() -> None:
-    """Its header may be intact and its end missing."""
+    """Its header and its end may be intact, and what is between them missing."""
     data = encoded("PNG", 3_000, 3_000)
 
     with pytest.raises(UsageError, match="cannot be made smaller"):
-        fitted(image_of(data[: len(data) // 2], name="it"))
+        fitted(image_of(data[: len(data) // 2] + data[-12:], name="it"))
 
 
 def test_image_too_large_to_unpack_is_refused() -> None:

@@ -6,8 +6,8 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client.content import tool_result
 
 # The beginning of a file of 2×2 pixels, of one of 8,001×2, and the signature alone.
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAAC"
-LARGE = "iVBORw0KGgoAAAANSUhEUgAAH0EAAAAC"
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACSUVORA=="
+LARGE = "iVBORw0KGgoAAAANSUhEUgAAH0EAAAACSUVORA=="
 DAMAGED = "iVBORw0KGgo="
 BLOB: dict[str, Json] = {"uri": "file:///x", "mimeType": "image/png", "blob": PNG}
 
@@ -46,7 +46,7 @@ NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
             [
                 unknown(
                     "image/png",
-                    "24",
+                    "30",
                     "is too large to be sent (8001×2 pixels, 0.0 MB; at most 8000 pixels a side"
                     " and 7.9 MB)",
                 )
@@ -72,7 +72,7 @@ NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
             {"type": "image", "data": "A" * 5_242_884, "mimeType": "image/png"},
             [unknown("image/png", "3,932,163")],
         ),
-        ({"type": "audio", "data": PNG, "mimeType": "audio/wav"}, [unknown("audio/wav", "24")]),
+        ({"type": "audio", "data": PNG, "mimeType": "audio/wav"}, [unknown("audio/wav", "30")]),
         (
             {"type": "resource_link", "uri": "file:///a", "name": "a"},
             [text_block("[a](file:///a)")],
@@ -80,7 +80,7 @@ NO_IMAGE = "is not a PNG, JPEG, GIF or WebP image"
         ({"type": "resource", "resource": BLOB}, [text_block("file:///x:"), image()]),
         (
             {"type": "resource", "resource": {"uri": "file:///x", "blob": PNG}},
-            [text_block("file:///x:"), unknown("application/octet-stream", "24")],
+            [text_block("file:///x:"), unknown("application/octet-stream", "30")],
         ),
     ],
 )

@@ -68,7 +68,7 @@ async def test_read_shows_cells_with_their_outputs_and_images(tools: Tools) -> N
         "1\t[cell 1: markdown]\n2\t# Café\n3\ttext\n"
         ">\t[image/svg+xml: not shown]\n"
         "4\t[cell 2: code]\n5\tprint(1)\n"
-        ">\tone\n>\ttwo\n>\t[image 1 below: image/png, 24 bytes]\n>\tE: 1\n"
+        ">\tone\n>\ttwo\n>\t[image 1 below: image/png, 28 bytes]\n>\tE: 1\n"
         ">\tF: 2\n"
         "6\t[cell 3: code]\n7\t\n"
         "[3 cells of a notebook, > marks outputs; edit changes sources as they"
@@ -139,7 +139,7 @@ async def test_image_of_many_bytes_is_shrunk_and_shown_beside_others(tools: Tool
     result = await tools("read", path="a.ipynb")
 
     assert "[image 1 below: image/png, 4," in result.text
-    assert "[image 2 below: image/png, 24 bytes]" in result.text
+    assert "[image 2 below: image/png, 28 bytes]" in result.text
     assert "not shown" not in result.text
     assert len(result.content) == 1 + 2
 

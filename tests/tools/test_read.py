@@ -18,9 +18,9 @@ from tests.tools.calling import Tools
 
 
 def png(width: int, height: int) -> bytes:
-    """Return the beginning of a PNG file, which holds its size."""
+    """Return the parts of a PNG file that are looked at: its size and its last chunk."""
     size = width.to_bytes(4) + height.to_bytes(4)
-    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size + b"IEND"
 
 
 PNG = png(2, 2)
