@@ -115,7 +115,8 @@ class Workbench:
         self.agents = AgentTree(self, startup, of_plugins=self._plugins.agent_folders)
         self.hooks = self._new_hooks(one_shot=one_shot)
         self.person.elsewhere = self.hooks.answers.questions if self.hooks.answers else None
-        self.compaction = parts.compaction(startup, self.ask_beside, self.hooks.around_compaction())
+        around, recalls = self.hooks.around_compaction(), not rules.denies_tool(RECALL_TOOL)
+        self.compaction = parts.compaction(startup, self.ask_beside, around, recalls=recalls)
         config = self.hooks.around(self._config(self.compaction), reach)
         self.agent = Agent(self.telemetry.around_calls(config))
         self.person.steer = self.agent.steer
@@ -266,6 +267,7 @@ class Workbench:
             publish=self.announce,
             one_shot=one_shot,
             own_tools=lambda: [tool.name for tool in self.own_tools()],
+            denies=self.session.permissions.denies_tool,
         )
 
     def _new_hooks(self, *, one_shot: bool) -> SessionHooks:

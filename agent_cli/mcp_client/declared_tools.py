@@ -6,7 +6,7 @@ a server that comes up later. The tools of a server that goes away stay declared
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
@@ -44,11 +44,15 @@ class Deferral:
     """Selects the servers' tools for each request: all, within a budget of tokens (0 is none).
 
     Tools once offered stay: taking them away would cost the prompt cache, and so would a search
-    tool whose description changes.
+    tool whose description changes. Those that a rule *denies* are not counted, and no search finds
+    them.
     """
 
-    def __init__(self, budget_tokens: int) -> None:
+    def __init__(
+        self, budget_tokens: int, denies: Callable[[str], bool] = lambda _name: False
+    ) -> None:
         self._budget_tokens = budget_tokens
+        self._denies = denies
         self._inline: frozenset[str] = frozenset()
         self._declared: frozenset[str] | None = None
         self._deferred: tuple[Tool, ...] = ()
@@ -76,10 +80,14 @@ class Deferral:
     ) -> tuple[Tool, ...]:
         """Return the servers' *tools*, sorted by name, that are to be offered now.
 
-        The order is stable. *state*, the conversation's, stores the found tools. Those that
-        *always* names are always offered, and not counted. *added* has the definitions of the tools
-        that messages add, by name; None where messages are to add none.
+        The order is stable: denied ones are the last. *state*, the conversation's, stores the found
+        tools. Those that *always* names are always offered, and not counted. *added* has the
+        definitions of the tools that messages add, by name; None where messages are to add none.
         """
+        if denied := {tool.name for tool in tools if self._denies(tool.name)}:
+            others = [tool for tool in tools if tool.name not in denied]
+            offered = self.offered(others, state, always=always, added=added)
+            return (*offered, *(tool for tool in tools if tool.name in denied))
         others = [tool for tool in tools if tool.name not in always]
         fits = self.takes_all(others)
         if self._declared is None and (added is None or not fits):
@@ -107,7 +115,8 @@ class Deferral:
 
     def takes_all(self, tools: Sequence[Tool]) -> bool:
         """Return whether *tools* are within the budget."""
-        return self._budget_tokens == 0 or sum(map(tool_tokens, tools)) <= self._budget_tokens
+        counted = (tool_tokens(tool) for tool in tools if not self._denies(tool.name))
+        return self._budget_tokens == 0 or sum(counted) <= self._budget_tokens
 
     def news(self) -> tuple[str, Sequence[Tool]]:
         """Return a sentence about tools that came later, or "", and the tools to add."""

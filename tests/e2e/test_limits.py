@@ -95,6 +95,23 @@ def test_oldest_messages_are_dropped_at_the_limit_with_a_warning() -> None:
     assert all("max_conversation_messages = 4" in line for line in warnings)
 
 
+@pytest.mark.parametrize(("rule", "finds"), [("recall", False), ("grep", True)])
+def test_note_of_dropped_messages_names_recall_only_to_an_agent_that_may_use_it(
+    rule: str, finds: bool
+) -> None:
+    """The model called what a rule denies, because the note told it to."""
+    with serve_in_thread(*[reply(f"To {number}.") for number in range(4)]) as api:
+        agent_cli(
+            "--deny",
+            rule,
+            api=api,
+            script="first\nsecond\nthird\nfourth",
+            AGENT_CLI_HISTORY__MAX_CONVERSATION_MESSAGES="4",
+        )
+
+    assert ("recall" in str(api.requests[-1].body["messages"])) == finds
+
+
 def test_context_at_the_threshold_is_not_compacted() -> None:
     """S1-39: only a larger one is; "go" is too short to count as a token."""
     _, api = compacting(

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.program import (
     agent_cli,
     in_terminal,
@@ -88,6 +90,32 @@ def test_option_that_names_a_server_allows_its_tools_and_a_wrong_name_is_said() 
     assert "allow mcp__row__* matches nothing: there is no MCP server row; there are: raw" in (
         run.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("rules", "finds"), [(["mcp__one"], True), (["mcp__one", "mcp__two"], False)]
+)
+def test_search_for_tools_neither_names_nor_finds_those_that_a_rule_denies(
+    rules: list[str], finds: bool
+) -> None:
+    """It was offered also where it could find nothing else."""
+    raw = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, "{}"]}
+    with serve_in_thread(reply(tool_use("mcp__one__reply", {})), reply("Hi.")) as api:
+        agent_cli(
+            *("-p", "hi", *configured(one=raw, two=raw)),
+            *(word for rule in rules for word in ("--deny", rule)),
+            api=api,
+            AGENT_CLI_MCP__DEFER_BEYOND_TOKENS="1",
+            AGENT_CLI_MCP__HEADLESS_WAIT_S="60",
+        )
+
+    [search] = [each for each in api.requests[0].body["tools"] if each["name"] == "find_tools"] or [
+        {}
+    ]
+    [result] = results_in(api.requests[1].body)
+    assert ("two:" in str(search)) == finds
+    assert "one:" not in str(search)
+    assert "denies this call" in text_of(result)
 
 
 def test_run_without_a_hanging_or_required_server_says_so() -> None:

@@ -144,7 +144,7 @@ def _finish(agent: AgentParts, limit_chars: int) -> Callable[..., Maybe[ToolResu
 
 def _old_results(agent: AgentParts) -> OldResults | None:
     settings = agent.where.startup.loaded.settings
-    if not (settings.history.leave_out_old_results and agent.where.startup.can_recall):
+    if not (settings.history.leave_out_old_results and agent.compaction.can_recall):
         return None
     return OldResults(parts.price(agent.where.startup), used_s=lambda: agent.prefix_watch.used_s)
 

@@ -208,7 +208,8 @@ class AgentTree:
         own = (*parts.tools(startup, workspace, agent_workspace.sandbox), *self._tools_of(rank))
         model = model_name(assignment.model)
         prompt = (definition.prompt, *skill_texts(startup, definition.skills), agent_workspace.note)
-        recalls = rank.allows(RECALL_TOOL)
+        denies = agent_workspace.permissions.denies_tool
+        recalls = rank.allows(RECALL_TOOL) and not denies(RECALL_TOOL)
         instructs = bench.tell_hooks if definition.has_instructions else None
         cache = bench.new_cache_watch(rank.ledger.stream, lambda: rank.agent().conversation)
         prefix = bench.new_prefix_watch(cache)

@@ -67,6 +67,7 @@ class Servers:
         publish: EventSink,
         one_shot: bool,
         own_tools: Callable[[], Collection[str]] = tuple,
+        denies: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         """Start nothing yet.
 
@@ -76,6 +77,7 @@ class Servers:
             publish: Receives notices.
             one_shot: The program answers one prompt, so its reply waits for the servers.
             own_tools: Returns the names of the tools that no server offers.
+            denies: Returns whether a rule denies every call of a tool.
         """
         self._startup = startup
         self._host = host
@@ -83,7 +85,7 @@ class Servers:
         self._one_shot = one_shot
         self._own_tools = own_tools
         self._required_tools = startup.loaded.settings.mcp.require_tools if one_shot else ()
-        self._deferral = Deferral(startup.loaded.settings.mcp.defer_beyond_tokens)
+        self._deferral = Deferral(startup.loaded.settings.mcp.defer_beyond_tokens, denies)
         self._withdrawals = Withdrawals()
         self._started_at = 0.0
         self._run_begins = False
