@@ -45,9 +45,11 @@ class ConcurrentFlow(OAuthClientProvider):
 
     Attributes:
         renewal: Renews the access token; set before the first request.
+        scopes: The scopes that the user wants to ask for, instead of those that the server names.
     """
 
     renewal: Renewal
+    scopes: str = ""
 
     async def _auth_flow(
         self, request: httpx2.Request
@@ -74,6 +76,10 @@ class ConcurrentFlow(OAuthClientProvider):
                 break
         if response.status_code not in NO_SIGN_IN:
             return
+        if self.scopes and response.status_code == HTTPStatus.UNAUTHORIZED:
+            # The SDK asks for what the server names, and looks here first.
+            named = response.headers.get("www-authenticate", "")
+            response.headers["www-authenticate"] = f'Bearer scope="{self.scopes}", {named}'
         flow = super()._auth_flow(request)
         try:
             await flow.__anext__()  # takes the lock
@@ -130,8 +136,9 @@ class BrowserFlow(ConcurrentFlow):
         async def came_back_from_issuer() -> AuthorizationCodeResult:
             assert came_back is not None
             result = await came_back()
-            issuer = str(metadata.issuer) if metadata else ""
-            same = result.iss is not None and issuers_match(result.iss, issuer)
+            issuer = str(metadata.issuer) if metadata else None
+            expected = issuer or self._expected_issuer()
+            same = result.iss is not None and issuers_match(result.iss, expected)
             return result.model_copy(update={"iss": issuer}) if same else result
 
         self.context.callback_handler = came_back_from_issuer

@@ -76,6 +76,7 @@ async def authorization(
         else:
             yield None
             return
+        flow.scopes = " ".join(oauth.scopes)
         storage.attach(flow)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         exchange = _exchange(storage, Addresses(config))

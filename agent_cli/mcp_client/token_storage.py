@@ -23,6 +23,7 @@ from agent_cli.contracts.errors import AgentCliError
 from agent_cli.mcp_client.credentials import Credentials
 from agent_cli.mcp_client.reasons import SignInUnavailable, error_line
 from agent_cli.mcp_client.stored_files import held
+from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 
 _EARLY_S = 30.0
@@ -40,6 +41,7 @@ class SignInRecord(BaseModel):
         proof_key: The private key the tokens are bound to, PEM; "" without one (see dpop).
         is_bound: Whether the tokens are useless without the key.
         redirect_uri: The registered redirect URI; some servers compare it exactly.
+        requested_scope: The scope that the sign-in asked for; None if it is not known.
     """
 
     tokens: OAuthToken | None = None
@@ -48,6 +50,7 @@ class SignInRecord(BaseModel):
     authorization_server: OAuthMetadata | None = None
     resource: ProtectedResourceMetadata | None = None
     redirect_uri: str = ""
+    requested_scope: str | None = None
     proof_key: str = ""
     is_bound: bool = False
 
@@ -135,6 +138,12 @@ class Storage:
         return without_refresh(tokens) if tokens else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store the *tokens* of a new sign-in, and what it asked for."""
+        if self._provider:
+            self.record.requested_scope = self._provider.context.client_metadata.scope
+        await self.renewed(tokens)
+
+    async def renewed(self, tokens: OAuthToken) -> None:
         """Store *tokens* with their expiry time and their authorization server."""
         self.record.tokens = tokens
         lasts_s = tokens.expires_in
@@ -149,9 +158,13 @@ class Storage:
         return self.record.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store our client registration."""
+        """Store our client registration; beside tokens of another one, only with new tokens.
+
+        A sign-in that then fails would leave a refresh token with a client that must not use it.
+        """
         self.record.client = client_info
-        await self._save()
+        if self.record.tokens is None:
+            await self._save()
 
     async def _save(self) -> None:
         text = self.record.model_dump_json(exclude_none=True)
@@ -268,8 +281,10 @@ class Renewal:
         if not token:
             self._flow.clear_tokens()
             return Renewed.NOT
-        response = await self._answer(self._request(token))
-        if response.status_code == HTTPStatus.OK and await self._took(response):
+        response = await self._answer(self._request(token, self._storage.record.requested_scope))
+        if self._storage.record.requested_scope and _is_about_the_request(response):
+            response = await self._answer(self._request(token, None))
+        if response.is_success and await self._took(response):
             return Renewed.REFRESHED
         if await self._taken_over(used):
             return Renewed.TAKEN_OVER  # by a program that knows nothing of our lock
@@ -304,8 +319,11 @@ class Renewal:
             )
         return response
 
-    def _request(self, refresh_token: str) -> httpx2.Request:
-        """Return the request for new tokens. Source: RFC 6749 section 6, RFC 8707 section 2.2."""
+    def _request(self, refresh_token: str, scope: str | None) -> httpx2.Request:
+        """Return the request for new tokens. Source: RFC 6749 section 6, RFC 8707 section 2.2.
+
+        Without the scope of the sign-in, Microsoft Entra ID refuses, or grants something else.
+        """
         flow = self._flow
         metadata = flow.oauth_metadata
         url = httpx2.URL(flow.get_authorization_base_url(flow.server_url)).join("/token")
@@ -319,6 +337,8 @@ class Renewal:
         }
         if flow.should_include_resource_param(flow.protocol_version):
             form["resource"] = flow.get_resource_url()
+        if scope:
+            form["scope"] = scope
         form, headers = flow.prepare_token_auth(form, {})
         return httpx2.Request("POST", url, data=form, headers=headers)
 
@@ -335,5 +355,11 @@ class Renewal:
             log.warning("mcp refresh not readable", fault=error_line(error))
             return False
         self._flow.current_tokens = without_refresh(tokens)
-        await self._storage.set_tokens(tokens)
+        await self._storage.renewed(tokens)
         return True
+
+
+def _is_about_the_request(response: httpx2.Response) -> bool:
+    """Return whether *response* refuses a request, e.g. for its scope, and not its token."""
+    found = json_object(response.content) or {}
+    return response.status_code == HTTPStatus.BAD_REQUEST and found.get("error") != "invalid_grant"

@@ -24,7 +24,11 @@ class SignInServer:
         lasts_s: The lifetime stated for a token; None states none.
         scope: What a token is said to allow.
         refresh_status: The status of the answer to a refresh token.
-        offers_pkce: Whether the metadata says so.
+        token_status: The status of an answer with tokens.
+        allows_scope: Whether a refresh may name a scope.
+        asked: The scopes that the sign-in page was asked for; "" for none.
+        offers_metadata: Whether there is metadata of the authorization server.
+        offers_pkce: Whether it says so.
         metadata: Members of the metadata in place of the usual ones.
         binds: Tokens are bound to the key of the proof in their request (DPoP).
         nonce: The nonce that each proof must hold, if any.
@@ -45,6 +49,10 @@ class SignInServer:
         self.lasts_s: int | None = 3600
         self.scope: Any = "all"
         self.refresh_status = 200
+        self.token_status = 200
+        self.allows_scope = True
+        self.asked: list[str] = []
+        self.offers_metadata = True
         self.offers_pkce = True
         self.metadata: dict[str, Any] = {}
         self.binds = False
@@ -87,17 +95,18 @@ class SignInServer:
                 return self._mcp(method, body, authorization)
             case "/.well-known/oauth-protected-resource/mcp":
                 return 200, {}, {"resource": self.url, "authorization_servers": [self.base]}
-            case "/.well-known/oauth-authorization-server":
+            case "/.well-known/oauth-authorization-server" if self.offers_metadata:
                 self.log.append("metadata")
                 return 200, {}, self._metadata()
             case "/register":
                 self.log.append("register")
                 given = json.loads(body)
                 self.redirects += given["redirect_uris"]
-                return 201, {}, given | {"client_id": "client-1"}
+                return 201, {}, given | {"client_id": f"client-{self.log.count('register')}"}
             case "/authorize":
                 self.log.append("authorize")
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+                self.asked.append(query.get("scope", ""))
                 result = {"error": "access_denied"} if self.refuses else {"code": "code-1"}
                 back = urlencode(result | {"state": query["state"], "iss": self.base})
                 return 302, {"Location": f"{query['redirect_uri']}?{back}"}, {}
@@ -114,7 +123,7 @@ class SignInServer:
                         "token_type": "N_A",
                     },
                 )
-            case "/access":
+            case "/access" | "/token" if self.offers_metadata == (parts.path == "/access"):
                 return self._token({key: v[0] for key, v in parse_qs(body).items()})
             case _:
                 return 404, {}, {}
@@ -160,6 +169,8 @@ class SignInServer:
         self.forms.append(form)
         with self._issuing:
             if form["grant_type"] == "refresh_token":
+                if "scope" in form and not self.allows_scope:
+                    return 400, {}, {"error": "invalid_scope"}
                 if self.refresh_status != 200:
                     return self.refresh_status, {}, {"error": "invalid_grant"}
                 if form["refresh_token"] != f"again-{self._issued}":
@@ -175,7 +186,11 @@ class SignInServer:
         again = f"again-{self._issued}"
         answer: dict[str, Any] = {"access_token": self._valid, "token_type": kind}
         answer |= {"refresh_token": again, "scope": self.scope}
-        return 200, {}, answer | ({} if self.lasts_s is None else {"expires_in": self.lasts_s})
+        return (
+            self.token_status,
+            {},
+            answer | ({} if self.lasts_s is None else {"expires_in": self.lasts_s}),
+        )
 
     def _mcp(self, method: str, body: str, authorization: str) -> tuple[int, dict[str, str], Any]:
         kind = "DPoP" if self.binds else "Bearer"

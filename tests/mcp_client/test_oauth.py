@@ -3,11 +3,13 @@
 import asyncio
 import json
 import os
+import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -235,6 +237,93 @@ async def test_tokens_refreshed_by_another_session_are_used(
 
     assert (first.text, second.text) == ("hello", "hello")
     assert web.log == ["401", "token:refresh_token", "401"]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "allows_scope", "refreshes"),
+    [
+        ((), True, [None]),
+        (("read", "offline_access"), True, ["read offline_access"]),
+        (("read", "offline_access"), False, ["read offline_access", None]),
+    ],
+)
+async def test_configured_scopes_are_asked_for_at_the_sign_in_and_at_each_refresh(
+    scopes: tuple[str, ...],
+    allows_scope: bool,
+    refreshes: list[str | None],
+    web: SignInServer,
+    host: Host,
+    call: "Call",
+) -> None:
+    """Microsoft Entra ID needs them at both; another server may not allow them at a refresh."""
+    web.allows_scope = allows_scope
+    config = replace(config_of(web), oauth=OAuth(scopes=scopes))
+    async with running(config, host) as servers:
+        await servers.login("web", request_browser())
+        web.expire()
+        web.forms.clear()
+        result = await call(servers, "mcp__web__hello")
+
+    assert result.text == "hello"
+    assert web.asked == [" ".join(scopes)]
+    assert [form.get("scope") for form in web.forms] == refreshes
+
+
+async def test_configured_scopes_are_asked_for_by_a_program(web: SignInServer, host: Host) -> None:
+    """The server's own list, here in its metadata, is for those who configure none."""
+    web.metadata = {"scopes_supported": ["admin"]}
+    oauth = OAuth(
+        grant="client_credentials", client_id="me", client_secret="s", scopes=("read", "write")
+    )
+    async with running(replace(config_of(web), oauth=oauth), host) as servers:
+        state = servers.states()[0]
+
+    assert state.phase is ServerPhase.READY, state
+    assert [form["scope"] for form in web.forms] == ["read write"]
+
+
+async def test_tokens_in_an_answer_of_another_status_are_used(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """Servers written with NestJS answer 201 to every POST."""
+    web.token_status = 201
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        web.expire()
+        result = await call(servers, "mcp__web__hello")
+
+    assert result.text == "hello"
+
+
+async def test_sign_in_without_metadata_takes_the_issuer_for_the_servers_own(
+    web: SignInServer, host: Host
+) -> None:
+    """The redirect names one (RFC 9207), and it is the address that was asked."""
+    web.offers_metadata = False
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.phase is ServerPhase.READY, state
+
+
+async def test_refused_second_sign_in_leaves_the_client_of_the_stored_tokens(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """The port of its redirect is taken, so that another client is registered."""
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        port = urlsplit(web.redirects[0]).port
+        with socket.create_server(("127.0.0.1", port or 0)):
+            web.expire()
+            web.refuses = True
+            refused = await servers.login("web", request_browser())
+        await servers.reconnect("web")
+        result = await call(servers, "mcp__web__hello")
+
+    assert "the sign-in was refused: access_denied" in refused.reason
+    assert result.text == "hello"
+    assert web.log.count("register") == 2
+    assert [form["client_id"] for form in web.forms] == ["client-1", "client-1"]
 
 
 async def test_failed_token_refresh_does_not_lose_the_sign_in(
