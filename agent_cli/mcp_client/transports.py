@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.event_streams import EVENT_BYTES_MAX
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.mended_messages import Item, mended
@@ -35,8 +36,6 @@ from agent_cli.system.json_text import json_object
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
-
-_EVENT_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Link:
@@ -140,7 +139,7 @@ class Link:
             SafeAsyncClient(headers, sign_in, Addresses(self._config)) as self._http,
         ):
             transport = streamable_http_client(
-                self._config.url, http_client=self._http, max_sse_event_size=_EVENT_BYTES_MAX
+                self._config.url, http_client=self._http, max_sse_event_size=EVENT_BYTES_MAX
             )
             async with transport as streams:
                 yield streams

@@ -8,15 +8,17 @@ not get the HTTP status.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthFlowError
+from mcp_types import RequestId
 
 from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.event_streams import MendedStream
 from agent_cli.mcp_client.mended_messages import answer_in
 from agent_cli.mcp_client.reasons import (
     HTTP_REFUSED,
@@ -36,7 +38,7 @@ from agent_cli.mcp_client.reasons import (
 )
 from agent_cli.system.addresses import Resolve, are_inside, resolve
 from agent_cli.system.http_requests import CheckedTransport, sent_host
-from agent_cli.system.json_text import SurrogateMender, json_object, mend_surrogates
+from agent_cli.system.json_text import json_object, mend_surrogates
 
 if TYPE_CHECKING:
     from httpx2._client import UseClientDefault  # named in a public signature, not exported
@@ -214,9 +216,10 @@ class SafeAsyncClient(CheckedAsyncClient):
             self.refused, self.refusal = None, ""
             if response.has_redirect_location or not self.is_answered_by_post:
                 return response
+            asked = await _asked(request)
             if _is_event_stream(response):
-                return _mended_stream(response)
-            return await _answered(request, response)
+                return _mended_stream(response, asked)
+            return await _answered(request, response, asked)
         body = await _body(response)
         error, message = rpc_error(body), message_in(response, body)
         self.refused, self.refusal = status, refusal_line(response, message)
@@ -230,34 +233,27 @@ class SafeAsyncClient(CheckedAsyncClient):
         return _answer(request, status, HTTP_REFUSED, self.refusal, {"status": status})
 
 
-class _MendedStream(httpx2.AsyncByteStream):
-    """The bytes of an event stream, its lone surrogates replaced."""
-
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        mender = SurrogateMender()
-        async for chunk in self._inner:
-            if mended := mender.feed(chunk):
-                yield mended
-        if rest := mender.flush():
-            yield rest
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
-
-
 def _is_event_stream(response: httpx2.Response) -> bool:
     return bool(response.headers.get("content-type", "").lower().startswith("text/event-stream"))
 
 
-def _mended_stream(response: httpx2.Response) -> httpx2.Response:
+def _mended_stream(response: httpx2.Response, asked: RequestId | None = None) -> httpx2.Response:
     stream = response.stream
-    if isinstance(stream, httpx2.AsyncByteStream) and not response.headers.get("content-encoding"):
-        response.stream = _MendedStream(stream)
+    if (
+        _is_event_stream(response)
+        and isinstance(stream, httpx2.AsyncByteStream)
+        and not response.headers.get("content-encoding")
+    ):
+        response.stream = MendedStream(stream, asked)
     return response
+
+
+async def _asked(request: httpx2.Request) -> RequestId | None:
+    """Return the id of the request that *request* carries, None for a message of another kind."""
+    # One that follows a redirect is not read yet.
+    sent = json_object(await request.aread()) or {}
+    id = sent.get("id") if "method" in sent else None
+    return id if isinstance(id, int | str) else None
 
 
 async def _body(response: httpx2.Response) -> bytes:
@@ -278,17 +274,17 @@ async def _body(response: httpx2.Response) -> bytes:
     return mend_surrogates(bytes(body))
 
 
-async def _answered(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+async def _answered(
+    request: httpx2.Request, response: httpx2.Response, asked: RequestId | None
+) -> httpx2.Response:
     """Return *response* with the answer to *request* that its body has, or else with an error.
 
     Whatever its media type and formal faults are: the request has been executed.
     """
     body = await _body(response)
-    # One that follows a redirect is not read yet.
-    sent = json_object(await request.aread()) or {}
-    if "id" not in sent or "method" not in sent:
+    if asked is None:
         return _with_body(request, response, body)
-    if (answer := answer_in(body, sent["id"])) is None:
+    if (answer := answer_in(body, asked)) is None:
         return _answer(request, 502, NO_ANSWER, no_answer_line(response, body))
     response.status_code = HTTPStatus.OK
     response.headers["content-type"] = _JSON["content-type"]

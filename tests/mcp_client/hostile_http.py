@@ -1,7 +1,9 @@
 """An MCP server over HTTP whose tool `go` answers as its argument says; `good` always answers."""
 
+import codecs
 import gzip
 import json
+import re
 import socket
 import struct
 import threading
@@ -208,9 +210,62 @@ def a_stream_that_cannot_be_resumed(handler: Handler, good: bytes) -> None:
     handler.stream(COME_BACK.replace(b"id: 1", b"id: gone"))
 
 
-@answer("gave no result: its answer is not valid MCP. The call may have taken effect")
+@answer("gave no result: its stream ended before the answer. The call may have taken effect")
 def an_event_that_is_not_mcp(handler: Handler, good: bytes) -> None:
     handler.stream(b'event: message\ndata: {"ok": true}\n\n')
+
+
+@answer("answered")
+def an_answer_behind_events_that_are_not_mcp(handler: Handler, good: bytes) -> None:
+    beside = b'data: ping\n\ndata: {"ok": true}\n\nevent: ping\ndata: 1\n\n: hello\n\n'
+    handler.stream(beside + b"data: " + good + b"\n\n")
+
+
+@answer("answered")
+def an_event_behind_a_byte_order_mark(handler: Handler, good: bytes) -> None:
+    handler.stream(codecs.BOM_UTF8 + b"data: " + good + b"\n\n")
+
+
+@answer("answered")
+def a_batch_in_an_event(handler: Handler, good: bytes) -> None:
+    note = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}'
+    handler.stream(b"data: [" + note + b"," + good + b"]\n\n")
+
+
+@answer("answered")
+def an_event_over_several_lines(handler: Handler, good: bytes) -> None:
+    lines = json.dumps(json.loads(good), indent=1).encode().split(b"\n")
+    handler.stream(b"".join(b"data: " + line + b"\r\n" for line in lines) + b"\r\n")
+
+
+@answer("answered")
+def a_stream_without_its_last_line_break(handler: Handler, good: bytes) -> None:
+    handler.stream(b"data: " + good)
+
+
+@answer("answered")
+def an_event_without_an_end_in_an_open_stream(handler: Handler, good: bytes) -> None:
+    handler.stream(b"id: 1\nevent: message\ndata: " + good + b"\n")
+    handler.wfile.flush()
+    handler.connection.recv(1)  # until the client has its answer
+
+
+@answer("answered")
+def an_event_in_pieces(handler: Handler, good: bytes) -> None:
+    nested = {**json.loads(good), "a": [{"b": {"c": 1}}]}
+    handler.stream(b"data: ")
+    for piece in re.findall(rb".+?[}\]]+", json.dumps(nested).encode()):
+        handler.wfile.write(piece)
+        handler.wfile.flush()
+    handler.wfile.write(b"\n\n")
+
+
+@answer("answered with more than 32 MB, which is not read. The call has probably taken effect")
+def an_event_that_is_too_long(handler: Handler, good: bytes) -> None:
+    try:
+        handler.stream(b"data: " + good.replace(b"answered", b"x" * 40_000_000))
+    except OSError:
+        handler.close_connection = True
 
 
 @answer("gave no result: its answer, HTTP 202 (Accepted), is empty. The call may have taken effect")

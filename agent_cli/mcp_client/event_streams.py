@@ -1,0 +1,130 @@
+"""Mend the event streams of servers, which the SDK reads to the letter."""
+
+import codecs
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+import httpx2
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData, JSONRPCError, RequestId
+
+from agent_cli.mcp_client.mended_messages import parsed
+from agent_cli.mcp_client.reasons import TOO_LONG
+from agent_cli.system.json_text import mend_surrogates
+
+EVENT_BYTES_MAX: Final = 32 * 1024 * 1024
+_TOO_LONG: Final = ErrorData(
+    code=TOO_LONG, message=f"more than {EVENT_BYTES_MAX // 1024 // 1024} MB"
+)
+_CHECKED_BYTES_MAX: Final = 1024 * 1024
+"""Limits the events whose messages are read here; the SDK reads them once more."""
+
+
+class MendedStream(httpx2.AsyncByteStream):
+    """The bytes of an event stream, mended."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, asked: RequestId | None) -> None:
+        """Mend *inner*; any answer in it belongs to the request *asked*, if that is known."""
+        self._inner = inner
+        self._asked = asked
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        events = _Events(self._asked)
+        async for chunk in self._inner:
+            if mended := events.feed(chunk):
+                yield mended
+            if events.bytes_held > EVENT_BYTES_MAX:
+                answer = JSONRPCError(jsonrpc="2.0", id=self._asked, error=_TOO_LONG)
+                yield b"\n\ndata: " + answer.model_dump_json().encode() + b"\n\n"
+                return
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+
+class _Events:
+    """Rewrites events, so that each message is one, and nothing else is in an event of messages.
+
+    A message counts once it is whole: some servers send no blank line behind it, and leave the
+    stream open. Other data, such as the word `ping`, is left out.
+
+    Attributes:
+        bytes_held: The size of the event that has not ended.
+    """
+
+    def __init__(self, asked: RequestId | None) -> None:
+        self.bytes_held = 0
+        self._asked = asked
+        self._line = bytearray()
+        self._fields: list[bytes] = []
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the events that *chunk* completes."""
+        mended: list[bytes] = []
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._take(end)
+            mended.append(self._ended_line())
+        self._take(rest)
+        if self._is_whole():
+            mended += (self._ended_line(), self._ended_event())
+        return b"".join(mended)
+
+    def _take(self, part: bytes) -> None:
+        self._line += part
+        self.bytes_held += len(part)
+
+    def _ended_line(self) -> bytes:
+        line = bytes(self._line).removeprefix(codecs.BOM_UTF8).removesuffix(b"\r")
+        self._line.clear()
+        if not line:
+            return self._ended_event()
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif name:  # a comment has none
+            self._fields.append(line)
+        return b""
+
+    def _ended_event(self) -> bytes:
+        fields, data = self._fields, self._data
+        is_checked = self._has_messages() and self.bytes_held <= _CHECKED_BYTES_MAX
+        self._fields, self._data, self.bytes_held = [], [], 0
+        first, *others = self._messages(data) if is_checked else [[*map(mend_surrogates, data)]]
+        events = [[*fields, *(b"data: " + line for line in first)]]
+        events += ([b"data: " + line for line in other] for other in others)
+        return b"".join(b"\n".join([*event, b"\n"]) for event in events if event)
+
+    def _has_messages(self) -> bool:
+        kinds = [field.partition(b":")[2] for field in self._fields if field.startswith(b"event:")]
+        return not kinds or kinds[-1].strip() in (b"", b"message")
+
+    def _messages(self, data: list[bytes]) -> list[list[bytes]]:
+        """Return the lines of each message in *data*; an empty list if there is none."""
+        found: list[list[bytes]] = []
+        for item in parsed(b"\n".join(data), asked=self._asked):
+            with suppress(ValueError):  # nested too deeply
+                if isinstance(item, SessionMessage):
+                    message = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    found.append([message.encode()])
+        return found or [[]]
+
+    def _is_whole(self) -> bool:
+        """Return whether the event that has not ended holds all of a message."""
+        if self.bytes_held > _CHECKED_BYTES_MAX:
+            return False
+        begun = bytes(self._line).removeprefix(codecs.BOM_UTF8)
+        if begun and not begun.startswith(b"data:"):
+            return False
+        held = b"\n".join([*self._data, begun.removeprefix(b"data:")]).strip()
+        if not held.endswith((b"}", b"]")):
+            return False
+        try:
+            json.loads(held)
+        except (ValueError, RecursionError):
+            return False
+        return self._has_messages()
