@@ -22,7 +22,7 @@ from agent_cli.sandbox.path_sets import is_inside
 from agent_cli.sandbox.policy import Rules
 from agent_cli.sandbox.seccomp import has_filter
 from agent_cli.system.keeper import LEFT_DESCRIPTOR
-from agent_cli.system.paths import real_path
+from agent_cli.system.paths import current_folder, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.trees import remove_tree
 
@@ -83,7 +83,7 @@ def installed(workspace: Sequence[Path], state_dir: Path) -> Iterator[Candidate]
             directory, is refused.
         state_dir: The folder for a copy of the bundled one, used if that is in the workspace.
     """
-    foreign = (*workspace, Path.cwd())
+    foreign = (*workspace, current_folder())
 
     def is_foreign(real: Path) -> bool:
         return any(map(real.is_relative_to, foreign))

@@ -40,6 +40,7 @@ from agent_cli.contracts.wording import one_line
 from agent_cli.core.projection import entries
 from agent_cli.session_store.history import BLOBS_DIR
 from agent_cli.session_store.store import SessionStore
+from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program
 from agent_cli.terminal.sanitize import clean
 
@@ -262,7 +263,7 @@ def _excerpt(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
 
 def candidates_in(folder: Path, words: Sequence[str]) -> set[Path] | None:
     """Return the files that may hold all *words*; None means all files."""
-    ripgrep = find_program("rg", outside=Path.cwd())
+    ripgrep = find_program("rg", outside=current_folder())
     if ripgrep is None or not folder.is_dir():
         return None
     held: set[Path] | None = None
@@ -285,6 +286,7 @@ def _holding(ripgrep: Path, folder: Path, texts: Sequence[str]) -> set[Path]:
     try:
         ran = subprocess.run(
             [*command, str(folder)],
+            cwd=folder,  # ours may be deleted
             input="\n".join(texts).encode(),
             capture_output=True,
             check=False,

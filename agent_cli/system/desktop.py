@@ -5,9 +5,9 @@ import os
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
+from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program, search_path
 
 _LIMIT_S: Final = 5
@@ -20,7 +20,7 @@ _POWERSHELL: Final = (
 async def copy_text(text: str, environment: Mapping[str, str], platform: str) -> str:
     """Copy *text* to the clipboard; return the name of the program used, "" if none could."""
     for name, *arguments in copy_commands(environment, platform):
-        program = find_program(name, outside=Path.cwd())
+        program = find_program(name, outside=current_folder())
         if program and await _takes((str(program), *arguments), text):
             return name
     return ""
@@ -115,4 +115,4 @@ async def open_page(url: str) -> None:
 
 def _path() -> str:
     """Return the PATH for finding a browser, without folders inside the current one."""
-    return search_path(os.environ.get("PATH", os.defpath), outside=Path.cwd())
+    return search_path(os.environ.get("PATH", os.defpath), outside=current_folder())

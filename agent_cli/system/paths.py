@@ -188,6 +188,14 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def current_folder() -> Path:
+    """Return the current directory; if it was deleted, the path that it had, by all we know."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.environ.get("PWD", "/"))
+
+
 def exists(path: Path) -> bool:
     """Return whether *path* exists; False if that cannot be found out, as in `is_file`."""
     return os.path.exists(path)  # noqa: PTH110

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_cli.system.paths import real_path
+from agent_cli.system.paths import current_folder, real_path
 from agent_cli.system.records import dataclass
 from agent_cli.system.repositories import repository_root
 
@@ -23,7 +23,7 @@ def find_program(name: str, *, outside: Path) -> Path | None:
     import sysconfig  # rarely needed before the first prompt
 
     ours = Path(sysconfig.get_path("scripts"))
-    foreign = (outside, Path.cwd())
+    foreign = (outside, current_folder())
     directories = [ours, *map(Path, os.environ.get("PATH", os.defpath).split(os.pathsep))]
     for directory in directories:
         program = directory / name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, KEY, new_agent_cli
+from tests.e2e.program import AGENT_CLI, KEY, in_terminal, new_agent_cli, results_in, text_of
 from tests.messages_api import reply, serve_in_thread, tool_use
 
 COMMANDS = (
@@ -135,3 +135,24 @@ def test_strace_sees_no_program_of_the_working_directory(traps: Path, tmp_path: 
     assert [each for each in started if each.startswith((here, ".")) or "/" not in each] == []
     assert AGENT_CLI in started
     assert sprung(traps) == []
+
+
+def test_session_goes_on_when_the_current_directory_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each prompt ended in a FileNotFoundError, because none of its programs is looked up there."""
+    here = Path("here").absolute()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    listing = tool_use("bash", {"command": "ls"})
+    with serve_in_thread(reply(listing), reply("It is gone.")) as api, in_terminal(api) as it:
+        it.send('!rm -r "$PWD"\r')
+        it.until(lambda: not here.exists())
+        it.send("list\r")
+        it.until("It is gone.")
+        it.send("/search gone\r")
+        it.until("type to filter")
+
+        [result] = results_in(api.requests[-1].body)
+        assert "could not be started: [Errno 2] No such file or directory" in text_of(result)
+        assert "FileNotFoundError" not in it.text

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.programs import search_path, shield_path, use_shielded_path, users_path
+from agent_cli.system.programs import (
+    find_program,
+    search_path,
+    shield_path,
+    use_shielded_path,
+    users_path,
+)
 
 SYSTEM = "/usr/bin:/bin"
 
@@ -76,3 +82,21 @@ def test_folder_that_a_link_of_the_repository_names_is_not_on_our_path(tmp_path:
     kept = search_path(f"{repository}/bin:{own}/through:{own}/direct:{SYSTEM}", outside=repository)
 
     assert kept == f"{own}/direct:{SYSTEM}"
+
+
+def test_program_in_a_current_folder_that_was_deleted_and_made_again_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It raised a FileNotFoundError."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PWD", str(here))
+    monkeypatch.setenv("PATH", f"{here}/bin:{SYSTEM}")
+    here.rmdir()
+    (here / "bin").mkdir(parents=True)
+    (here / "bin/sh").symlink_to("/bin/sh")
+
+    found = find_program("sh", outside=tmp_path / "other")
+
+    assert found in (Path("/usr/bin/sh"), Path("/bin/sh"))

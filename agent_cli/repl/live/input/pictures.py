@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +15,7 @@ from agent_cli.attachments.images import image_of
 from agent_cli.contracts.errors import UsageError
 from agent_cli.repl.live.screen import LiveScreen
 from agent_cli.system.desktop import output_within
+from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program
 from agent_cli.terminal.references import reference_to
 
@@ -104,7 +104,7 @@ async def clipboard_picture() -> bytes:
     installed = [
         (str(program), *arguments)
         for name, *arguments in asked
-        if (program := find_program(name, outside=Path.cwd()))
+        if (program := find_program(name, outside=current_folder()))
     ]
     if not installed:
         raise UsageError(_no_way(os.environ, asked))
