@@ -1,7 +1,7 @@
 """Irreversible commands, which need a person's approval each time, in every mode."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -10,7 +10,19 @@ from agent_cli.policies.shell.data_losses import lost_by_request
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
-from agent_cli.policies.shell.starters import FIND_STARTS, SHELLS, base_name, git_call
+from agent_cli.policies.shell.searches import (
+    EVERY_FILE,
+    EVERY_NAME,
+    FINDS,
+    REMOVERS,
+    REMOVES_TREES,
+    fd_removes_all,
+    is_narrow,
+    is_vital,
+    lost_by_find,
+    removals,
+)
+from agent_cli.policies.shell.starters import base_name, git_call
 from agent_cli.policies.shell.syntax import TOO_LONG
 from agent_cli.system.loading import late_pattern
 
@@ -26,8 +38,6 @@ _DEVICE = r"/dev/(?:(?:sd|hd|vd|xvd|nvme|mmcblk|r?disk|md)\w+|mapper/\S+)"
 _IS_DEVICE = late_pattern(_DEVICE)
 _WRITES_DEVICE = late_pattern(rf">\|?\s*{_DEVICE}")
 _COPIES = frozenset({"cp", "mv", "tee", "install"})
-# `rm -rf` under another name.
-_REMOVES_TREES = frozenset({"rimraf", "del-cli", "srm"})
 # An argument that makes a git command behind it irreversible.
 _GIT_LOSSES = tuple(
     (subcommand, late_pattern(argument))
@@ -46,26 +56,8 @@ _GIT_LOSSES = tuple(
         ("submodule", _FORCE),
     )
 )
-_EVERY_FILE = "deletes every file of a folder"
-_REMOVERS = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
-# Without one of these, `find` finds everything.
-_TESTS_OF_FIND = frozenset(
-    {
-        *("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-empty"),
-        *("-lname", "-inum", "-samefile", "-xtype"),
-    }
-)
 # They run a command for the names that they read.
 _RUN_FOR_EACH = frozenset({"xargs", "parallel"})
-# The options of `fd` that run a command, that have a value, and that choose files by name.
-_FD_FLAGS = "-[HIuasigFlLpq0-9]*"
-_FD_RUNS = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
-_FD_VALUE = late_pattern(
-    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
-    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
-)
-_FD_NAMES = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
-_FD_ALL = late_pattern(r"[.^$*]*|\.\*")
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
@@ -77,10 +69,7 @@ _PATTERN_BEGINS = late_pattern(r"(?:glob|Dir\[|<)[\s(]*+")
 _WITHOUT_BLANK = late_pattern(r"\S*+")
 _EVERY_NAME_HERE = late_pattern(r"[\"']?\*(?:\.\*|\*)?[\"'>)\]]")
 _EVERY_NAME_BELOW = late_pattern(r"/\*(?:\.\*|\*)?[\"'>)\]]")
-_REMOVER_IN_TEXT = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
 _FIND_BY_CONTENT = frozenset({"grep", "egrep", "fgrep", "rg"})
-# A pattern that every visible name matches, or every name with a dot, quoted in part or not.
-_EVERY_NAME = late_pattern(r"(?:.*/)?+[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 # A mode without the owner's right to read.
 _UNREADABLE = late_pattern(r"[0-3]?[0-7]{0,2}|0[0-3][0-7]{2}|[ugoa]*-[wx]*r[wx]*|[ugoa]*=")
 _DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
@@ -101,15 +90,20 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     seen = [*readings]
     commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
+    if not moved:
+        searches = (("find", *words) for name, words in commands if name in FINDS)
+        chosen = dict(pair for each in searches for pair in removals(each, root))
+        seen = [chosen.get(each, each) for each in seen]
+        commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     found = [_destruction(name, words, root, moved=moved) for name, words in commands]
     reads = any(name == "read" for name, _ in commands)
     if not any(found) and any(
-        (name in _RUN_FOR_EACH and _REMOVERS.intersection(words))
-        or (name in _REMOVERS and reads and None in words)
+        (name in _RUN_FOR_EACH and REMOVERS.intersection(words))
+        or (name in REMOVERS and reads and None in words)
         for name, words in commands
     ):
         narrow = (
-            name in _FIND_BY_CONTENT or (name == "find" and _is_narrow(words))
+            name in _FIND_BY_CONTENT or (name in FINDS and is_narrow(words, lists=True))
             for name, words in commands
         )
         if not any(narrow):
@@ -119,37 +113,11 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     return list(filter(None, dict.fromkeys(found)))
 
 
-def _is_narrow(arguments: Sequence[str | None]) -> bool:
-    """Return whether `find` with *arguments* acts only on files that pass a test of their name.
-
-    A test that is negated, or that every name passes, narrows nothing; nor does one on the other
-    side of an "or".
-    """
-    words = [word or "" for word in arguments]
-    ways = [words] if "(" in words or "\\(" in words else list(_alternatives(words))
-    return all(any(map(_narrows, way, way[1:], ("", *way))) for way in ways)
-
-
-def _alternatives(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the parts of *words* between "or" that do something."""
-    ends = [at for at, word in enumerate(words) if word in ("-o", "-or", ",")]
-    for begin, end in pairwise((0, *ends, len(words))):
-        way = words[begin:end]
-        if {"-delete", "-exec", "-execdir", "-print", "-print0"}.intersection(way) or not ends:
-            yield way
-
-
-def _narrows(test: str, value: str, before: str) -> bool:
-    """Return whether *test* with its *value*, behind the word *before*, leaves names out."""
-    is_test = test in _TESTS_OF_FIND and before not in ("!", "-not")
-    return is_test and (test == "-empty" or not _EVERY_NAME.fullmatch(value))
-
-
 def _leaves(arguments: Reading, root: PurePath) -> bool:
     """Return whether a `cd` with *arguments* may leave *root*."""
     folders = [word for word in arguments if word is None or not word.startswith("-")]
     return not folders or any(
-        each is None or (PurePath(each) not in (PurePath(), root) and _is_vital(each, root))
+        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
         for each in folders
     )
 
@@ -163,14 +131,14 @@ def written_losses(script: str) -> list[str]:
         f"rm {target} deletes every file of a folder"
         for words in scripts
         for target in dropwhile(_is_no_remover, words)
-        if _EVERY_NAME.fullmatch(target)
+        if EVERY_NAME.fullmatch(target)
     ]
     for words in scripts:
         begins = [at for at, word in enumerate(words) if base_name(word) in ("fd", "fdfind")]
         found += [
-            f"{words[at]} {_EVERY_FILE}"
+            f"{words[at]} {EVERY_FILE}"
             for at in begins[:_SEARCHES_MAX]
-            if _fd_removes_all(words[at + 1 :])
+            if fd_removes_all(words[at + 1 :])
         ]
         found += [TOO_LONG] if len(begins) > _SEARCHES_MAX else []
     return list(dict.fromkeys(found))
@@ -182,15 +150,13 @@ def _is_no_remover(word: str) -> bool:
 
 def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
     words = [word for word in arguments if word is not None]
-    if name == "rm" or name in _REMOVES_TREES:
+    if name == "rm" or name in REMOVES_TREES:
         options = () if name == "rm" else ("-r",)
         return _removal((*options, *arguments), root, moved=moved)
-    if name == "find" and "-delete" in words:
-        return _deletion(arguments, root)
-    if name == "find" and _starts_removal(words):
-        return None if _is_narrow(words) else _EVERY_FILE
+    if name in FINDS:
+        return lost_by_find(arguments, root, moved=moved)
     if _INTERPRETER.fullmatch(name) and any(map(_deletes_what_it_lists, words)):
-        return _EVERY_FILE
+        return EVERY_FILE
     if name in _CHANGES:
         return _CHANGES[name](words)
     if lost := lost_by_subcommand(name, words):
@@ -218,43 +184,9 @@ def _removal(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
         for option in options
     )
     targets = [word for word in arguments if word is None or not word.startswith("-")]
-    if recursive and any(each is None or moved or _is_vital(each, root) for each in targets):
+    if recursive and any(each is None or moved or is_vital(each, root) for each in targets):
         return "deletes folders that are unclear or outside the workspace"
     return None
-
-
-def _deletion(arguments: Reading, root: PurePath) -> str | None:
-    # Mostly `find . -name '*.pyc' -delete`, which only deletes files of harmless names.
-    if any(word is None or (word != "." and _is_vital(word, root)) for word in arguments):
-        return "deletes files in folders that are unclear or outside the workspace"
-    return None if _is_narrow(arguments) else _EVERY_FILE
-
-
-def _starts_removal(words: Sequence[str]) -> bool:
-    starts = (at for at, word in enumerate(words) if word in FIND_STARTS)
-    return any(_removes(words[at + 1 :]) for at in starts)
-
-
-def _removes(command: Sequence[str]) -> bool:
-    """Return whether *command* deletes its operands, as a program or in a shell's script."""
-    name = base_name(command[0]) if command else ""
-    return name in _REMOVERS or (name in SHELLS and any(map(_REMOVER_IN_TEXT.search, command[1:])))
-
-
-def _fd_removes_all(words: Sequence[str]) -> bool:
-    """Return whether `fd` with *words* deletes its matches, and matches every file."""
-    words = [word.strip("\"'") for word in words]
-    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
-    at, found = next(runs, (0, None))
-    if found is None or not _removes([*filter(None, found.groups()), *words[at + 1 :]]):
-        return False
-    own = words[:at]
-    names = (
-        word
-        for before, word in zip(("", *own), own, strict=False)
-        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
-    )
-    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
 
 
 def _deletes_what_it_lists(script: str) -> bool:
@@ -305,14 +237,6 @@ def _truncate(words: Sequence[str]) -> str | None:
 _CHANGES: Mapping[str, Callable[[Sequence[str]], str | None]] = MappingProxyType(
     {"chmod": _chmod, "rsync": _rsync, "truncate": _truncate}
 )
-
-
-def _is_vital(target: str, root: PurePath) -> bool:
-    path = PurePath(target)
-    outside = target.startswith("~") or ".." in path.parts
-    if path.is_absolute():
-        outside = root not in path.parents
-    return outside or path.parts[-1:] in ((), (".git",))
 
 
 def _only_unstages(words: Sequence[str]) -> bool:

@@ -303,7 +303,8 @@ def what_it_does(words: Reading) -> str:
         return "runs a shell script" if is_named else "runs its input as a shell script"
     found = known_effect(name, known)
     does = found.says if found else ""
-    names = [word for word in known if not word.startswith("-")] if name in _WITH_NAMES else []
+    named = (word for word in known if not word.startswith("-") and word != "{}")
+    names = [*named] if name in _WITH_NAMES else []
     return f"{does}: {first_named(names, _NAMED_MAX)}" if does and names else does
 
 

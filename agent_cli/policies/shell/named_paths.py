@@ -11,10 +11,11 @@ from itertools import chain
 from pathlib import PurePath
 
 from agent_cli.policies.shell.assignments import composed_words, preset_values
+from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
 from agent_cli.policies.shell.syntax import TOO_LONG, is_too_long
-from agent_cli.policies.shell.words import TooManyWords, unbraced, without_quotes
+from agent_cli.policies.shell.words import without_quotes
 from agent_cli.system.loading import late_pattern
 
 _WORD_ENDS = late_pattern(r"[\s;&|<>()`]+")

@@ -58,7 +58,7 @@ def told(script: str) -> list[str]:
             "find . -okdir cat {} +; fd -gx wc",
             [
                 "  find . -okdir cat {} + = searches for files",
-                "    cat ? + = shows files: +",
+                "    cat {} + = shows files: +",
                 "  fd -gx wc = searches for files",
                 "    wc = counts lines, words or characters",
             ],

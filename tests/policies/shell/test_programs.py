@@ -114,7 +114,7 @@ def test_destruction_is_asked_about_however_deep_it_is_nested(
     [
         *("rm -rf {names} ~", "rm {names} -rf ~", "git push {names} --force", "chmod {names} -R 0"),
         *("timeout 5 rm -rf {names} ~", "sudo rm -rf {names} ~", "env -Srm -rf {names} ~"),
-        *("bash -c 'rm -rf {names} ~'", "find {names} -delete"),
+        *("bash -c 'rm -rf {names} ~'", "find {names} . -delete"),
     ],
 )
 def test_destruction_is_asked_about_behind_any_number_of_words(

@@ -8,14 +8,13 @@ from random import Random
 
 import pytest
 
+from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.words import (
     NotLiteral,
-    TooManyWords,
     Word,
     likely_word,
     literal_word,
     literal_words,
-    unbraced,
 )
 
 

@@ -1,0 +1,257 @@
+"""What `find` and `fd` would delete.
+
+Their tests choose files by name, or they take every file of a folder. Knows no other program.
+"""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import PurePath
+from typing import Final
+
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.policies.shell.starters import (
+    FIND_STARTS,
+    SHELLS,
+    STARTERS,
+    base_name,
+    with_unknown,
+)
+from agent_cli.system.loading import late_pattern
+
+FINDS: Final = frozenset({"find", "gfind"})
+EVERY_FILE: Final = "deletes every file of a folder"
+REMOVERS: Final = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
+REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
+"""`rm -rf` under another name."""
+EVERY_NAME: Final = late_pattern(r"(?:.*/)?+[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
+"""A pattern that every visible name matches, or every name with a dot, quoted in part or not."""
+
+_REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
+_NAMES: Final = frozenset({"-name", "-iname"})
+_PATHS: Final = frozenset({"-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"})
+_EVERY_PATH: Final = late_pattern(r"[.*+?/^$]*")
+# Few files pass them, whatever their names are.
+_FEW: Final = frozenset({"-empty", "-lname", "-ilname", "-inum", "-samefile", "-xtype"})
+_TRUE: Final = frozenset(
+    {"-true", "-ls", "-prune", "-depth", "-d", "-xdev", "-mount", "-daystart"}
+    | {"-maxdepth", "-mindepth", "-follow", "-noleaf", "-warn", "-nowarn"}
+)
+_ACTIONS: Final = FIND_STARTS | {"-delete", "-print", "-print0", "-printf", "-ls", "-fprint"}
+_OR: Final = frozenset({"-o", "-or"})
+_AND: Final = frozenset({"-a", "-and"})
+_NOT: Final = frozenset({"!", "-not"})
+_MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
+_FOLLOWS: Final = frozenset({"-H", "-L", "-P"})
+_NESTED_MAX: Final = 50
+_EITHER: Final = frozenset({True, False})
+
+# The options of `fd` that run a command, that have a value, and that choose files by name.
+_FD_FLAGS: Final = "-[HIuasigFlLpq0-9]*"
+_FD_RUNS: Final = late_pattern(rf"{_FD_FLAGS}[xX](.*)|--exec(?:-batch)?(?:=(.*))?")
+_FD_VALUE: Final = late_pattern(
+    r"-[tdEcjSoC]|--(?:type|exclude|max-\w+|min-\w+|exact-depth|size|owner|color|changed-\w+|newer"
+    r"|older|change-\w+-than|base-directory|search-path|path-separator|threads|ignore-file)"
+)
+_FD_NAMES: Final = late_pattern(rf"{_FD_FLAGS}e.*|--extension.*")
+_FD_ALL: Final = late_pattern(r"[.^$*]*|\.\*")
+
+
+def lost_by_find(arguments: Reading, root: PurePath, *, moved: bool) -> str | None:
+    """Return why `find` with *arguments* deletes too much; *moved* if the folder is uncertain.
+
+    Mostly it is `find . -name '*.pyc' -delete`, which only deletes files of harmless names. In
+    folders that it names, it deletes no more than `rm -r` of them.
+    """
+    if "-delete" in arguments and (None in arguments or not _stays_inside(arguments, root)):
+        return "deletes files in folders that are unclear or outside the workspace"
+    if is_narrow(arguments) or (not moved and _names_folders(arguments, root)):
+        return None
+    return EVERY_FILE
+
+
+def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Reading]]:
+    """Yield each removal of trees that *command*, a `find`, starts for the files that it chooses.
+
+    First as it is read, with the names of the files unknown, then without them. None if `find` may
+    choose what must not be deleted.
+    """
+    arguments = command[1:]
+    if not _stays_inside(arguments, root) or not (
+        is_narrow(arguments) or _names_folders(arguments, root)
+    ):
+        return
+    read = with_unknown(command)
+    for at, word in enumerate(command):
+        if base_name(word or "") in ("rm", *REMOVES_TREES):
+            own = tuple(each for each in command[at:] if each != "{}")
+            yield read[at:], own
+            yield (*read[at:], None), own
+
+
+def is_narrow(arguments: Reading, *, lists: bool = False) -> bool:
+    """Return whether `find` with *arguments* deletes only files that pass a test of their name.
+
+    Neither a file of another name, nor git's own data, must reach what deletes; with *lists* what
+    prints, and the reader of the list deletes.
+    """
+    if sum(word in ("(", "\\(") for word in arguments) > _NESTED_MAX:
+        return False
+    searches = (_Search(arguments, of_git=of_git, lists=lists) for of_git in (False, True))
+    return not any(each.reaches() for each in searches)
+
+
+def is_vital(target: str | None, root: PurePath) -> bool:
+    """Return whether *target* may be *root*, lie outside, or be a repository's own data."""
+    if target is None:
+        return True
+    path = PurePath(target)
+    outside = target.startswith("~") or ".." in path.parts
+    if path.is_absolute():
+        outside = root not in path.parents
+    return outside or path.parts[-1:] in ((), (".git",))
+
+
+def _searched(arguments: Reading) -> Iterator[str | None]:
+    """Yield the folders that `find` with *arguments* searches, as far as it names any."""
+    for word in arguments:
+        if word is not None and (word[:1] == "-" or word in _MARKS):
+            if word in _FOLLOWS or word.startswith("-O"):
+                continue
+            return
+        yield word
+
+
+def _stays_inside(arguments: Reading, root: PurePath) -> bool:
+    folders = _searched(arguments)
+    return not any(is_vital(each, root) and not _is_here(each) for each in folders)
+
+
+def _is_here(folder: str | None) -> bool:
+    return bool(folder) and PurePath(folder or "") == PurePath()
+
+
+def _names_folders(arguments: Reading, root: PurePath) -> bool:
+    """Return whether `find` with *arguments* searches only folders that it names."""
+    folders = [*_searched(arguments)]
+    return bool(folders) and not any(is_vital(each, root) for each in folders)
+
+
+def removes(command: Sequence[str | None]) -> bool:
+    """Return whether *command* deletes its operands, as a program or in a shell's script."""
+    name = base_name(command[0] or "") if command else ""
+    behind = [word for word in command[1:] if word]
+    if name in SHELLS:
+        return any(map(_REMOVER_IN_TEXT.search, behind))
+    return name in REMOVERS or (
+        name in STARTERS and not REMOVERS.isdisjoint(map(base_name, behind))
+    )
+
+
+class _Search:
+    """The expression of one `find`, evaluated for one file that no test of a name is meant for.
+
+    Each part returns the values it may have; it is *reached* unless those before it decide.
+    """
+
+    def __init__(self, arguments: Reading, *, of_git: bool, lists: bool) -> None:
+        """Take the file for one of another name, or for one of git's own data."""
+        words = [word if word is None else word.removeprefix("\\") for word in arguments]
+        self._words = words[len([*_searched(arguments)]) :]
+        self._at = 0
+        self._of_git = of_git
+        self._lists = lists
+        self._is_reached = False
+
+    def reaches(self) -> bool:
+        """Return whether the file may reach what deletes it, or what lists it."""
+        values = _EITHER
+        while self._at < len(self._words):
+            values = self._either(reached=True)
+            self._at += 1  # a parenthesis without a beginning
+        prints_all = self._lists and _ACTIONS.isdisjoint(self._words)
+        return self._is_reached or (prints_all and True in values)
+
+    def _next(self) -> str:
+        return (self._words[self._at] or "") if self._at < len(self._words) else ")"
+
+    def _taken(self) -> str:
+        self._at += 1
+        return (self._words[self._at - 1] or "") if self._at <= len(self._words) else ""
+
+    def _either(self, *, reached: bool) -> frozenset[bool]:
+        values = self._both(reached=reached)
+        while self._next() in (*_OR, ","):
+            if self._taken() == ",":
+                self._both(reached=reached)
+                values = _EITHER  # GNU find optimizes the right value away
+            else:
+                right = self._both(reached=reached and False in values)
+                values = (values - {False}) | right if False in values else values
+        return values
+
+    def _both(self, *, reached: bool) -> frozenset[bool]:
+        values = self._negated(reached=reached)
+        while self._next() not in (*_OR, ",", ")"):
+            right = self._negated(reached=reached and True in values)
+            values = (values - {True}) | right if True in values else values
+        return values
+
+    def _negated(self, *, reached: bool) -> frozenset[bool]:
+        is_negated = False
+        while self._next() in (*_NOT, *_AND):
+            is_negated ^= self._taken() in _NOT
+        if self._next() != "(":
+            values = self._single(reached=reached)
+        else:
+            self._at += 1
+            values = self._either(reached=reached)
+            self._at += self._next() == ")"
+        return frozenset(not value for value in values) if is_negated else values
+
+    def _single(self, *, reached: bool) -> frozenset[bool]:
+        if self._next() in (*_OR, ",", ")"):
+            return _EITHER
+        match word := self._taken():
+            case "-delete" | "-print" | "-print0" | "-printf":
+                self._is_reached |= reached and self._lists == word.startswith("-p")
+                return frozenset({True})
+            case "-false" | "-quit":
+                return frozenset({False})
+            case _ if word in _NAMES or word in _PATHS:
+                return self._fits(word, self._taken())
+            case _ if word in FIND_STARTS:
+                self._is_reached |= removes([*self._command()]) and reached
+                return _EITHER
+            case _:
+                while not self._next().startswith("-") and self._next() not in _MARKS:
+                    self._at += 1
+                known = {True} if word in _TRUE else {False} if word in _FEW else _EITHER
+                return frozenset(known)
+
+    def _command(self) -> Iterator[str]:
+        while self._at < len(self._words) and (word := self._taken()) != ";":
+            if word == "+" and self._words[self._at - 2] == "{}":
+                return
+            yield word
+
+    def _fits(self, test: str, value: str) -> frozenset[bool]:
+        is_every = (EVERY_NAME if test in _NAMES else _EVERY_PATH).fullmatch(value)
+        names_git = ".git" in PurePath(value).parts or fnmatch(".git", value)
+        # Some patterns that count as every name leave a few out.
+        return _EITHER if is_every else frozenset({self._of_git and names_git})
+
+
+def fd_removes_all(words: Sequence[str]) -> bool:
+    """Return whether `fd` with *words* deletes its matches, and matches every file."""
+    words = [word.strip("\"'") for word in words]
+    runs = ((at, found) for at, word in enumerate(words) if (found := _FD_RUNS.fullmatch(word)))
+    at, found = next(runs, (0, None))
+    if found is None or not removes([*filter(None, found.groups()), *words[at + 1 :]]):
+        return False
+    own = words[:at]
+    names = (
+        word
+        for before, word in zip(("", *own), own, strict=False)
+        if not word.startswith("-") and not _FD_VALUE.fullmatch(before)
+    )
+    return not any(map(_FD_NAMES.fullmatch, own)) and bool(_FD_ALL.fullmatch(next(names, "")))
