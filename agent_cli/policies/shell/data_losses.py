@@ -45,6 +45,13 @@ _CONSOLES: Final = frozenset(
 _RECORDS_LOST: Final = late_pattern(
     r"[.:](?:delete_all|destroy_all|truncate)\b|objects\.(?:all\(\)|filter\([^)]*\))\.delete\("
 )
+# Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
+_DATABASE_TASK: Final = late_pattern(
+    r"(?:[\w-]+:)*(?:db|database|migrat(?:e|ions?)|ecto|ash|schema|doctrine|pg)[:.](?:\w+[:.])*"
+    r"(?:drop|reset|purge|fresh|refresh|wipe|truncate(?:_all)?|nuke|rollback|revert|undo|down|redo"
+    r"|setup|replant|(?:schema|structure|fixtures):load)(?!(?::\w+)*:test)(?::[\w:]+)?"
+    r"|queue:(?:clear|flush)|sql[:-]drop"
+)
 DELETES_DATA: Final = "deletes from a database, which cannot be undone"
 _CLIENTS: Final = frozenset({"curl", "wget", "gh", "glab", "http", "https", "xh"})
 # Of Elasticsearch, Prometheus, Qdrant and Solr, by another method than DELETE.
@@ -75,6 +82,12 @@ def lost_by_statement(name: str, words: Sequence[str]) -> str:
     if name in _CONSOLES and any(map(_RECORDS_LOST.search, words)):
         return DELETES_DATA
     return ""
+
+
+def lost_by_task(words: Sequence[str]) -> str:
+    """Return why a task of a project among *words* empties its database, or ""."""
+    task = next(filter(_DATABASE_TASK.fullmatch, words), None)
+    return f"{task} takes data out of a database, which cannot be undone" if task else ""
 
 
 def lost_by_request(name: str, arguments: Reading) -> str:

@@ -9,7 +9,7 @@ from itertools import islice, pairwise, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from agent_cli.policies.shell.data_losses import lost_by_statement
+from agent_cli.policies.shell.data_losses import lost_by_statement, lost_by_task
 from agent_cli.policies.shell.effects import is_known, known_effect
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE
@@ -83,6 +83,11 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("argocd flux", ("app delete", "uninstall")),
             ("kafka-consumer-groups", ("--reset-offsets --execute",)),
             ("vagrant", ("snapshot restore",)),
+            ("tiup", ("cluster clean",)),
+            ("wal-g wal-e pgbackrest barman pg_probackup", ("backup-fetch", "restore", "recover")),
+            ("xtrabackup mariabackup mariadb-backup", ("--copy-back", "--move-back")),
+            ("rethinkdb", ("restore --force",)),
+            ("hg", ("strip",)),
             ("wsl", ("--unregister",)),
             ("pg_dropcluster pg_resetwal pg_archivecleanup diskpart kafka-delete-records", ("",)),
             ("lvconvert", ("--merge",)),
@@ -128,6 +133,9 @@ _LOSING_WORDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
                 r"|remove-(?:ad|az|partition|vm)\w*|(?:stop|restart)-computer)\b.*)",
             ),
             ("robocopy", r"(?i:/(?:mir|purge))"),
+            ("ansible", r"(?:.*\s)?state=absent(?:\s.*)?"),
+            # The commands that they are given, of the server's files.
+            ("lftp smbclient", r"(?s:(?:.*[\s;])?(?:m?rm|del|deltree|mirror\s.*--delete)\s.*)"),
         )
         for program in programs.split()
     }
@@ -217,13 +225,6 @@ _NO_VALUE: Final = late_pattern(
 )
 # Npm ignores an option that a subcommand does not know.
 _DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
-# Tasks of a project that empty its database: `rails db:drop`, `artisan migrate:fresh`.
-_DATABASE_TASK: Final = late_pattern(
-    r"(?:[\w-]+:)*(?:db|database|migrat(?:e|ions?)|ecto|ash|schema|doctrine|pg)[:.](?:\w+[:.])*"
-    r"(?:drop|reset|purge|fresh|refresh|wipe|truncate(?:_all)?|nuke|rollback|revert|undo|down|redo"
-    r"|setup|replant|(?:schema|structure|fixtures):load)(?!(?::\w+)*:test)(?::[\w:]+)?"
-    r"|queue:(?:clear|flush)|sql[:-]drop"
-)
 _ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?|\.?[*+]?|\^")
 
 
@@ -246,10 +247,8 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
         does = _listed_act(name, words)
         lost = does if does.startswith("delete") else f"{name} {verb}"
         return f"{lost}, which cannot be undone"
-    task = next(filter(_DATABASE_TASK.fullmatch, words[:_SUBCOMMANDS_MAX]), None)
-    if task and name != "git" and not _reads(name, words):
-        return f"{task} takes data out of a database, which cannot be undone"
-    if lost := lost_by_statement(name, words):
+    lost = "" if name == "git" or _reads(name, words) else lost_by_task(words[:_SUBCOMMANDS_MAX])
+    if lost := lost or lost_by_statement(name, words):
         return lost
     if name == "kill" and "-1" in words[1:]:
         return "ends every process of the user"

@@ -133,10 +133,18 @@ _ABBREVIATED: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     }
 )
 _OPTION_CHARS_MIN: Final = 3  # `git clone --u=x`
-_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"gmake": "make", "gtar": "tar"})
+_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"gmake": "make", "gtar": "tar", "gsed": "sed"}
+)
 # A command in a word of a program that leaves to a shell: `vim -c '!x'`, `sqlite3 a '.shell x'`.
 _TO_SHELL: Final = late_pattern(
     r"\+?[:\\]?!|\.sh\w*\s|\.system\s|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:"
+)
+# Behind an address and an `e` in a script of sed, to the end of the line.
+_SED_ADDRESS: Final = r"(?:[\d$~]+|/(?:[^/\\\n]|\\.)*+/[IM]*)"
+_SED_RUNS: Final = late_pattern(
+    rf"(?:^(?:--?\w+=|-\w*e)?|[;{{}}\n])\s*+(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?+"
+    r"\s*+!?\s*+e[ \t]+([^\n]+)"
 )
 _SAYS_ONLY: Final = frozenset(
     {"echo", "printf", "grep", "egrep", "fgrep", "rg", "gh", "find", "awk", "gawk", "mawk", "nawk"}
@@ -188,7 +196,8 @@ def started_at(words: Sequence[str | None]) -> int | None:
 
 def has_commands(name: str) -> bool:
     """Return whether the program *name* takes commands in options."""
-    return _usual_name(name) in _COMMAND_OPTIONS
+    usual = _usual_name(name)
+    return usual in _COMMAND_OPTIONS or usual == "sed"
 
 
 def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
@@ -202,6 +211,8 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
         if option and (found := option.match(word)):
             value = _value(word, found.end(), words[at + 1 :])
             yield from filter(None, (value, set_value(value)))
+        if name == "sed":
+            yield from (found[1] for found in _SED_RUNS.finditer(word))
         if name == "git" and words[at - 1] in ("-c", "--config"):
             yield from _git_setting(word)
         if name == "git" and word.startswith("--config="):

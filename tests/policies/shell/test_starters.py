@@ -48,14 +48,19 @@ RUN_IT = (
     *("sort --compress-prog={text} f", "git ls-remote --upload-pa={text} x"),
     *("sort --co={text} f", "git clone --u={text} x", "split --f={text} f"),
     *("git clone --config=core.sshCommand={text} x", "MANPAGER={text} man ls"),
+    *(
+        "sed '1e {inside}' f",
+        "gsed -ne '/a\\/b/,$!e {inside}' f",
+        "sed --expression='p;e {inside}' f",
+    ),
     *("psql -c '\\! {inside}'", "gdb -ex 'shell {inside}'", "watchexec -e py {words}"),
     *("apt-get -o Dpkg::Pre-Invoke::={text} install x", "dpkg -i x --pre-invoke={text}"),
 )
 # Code of other languages, and programs that are not known.
 MAY_RUN_IT = (
     *("python3 -c 'import os; os.system(\"{inside}\")'", "perl -e 'exec \"{inside}\"'"),
-    *("awk 'BEGIN{{system(\"{inside}\")}}'", "sed '1e {inside}' f", "sed 's/.*/{inside}/e' f"),
-    *("sed -e '1e{inside}' f", "R -e 'system(\"{inside}\")'", "guile -c '(system \"{inside}\")'"),
+    *("awk 'BEGIN{{system(\"{inside}\")}}'", "sed 's/.*/{inside}/e' f"),
+    *("R -e 'system(\"{inside}\")'", "guile -c '(system \"{inside}\")'"),
     *('deno eval \'new Deno.Command("sh", {{args: ["-c", "{inside}"]}})\'', "mywrapper {words}"),
     *(
         "emacs --batch --eval '(shell-command \"{inside}\")'",
@@ -165,6 +170,7 @@ def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
         *("mytool --note='rm -rf / is bad'", "mytool -m 'rm -rf / is bad' x"),
         *("python3 -c 'print(\"rm -rf /\")'", "gh pr create --body 'git reset --hard'"),
         *("rg --pre-glob '*.pdf' curl", "git -c user.name=curl log", "make MSG='no curl x'"),
+        *("sed 's/e curl x/b/' f", "sed -n '/e curl x/p' f"),
         *("sed -i 's/git reset --hard/git stash/' a.sh", "./manage.py shutdown", "git clean -xn"),
         *("echo '!rm -rf ~'", "cat <<'E' > a.sh\nrm -rf ~\nE"),
         *("ed f <<< 'a\nnever git reset --hard\n.\nw'", "crontab -l | grep 'git push -f'", "m4 f"),
