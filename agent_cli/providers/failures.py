@@ -205,6 +205,19 @@ def not_the_api(base_url: str, found: str, variable: str, api: str) -> CallFaile
     return CallFailed(ModelError(sentence, status=200, trouble="network"), retryable=False)
 
 
+def checked_key(key: str, name: str = "the API key") -> str:
+    """Return *key* in a form valid in a header: copied text often has blanks around it.
+
+    Raises:
+        CallFailed: It is not. The HTTP library's own error would print the key.
+    """
+    key = key.strip()
+    if key and key.isascii() and key.isprintable():
+        return key
+    fault = "holds a line break or a character that is not ASCII" if key else "is blank"
+    raise CallFailed(ModelError(f"{name} {fault}; copy it again"), retryable=False)
+
+
 def quoted(text: str) -> str:
     """Return *text* as one line without its last full stop, cut if it is long.
 

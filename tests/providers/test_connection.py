@@ -8,11 +8,10 @@ import pytest
 from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
-    checked_key,
     custom_headers,
     known_credential,
 )
-from agent_cli.providers.failures import CallFailed, without_password
+from agent_cli.providers.failures import CallFailed, checked_key, without_password
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 

@@ -91,19 +91,6 @@ def known_credential(connection: Connection) -> str | None:
     return os.environ.get("ANTHROPIC_AUTH_TOKEN") or None
 
 
-def checked_key(key: str) -> str:
-    """Return *key* in a form valid in a header: copied text often has blanks around it.
-
-    Raises:
-        CallFailed: It is not. The HTTP library's own error would print the key.
-    """
-    key = key.strip()
-    if key and key.isascii() and key.isprintable():
-        return key
-    fault = "holds a line break or a character that is not ASCII" if key else "is blank"
-    raise CallFailed(ModelError(f"the API key {fault}; copy it again"), retryable=False)
-
-
 def custom_headers(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of ANTHROPIC_CUSTOM_HEADERS, one `Name: value` per line.
 

@@ -12,13 +12,12 @@ from agent_cli.contracts.listings import OfferedModel
 from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
-    checked_key,
     custom_headers,
     known_credential,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.wire_client import API_VERSION
-from agent_cli.providers.failures import CallFailed, without_password
+from agent_cli.providers.failures import CallFailed, checked_key, without_password
 from agent_cli.providers.transport import NEVER_SENT, connection_failure, http_client
 from agent_cli.system.loading import load
 from agent_cli.version import __version__

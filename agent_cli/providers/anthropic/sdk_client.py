@@ -7,7 +7,7 @@ and only if `connection.known_credential` finds nothing.
 
 import json
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
@@ -21,7 +21,6 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.anthropic.connection import (
     Connection,
-    checked_key,
     chosen_base_url,
     custom_headers,
     known_credential,
@@ -33,6 +32,7 @@ from agent_cli.providers.failures import (
     CallFailed,
     Refusal,
     Remedies,
+    checked_key,
     quoted,
     refused,
     without_password,
@@ -71,37 +71,24 @@ class SdkClient:
     @property
     def sdk(self) -> anthropic.AsyncAnthropic:
         """The client of the SDK; make its requests within `failures`."""
-        _check_credentials(self._sdk)
-        return self._sdk
+        return self._with_key(None)
 
-    @contextmanager
-    def failures(self, model_id: str = "") -> Generator[None]:
+    def failures(self, model_id: str = "") -> AbstractContextManager[None]:
         """Raise the failures of requests as `CallFailed`."""
-        try:
-            yield
-        except anthropic.APIStatusError as error:
-            raise _status_failure(error, model_id, self._connection) from error
-        except anthropic.APIConnectionError as error:
-            raise connection_failure(
-                error.__cause__ or error, self.base_url, ANTHROPIC.remedies.address
-            ) from error
-        except anthropic.AnthropicError as error:
-            raise _sign_in_failure(error, self._connection) from error
+        return _failures(self._connection, self.base_url, model_id)
 
     @asynccontextmanager
     async def post(
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
         """Send a request; see `loop_clients.Client`."""
-        sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
-        _check_credentials(sdk)
+        sdk = self._with_key(api_key)
         async with open_reply(sdk, parameters, self._connection, self.base_url) as opened:
             yield opened
 
     async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
         """Count the tokens of a prompt; see `loop_clients.Client`."""
-        sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
-        _check_credentials(sdk)
+        sdk = self._with_key(api_key)
         sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}
         with self.failures(str(parameters["model"])):
             return (await sdk.beta.messages.count_tokens(**sent)).input_tokens
@@ -119,6 +106,12 @@ class SdkClient:
         """Close the idle connections."""
         await self._sdk.close()
 
+    def _with_key(self, api_key: str | None) -> anthropic.AsyncAnthropic:
+        """Return the client of the SDK, with *api_key* in place of the connection's if given."""
+        sdk = self._sdk.with_options(api_key=checked_key(api_key)) if api_key else self._sdk
+        _check_credentials(sdk)
+        return sdk
+
 
 @asynccontextmanager
 async def open_reply(
@@ -129,22 +122,30 @@ async def open_reply(
     request_id: str | None = None
     sent: dict[str, Any] = {name: encodable(value) for name, value in parameters.items()}
     try:
-        # Not the SDK's own stream: it skips events without an `event:` line and builds objects
-        # with fields that the server never sent.
-        async with create(**sent, stream=True) as response:
-            request_id = _request_id(response.headers)
-            content_type = response.headers.get("content-type", "")
-            async with Arrivals(response.iter_bytes()) as arrivals:
-                yield OpenReply(arrivals, content_type, request_id, connection.redact)
+        with _failures(connection, base_url, str(parameters["model"])):
+            # Not the SDK's own stream: it skips events without an `event:` line and builds objects
+            # with fields that the server never sent.
+            async with create(**sent, stream=True) as response:
+                request_id = _request_id(response.headers)
+                content_type = response.headers.get("content-type", "")
+                async with Arrivals(response.iter_bytes()) as arrivals:
+                    yield OpenReply(arrivals, content_type, request_id, connection.redact)
+    except httpx2.RequestError as error:
+        raise broken_reply(error, connection, request_id) from error
+
+
+@contextmanager
+def _failures(connection: Connection, base_url: str, model_id: str) -> Generator[None]:
+    """Raise the failures of requests to *base_url* as `CallFailed`."""
+    try:
+        yield
     except anthropic.APIStatusError as error:
-        raise _status_failure(error, str(parameters["model"]), connection) from error
+        raise _status_failure(error, model_id, connection) from error
     except anthropic.APIConnectionError as error:
         variable = connection.platform.remedies.address
         raise connection_failure(error.__cause__ or error, base_url, variable) from error
     except anthropic.AnthropicError as error:
         raise _sign_in_failure(error, connection) from error
-    except httpx2.RequestError as error:
-        raise broken_reply(error, connection, request_id) from error
 
 
 def _sign_in_failure(error: anthropic.AnthropicError, connection: Connection) -> CallFailed:

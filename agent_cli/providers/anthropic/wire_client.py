@@ -14,12 +14,17 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
-    checked_key,
     custom_headers,
 )
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.encoding import encoded
-from agent_cli.providers.failures import CallFailed, Refusal, refused, without_password
+from agent_cli.providers.failures import (
+    CallFailed,
+    Refusal,
+    checked_key,
+    refused,
+    without_password,
+)
 from agent_cli.providers.transport import (
     NEVER_SENT,
     Address,

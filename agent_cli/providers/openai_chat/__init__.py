@@ -9,7 +9,6 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
 from agent_cli.contracts.provider import Model, ModelRequest, Price, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
@@ -22,6 +21,7 @@ from agent_cli.providers.failures import (
     Refusal,
     Remedies,
     broken_off,
+    checked_key,
     not_the_api,
     refused,
     without_password,
@@ -104,15 +104,11 @@ def bearer(key: str | None) -> dict[str, str]:
     """Return the header for *key*; none without one.
 
     Raises:
-        CallFailed: It is not valid in a header. The HTTP library's own error would print it.
+        CallFailed: It is not valid in a header.
     """
-    key = (key or "").strip()
-    if not key:
+    if not key or key.isspace():
         return {}
-    if not (key.isascii() and key.isprintable()):
-        fault = "holds a line break or a character that is not ASCII"
-        raise CallFailed(ModelError(f"OPENAI_API_KEY {fault}; copy it again"), retryable=False)
-    return {"authorization": f"Bearer {key}"}
+    return {"authorization": f"Bearer {checked_key(key, 'OPENAI_API_KEY')}"}
 
 
 _API = "the Chat Completions API"
