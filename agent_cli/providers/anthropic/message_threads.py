@@ -81,7 +81,8 @@ class MessageThreads:
         if not limit or self._tokens.get(session, 0) < limit:
             return sent
         betas = sent.get("betas")
-        sent = {**sent, "betas": [*(betas if isinstance(betas, list) else []), *_HEADER]}
+        others = betas if isinstance(betas, list) else []
+        sent = {**sent, "betas": [*others, MESSAGE_THREADS.header]}
         if held is None or (new := self._new_messages(held, sent)) is None:
             return {**sent, "thread": {"type": "create"}}
         left = {name: value for name, value in sent.items() if name not in ("system", "tools")}
@@ -149,9 +150,6 @@ class MessageThreads:
             return None
         new = messages[count:]
         return new if sum(map(_blocks, messages[count - 1 :])) < LOOKBACK_BLOCKS else None
-
-
-_HEADER: Final = (MESSAGE_THREADS.header,)
 
 
 def _options(sent: Mapping[str, Json]) -> str:

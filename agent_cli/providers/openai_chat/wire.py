@@ -221,8 +221,12 @@ class ChatReply:
         return bool(self._finish)
 
     def end(self) -> Iterator[StreamEvent]:
-        """Yield the end of the last block."""
-        yield from self._close()
+        """Yield the end of the block that is open, if any."""
+        ended, self._open = self._open, None
+        if ended is not None:
+            block = ended.block()
+            self._content.append(block)
+            yield BlockEnd(ended.index, block)
 
     def reply(self) -> Reply:
         """Return the complete reply."""
@@ -267,7 +271,7 @@ class ChatReply:
         id, name = str(call.get("id") or ""), str(function.get("name") or "")
         grown = self._open if self._open and self._open.kind == "tool_use" else None
         if grown and id not in ("", grown.id) and name:
-            yield from self._close()  # some servers give every call the number 0
+            yield from self.end()  # some servers give every call the number 0
             grown = None
         is_new = grown is None or grown.key != key
         if is_new and not name:
@@ -286,17 +290,10 @@ class ChatReply:
     def _block(self, kind: str, key: int) -> Generator[StreamEvent, None, _Open]:
         """Yield the end of another open block, if any, and return the block to add to."""
         if self._open is None or (self._open.kind, self._open.key) != (kind, key):
-            yield from self._close()
+            yield from self.end()
             self._open = _Open(kind, key, self._begun_blocks)
             self._begun_blocks += 1
         return self._open
-
-    def _close(self) -> Iterator[StreamEvent]:
-        ended, self._open = self._open, None
-        if ended is not None:
-            block = ended.block()
-            self._content.append(block)
-            yield BlockEnd(ended.index, block)
 
     def _used(self) -> Usage:
         details = self._usage.get("prompt_tokens_details")
