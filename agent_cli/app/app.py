@@ -86,7 +86,7 @@ class App:
         self.file_changes = bench.session.file_changes
         self.directories = bench.session.directories
         self.output_styles = bench.output_styles
-        self.note_attached = bench.session.workspace.seen.all_of
+        self.note_attached = bench.session.workspace.seen.note_all
         self.why_kept_back = parts.why_kept_back(startup)
         self.context_parts = bench.context.parts
         self.context_tokens = bench.context.tokens

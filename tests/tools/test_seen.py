@@ -17,10 +17,10 @@ LINES = b"".join(b"line %d\n" % n for n in range(10))
 def test_parts_read_in_any_order_add_up_to_the_whole_file() -> None:
     seen = SeenFiles()
 
-    seen.lines_of(A, LINES, [(6, 10)])
-    seen.lines_of(A, LINES, [(0, 4)])
+    seen.note_lines(A, LINES, [(6, 10)])
+    seen.note_lines(A, LINES, [(0, 4)])
     assert not seen.knows(A, LINES)
-    seen.lines_of(A, LINES, [(3, 7)])
+    seen.note_lines(A, LINES, [(3, 7)])
 
     assert seen.knows(A, LINES)
 
@@ -28,8 +28,8 @@ def test_parts_read_in_any_order_add_up_to_the_whole_file() -> None:
 def test_parts_of_different_contents_do_not_add_up() -> None:
     seen = SeenFiles()
 
-    seen.lines_of(A, LINES, [(0, 5)])
-    seen.lines_of(A, LINES + b"more\n", [(5, 11)])
+    seen.note_lines(A, LINES, [(0, 5)])
+    seen.note_lines(A, LINES + b"more\n", [(5, 11)])
 
     assert not seen.knows(A, LINES + b"more\n")
     assert not seen.once_whole(A)
@@ -44,16 +44,16 @@ def test_lines_already_read_still_count_after_an_edit(
     first, last = sorted((first, last))
     after = b"".join([*old[:first], *new, *old[last:]])
     partly, wholly = SeenFiles(), SeenFiles()
-    partly.lines_of(A, LINES, [(0, 9)])
-    wholly.all_of(A, LINES)
+    partly.note_lines(A, LINES, [(0, 9)])
+    wholly.note_all(A, LINES)
 
-    partly.changed(A, LINES, after)
-    wholly.changed(A, LINES, after)
+    partly.note_change(A, LINES, after)
+    wholly.note_change(A, LINES, after)
 
     assert wholly.knows(A, after)
     if last < 10:
         assert not partly.knows(A, after)
-        partly.lines_of(A, after, [(after.count(b"\n") - 1, after.count(b"\n"))])
+        partly.note_lines(A, after, [(after.count(b"\n") - 1, after.count(b"\n"))])
         assert partly.knows(A, after)
 
 
@@ -61,12 +61,12 @@ def test_file_that_changed_is_named_once_after_each_time_it_was_seen(tmp_path: P
     path, other = tmp_path / "a", tmp_path / "b"
     path.write_bytes(LINES)
     seen = SeenFiles()
-    seen.lines_of(path, LINES, [(0, 2)])
+    seen.note_lines(path, LINES, [(0, 2)])
 
     assert seen.take_outdated([path, other]) == []
     path.write_bytes(b"other\n")
     assert [seen.take_outdated([path]) for _ in "12"] == [[path], []]
-    seen.lines_of(path, b"other\n", [(0, 1)])
+    seen.note_lines(path, b"other\n", [(0, 1)])
     assert seen.take_outdated([path]) == []
     path.unlink()
     assert [seen.take_outdated([path]) for _ in "12"] == [[path], []]
@@ -77,11 +77,11 @@ def test_file_that_is_seen_while_it_is_compared_is_not_named(
 ) -> None:
     """A call may read it at the same time, in another thread."""
     path, seen = tmp_path / "a", SeenFiles()
-    seen.all_of(path, b"old\n")
+    seen.note_all(path, b"old\n")
 
     def read(_path: Path, *, bytes_max: int) -> bytes:
         assert bytes_max
-        seen.all_of(path, b"new\n")
+        seen.note_all(path, b"new\n")
         return b"newer\n"
 
     monkeypatch.setattr("agent_cli_tools.seen.read_bytes", read)

@@ -145,7 +145,7 @@ def test_only_content_read_in_full_counts_as_known(workspace: Workspace) -> None
     path = workspace.root / "src" / "a.py"
 
     assert not workspace.seen.once_whole(path)
-    workspace.seen.all_of(path, b"a")
+    workspace.seen.note_all(path, b"a")
 
     assert workspace.seen.once_whole(path)
     assert workspace.seen.knows(path, b"a")

@@ -105,7 +105,7 @@ def _edit(
     if not any(edited.repairs):
         notes += slips(before, edited.text, requested)
     workspace.write(path, change.data, before=raw, claim=claim)
-    workspace.seen.changed(path, raw, change.data)
+    workspace.seen.note_change(path, raw, change.data)
     changes = diff(before, edited.text)
     return ToolResult.of(
         " ".join([_summary(shown, len(requested), changes), *notes]), changes.details(shown)

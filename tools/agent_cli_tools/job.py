@@ -202,8 +202,7 @@ class Job:
         return f"ended with {self.work.outcome}" if self.work.outcome else "was stopped"
 
     def take_urgency(self) -> bool:
-        """Return, once for each match and end, whether it should begin a run; not for a user's
-        stop."""
+        """Return, once for each match and end, whether to begin a run: not for a user's stop."""
         is_urgent, self._is_urgent = self._is_urgent and bool(self._untold), False
         return is_urgent
 

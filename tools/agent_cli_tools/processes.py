@@ -260,8 +260,7 @@ class RunningCommand:
             self._exit_code = 128 + signal.SIGKILL
 
     def terminate(self) -> None:
-        """Send SIGTERM to the command and its descendants, but not to processes of the
-        namespace."""
+        """Send SIGTERM to the command and its descendants, not to what builds its sandbox."""
         if self._is_closed():
             return
         if not self._confinement.nested:

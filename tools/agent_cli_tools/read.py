@@ -138,7 +138,7 @@ def _read(
     outputs = None if book is None else _Outputs(book)
     numbered = _numbered(part, outputs)
     if raw is not None:
-        workspace.seen.lines_of(path, raw, _seen(part, len(numbered)))
+        workspace.seen.note_lines(path, raw, _seen(part, len(numbered)))
     return _text(workspace.shown(path), part, numbered, params.offset, outputs)
 
 

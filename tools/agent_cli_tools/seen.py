@@ -49,11 +49,11 @@ class SeenFiles:
     _whole: set[Path] = field(default_factory=set[Path])
     _edited_unseen: set[Path] = field(default_factory=set[Path])
 
-    def all_of(self, path: Path, raw: bytes) -> None:
+    def note_all(self, path: Path, raw: bytes) -> None:
         """Record that all of *path* was seen with the content *raw*."""
-        self.lines_of(path, raw, [(0, _count(shown_content(path, raw)))])
+        self.note_lines(path, raw, [(0, _count(shown_content(path, raw)))])
 
-    def lines_of(self, path: Path, raw: bytes, seen: Iterable[Lines]) -> None:
+    def note_lines(self, path: Path, raw: bytes, seen: Iterable[Lines]) -> None:
         """Record that the lines *seen* of *path* were seen with the content *raw*."""
         shown = shown_content(path, raw)
         digest, count = _digest(shown), _count(shown)
@@ -62,7 +62,7 @@ class SeenFiles:
             ranges = earlier.ranges if earlier and earlier.digest == digest else ()
             self._note(path, _Sight(digest, count, _joined([*ranges, *seen])))
 
-    def changed(self, path: Path, before: bytes, after: bytes) -> None:
+    def note_change(self, path: Path, before: bytes, after: bytes) -> None:
         """Carry the seen lines of *path* over to *after*, the content written by the model."""
         from agent_cli_tools.diffs import common_start  # with the first change
 

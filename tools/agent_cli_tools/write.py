@@ -68,7 +68,7 @@ def _write(
     raw = _old_content(workspace, path)
     data, before, note = _new_content(params.content, raw)
     workspace.write(path, data, before=raw, claim=claim)
-    workspace.seen.all_of(path, data)
+    workspace.seen.note_all(path, data)
     shown = workspace.shown(path)
     lines = len(lines_of(params.content))
     size = f"{counted(lines, 'line')}, {counted(len(data), 'byte')}"
