@@ -267,10 +267,9 @@ def touches_path(rule: Rule, path: str, root: Path) -> bool:
 
 
 def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[str, ...]:
-    """Return all paths of a call: its `path`, as written and without a mention's @, and the paths
-    that its tool *declared*; symlinks by name and by target.
+    """Return all paths of a call, its `path` and those *declared* by its tool; links by both names.
 
-    For the system a path ends at a NUL character.
+    A `path` counts as written, and without a mention's @. For the system it ends at a NUL.
     """
     path = call.arguments.get("path")
     name = path.partition("\0")[0] if isinstance(path, str) else ""

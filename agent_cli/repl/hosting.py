@@ -148,14 +148,14 @@ class Interrupts:
             self._stop_running = running
 
     def _interrupt(self) -> None:
-        if self._stop_running:
-            self._stop_running()
-        else:
-            self._stop_asking(KeyboardInterrupt)
+        self._stop(KeyboardInterrupt)
 
     def _terminate(self, number: signal.Signals) -> None:
         self.signal = self.signal or number
+        self._stop(EOFError)
+
+    def _stop(self, answer: type[KeyboardInterrupt] | type[EOFError]) -> None:
         if self._stop_running:
             self._stop_running()
         else:
-            self._stop_asking(EOFError)
+            self._stop_asking(answer)

@@ -39,6 +39,7 @@ from agent_cli.terminal.sanitize import clean, reveal
 
 _STOP: Final = "stop"
 _SHOW: Final = "show"
+_AGENT: Final = "an agent; /agents"
 _INDENT: Final = "  "
 _TASK_ROWS_MAX: Final = 8
 
@@ -50,13 +51,13 @@ async def _run_agents_command(context: Context, argument: str) -> None:
         case ["show"]:
             await _choose_agent(context)
         case ["stop", number]:
-            agent = context.app.agents.stop(_agent_number(number))
+            agent = context.app.agents.stop(_number(number, _AGENT))
             how = "is being stopped" if agent.is_running else agent.state
             context.writer.aside(f"{reveal(agent.title)}: {how}")
         case ["stop"]:
             raise UsageError("/agents stop needs the number of an agent; /agents lists them")
         case [number]:
-            _show_agent(context, _agent_number(number))
+            _show_agent(context, _number(number, _AGENT))
         case _:
             raise UsageError("/agents takes a number, show, or stop NUMBER")
 
@@ -90,9 +91,9 @@ def _show_agent(context: Context, number: int) -> None:
     context.writer.aside(agent_work(context.app.agents.work(number)))
 
 
-def _agent_number(word: str) -> int:
+def _number(word: str, of: str) -> int:
     if not word.isdecimal():
-        raise UsageError(f"{one_line(word)} is not the number of an agent; /agents lists them")
+        raise UsageError(f"{one_line(word)} is not the number of {of} lists them")
     return int(word)
 
 
@@ -163,28 +164,23 @@ def _call_row(call: ToolOutput, tools: Sequence[Tool]) -> str:
 _TAIL_BYTES: Final = 4_096
 _TAIL_LINES: Final = 20
 _BACKGROUND: Final = "background"
-_STOP_WORD: Final = "stop"
-
-
-async def _jobs(context: Context, argument: str) -> None:
-    word, *rest = argument.split()
-    if word == _BACKGROUND and not rest:
-        context.app.jobs.move_to_background()
-    elif word == _STOP_WORD and len(rest) == 1:
-        await _stop_job(context, rest[0])
-    elif word == _STOP_WORD and not rest:
-        raise UsageError("/jobs stop needs the number of a job, or all; /jobs lists them")
-    elif not rest:
-        _show_output(context, _job_number(word))
-    else:
-        raise UsageError("/jobs takes a number, stop NUMBER, stop all, or background")
+_JOB: Final = "a job; /jobs"
 
 
 async def _run_jobs_command(context: Context, argument: str) -> None:
-    if argument:
-        await _jobs(context, argument)
-    else:
-        _list_jobs(context)
+    match argument.split():
+        case []:
+            _list_jobs(context)
+        case ["background"]:
+            context.app.jobs.move_to_background()
+        case ["stop", named]:
+            await _stop_job(context, named)
+        case ["stop"]:
+            raise UsageError("/jobs stop needs the number of a job, or all; /jobs lists them")
+        case [number]:
+            _show_output(context, _number(number, _JOB))
+        case _:
+            raise UsageError("/jobs takes a number, stop NUMBER, stop all, or background")
 
 
 def _list_jobs(context: Context) -> None:
@@ -213,24 +209,18 @@ def _show_output(context: Context, id: int) -> None:
 async def _stop_job(context: Context, named: str) -> None:
     jobs = context.app.jobs
     running = [job.id for job in jobs.all() if job.is_running]
-    for id in running if named == "all" else [_job_number(named)]:
+    for id in running if named == "all" else [_number(named, _JOB)]:
         job = await jobs.stop(id)
         context.writer.aside(f"job {job.id}: {job.state}")
     if named == "all" and not running:
         context.writer.aside("no job runs")
 
 
-def _job_number(word: str) -> int:
-    if not word.isdecimal():
-        raise UsageError(f"{one_line(word)} is not the number of a job; /jobs lists them")
-    return int(word)
-
-
 def _job_choices(app: Application) -> Mapping[str, str]:
     jobs = app.jobs.all()
     return {
         **{str(job.id): f"show the end of its output: {job.command}" for job in jobs},
-        **{f"{_STOP_WORD} {job.id}": f"stop {job.command}" for job in jobs if job.is_running},
+        **{f"{_STOP} {job.id}": f"stop {job.command}" for job in jobs if job.is_running},
         _BACKGROUND: "move the command that runs to the background (Ctrl-B)",
     }
 

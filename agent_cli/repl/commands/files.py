@@ -32,7 +32,7 @@ _OWN_QUESTION: Final = (
 async def undo(context: Context, _argument: str) -> None:
     """Undo the file changes of the last run; ask first if they are not the agent's."""
     changes = context.app.file_changes
-    is_kept = False
+    but_own = False
     if context.questions.can_ask:
         runs = await asyncio.to_thread(changes.changed_runs)
         whose = await asyncio.to_thread(_author, context, runs[-1]) if runs else ""
@@ -40,12 +40,12 @@ async def undo(context: Context, _argument: str) -> None:
             plan = ""
             with contextlib.suppress(AgentCliError):  # the answer may be no
                 plan = f" ({_planned(await asyncio.to_thread(changes.planned_undo))})"
-            key = await context.questions.choose_key(_OWN_QUESTION.format(whose, plan), "yn")
-            is_kept = key != "y"
-            if not is_kept:
+            question = _OWN_QUESTION.format(whose, plan)
+            if await context.questions.choose_key(question, "yn") == "y":
                 await take_back(context, is_announced=True)
                 return
-    await take_back(context, but_own=is_kept)
+            but_own = True
+    await take_back(context, but_own=but_own)
 
 
 def _author(context: Context, run_id: str) -> str:

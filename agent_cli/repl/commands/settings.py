@@ -25,12 +25,10 @@ def _model(context: Context, name: str) -> Awaitable[None] | None:
     if name:
         return _use_model(context, name, "command")
     current = context.app.agent.state.model
-    lines = [f"model: {current.id if current else 'none'}"]
+    shown = f"model: {current.id if current else 'none'}"
     if _may_choose(context, name):
-        return _choose_model(context, named, f"{lines[0]}; which one?")
-    if not name:
-        lines += [f"  {row}" for row in named.values()]
-    context.writer.aside("\n".join(lines))
+        return _choose_model(context, named, f"{shown}; which one?")
+    context.writer.aside("\n".join([shown, *(f"  {row}" for row in named.values())]))
     return None
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate, dropwhile
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.timeline import FileOutput, Json, WidgetOutput
 from agent_cli.contracts.tooling import ToolResult
@@ -28,6 +28,14 @@ MARGIN: Final = "  "
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
 
 
+class _Kept(NamedTuple):
+    """A text too long for the screen, the file with the whole, and what makes its rows, if any."""
+
+    text: str
+    file: str
+    draw: Callable[[str], list[str]] | None
+
+
 class Results:
     """Renders results as rows and keeps folded output for `/output N`."""
 
@@ -35,9 +43,7 @@ class Results:
         """Keep nothing yet; *columns* returns the width of the terminal, which wraps wider rows."""
         self._paint = paint
         self._columns = columns
-        self._kept: dict[int, str] = {}
-        self._files: dict[int, str] = {}
-        self._drawings: dict[int, Callable[[str], list[str]]] = {}
+        self._kept: dict[int, _Kept] = {}
         self._count = 0
 
     def result(self, result: ToolResult, *, is_error: bool, was_asked: bool) -> list[str]:
@@ -105,14 +111,13 @@ class Results:
 
     def drawn(self, number: int | None) -> list[str] | None:
         """Return the rows of that folded output, if it is an answer or a diff, else None."""
-        number = self._count if number is None else number
-        draw, text = self._drawings.get(number), self._kept.get(number)
-        return draw(text) if draw and text is not None else None
+        kept = self._of(number)
+        return kept.draw(kept.text) if kept and kept.draw else None
 
     def output(self, number: int | None) -> str | None:
         """Return the folded output of that number, or the last output; whole if a file has it."""
-        number = self._count if number is None else number
-        return _in_full(self._kept.get(number), self._files.get(number, ""))
+        kept = self._of(number)
+        return _in_full(kept.text, kept.file) if kept else None
 
     def keep(
         self, text: str, file: str = "", *, draw: Callable[[str], list[str]] | None = None
@@ -122,11 +127,8 @@ class Results:
         *draw* makes the rows to show from *text*; by default they are its lines.
         """
         self._count += 1
-        self._kept[self._count], self._files[self._count] = text, file
-        if draw:
-            self._drawings[self._count] = draw
-        for kept in (self._kept, self._files, self._drawings):
-            kept.pop(self._count - _KEPT_MAX, None)
+        self._kept[self._count] = _Kept(text, file, draw)
+        self._kept.pop(self._count - _KEPT_MAX, None)
 
     def folded(
         self,
@@ -159,6 +161,9 @@ class Results:
         more = counted(left_out, "more line") if left_out else "a longer line"
         note = self._paint.text(f"{MARGIN}… {more}: Ctrl-O, /output {self._count}", "dim")
         return [note, *shown] if last else [*shown, note]
+
+    def _of(self, number: int | None) -> _Kept | None:
+        return self._kept.get(self._count if number is None else number)
 
     def _taken(self, row: str) -> int:
         return rows_taken(row_width(row), self._columns())
@@ -207,12 +212,16 @@ def outcome_of(details: Json) -> str:
 
 def has_failed(details: Json) -> bool:
     """Return whether a successful call ran a command that failed."""
-    return isinstance(details, dict) and outcome_of(details).startswith("exit ")
+    match details:
+        case {"kind": "command", "exit_code": int(code)}:
+            return code != 0
+        case _:
+            return False
 
 
-def _in_full(text: str | None, file: str) -> str | None:
-    """Return the content of *file* in place of *text*, an excerpt of that file."""
-    if text is None or not file:
+def _in_full(text: str, file: str) -> str:
+    """Return the content of *file* in place of *text*, an excerpt of that file, if there is one."""
+    if not file:
         return text
     try:
         if Path(file).stat().st_size <= _IN_FULL_BYTES_MAX:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from agent_cli.contracts.errors import UsageError
@@ -27,7 +28,7 @@ def server_commands(app: Application) -> Iterator[Command]:
         yield Command(
             prompt.command,
             reveal(prompt.description),
-            _Filling(prompt).run,
+            partial(_fill, prompt),
             " ".join(_shown(argument) for argument in prompt.arguments),
             during_a_run=False,
             asks_the_model=True,
@@ -57,28 +58,21 @@ def bare(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] in "\"'" and word[-1] == word[0] else word
 
 
-class _Filling:
-    """Runs one prompt: asks for missing arguments, fetches the prompt, and sends it."""
-
-    def __init__(self, prompt: ServerPrompt) -> None:
-        self._prompt = prompt
-
-    async def run(self, context: Context, typed: str) -> None:
-        """Send the prompt as a message of the user."""
-        prompt = self._prompt
-        given = typed_arguments(prompt, typed)
-        missing = [each for each in prompt.arguments if each.required and each.name not in given]
-        if missing:
-            given |= await _asked(context, prompt, missing)
-        requests = context.app.servers.requests(prompt.server)
-        blocks = await requests.get_prompt(prompt.name, given)
-        if not blocks:
-            raise UsageError(f"{named(prompt.server)} left the prompt {reveal(prompt.name)} empty")
-        rows = [*quoted_rows(shown_text(blocks))]
-        more = len(rows) - _SHOWN_ROWS
-        note = [f"  │ … {more} more lines"] if more > 1 else rows[_SHOWN_ROWS:]
-        context.writer.aside("\n".join([*rows[:_SHOWN_ROWS], *note]), "dim")
-        context.send(OutgoingPrompt(UserMessage(tuple(blocks))))
+async def _fill(prompt: ServerPrompt, context: Context, typed: str) -> None:
+    """Ask for missing arguments of *prompt*, fetch it, and send it as a message of the user."""
+    given = typed_arguments(prompt, typed)
+    missing = [each for each in prompt.arguments if each.required and each.name not in given]
+    if missing:
+        given |= await _asked(context, prompt, missing)
+    requests = context.app.servers.requests(prompt.server)
+    blocks = await requests.get_prompt(prompt.name, given)
+    if not blocks:
+        raise UsageError(f"{named(prompt.server)} left the prompt {reveal(prompt.name)} empty")
+    rows = [*quoted_rows(shown_text(blocks))]
+    more = len(rows) - _SHOWN_ROWS
+    note = [f"  │ … {more} more lines"] if more > 1 else rows[_SHOWN_ROWS:]
+    context.writer.aside("\n".join([*rows[:_SHOWN_ROWS], *note]), "dim")
+    context.send(OutgoingPrompt(UserMessage(tuple(blocks))))
 
 
 async def _asked(
