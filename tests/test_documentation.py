@@ -252,15 +252,33 @@ def _modules_called(name: str, paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.as_posix().endswith(ends)]
 
 
-def test_files_named_on_pages_about_the_code_exist() -> None:
+def _pages_about_the_code() -> list[Path]:
     pages = [ROOT / name for name in ABOUT_THE_CODE]
-    pages += (ROOT / "docs/decisions").glob("*.md")
+    return [*pages, *(ROOT / "docs/decisions").glob("*.md")]
+
+
+def test_classes_named_on_pages_about_the_code_exist() -> None:
+    """The page about providers named one in a module that had been merged."""
+    texts = {path: path.read_text() for path in sources().values()}
+
+    assert [
+        f"{path.relative_to(ROOT)}: {module}{name}"
+        for path in _pages_about_the_code()
+        for module, name in CLASS.findall(path.read_text())
+        if not any(
+            re.search(rf"\b{name}\b", texts[home])
+            for home in _modules_called(module.rstrip("."), texts)
+        )
+    ] == []
+
+
+def test_files_named_on_pages_about_the_code_exist() -> None:
     folders = [ROOT / name for name in ("agent_cli", "tools", "tests", "benchmarks", "docs")]
     files = [path.as_posix() for folder in folders for path in folder.rglob("*.py")]
 
     assert [
         f"{path.relative_to(ROOT)}: {name}"
-        for path in pages
+        for path in _pages_about_the_code()
         for name in FILE.findall(path.read_text())
         if not any(file.endswith(f"/{name}") for file in files)
     ] == []
