@@ -272,11 +272,3 @@ def test_space_checks_an_answer_and_stays_on_its_row() -> None:
         terminal.until_prompt()
 
     assert 'Which features?\\n→ Login"' in last_message(api)
-
-
-def test_multi_select_question_in_a_headless_run_is_refused_at_once() -> None:
-    """With `-p` the model is told so at once."""
-    with serve_in_thread(reply(SEVERAL), reply("I chose.")) as api:
-        agent_cli("-p", "go", api=api)
-
-    assert "Nobody can answer in this run." in last_message(api)

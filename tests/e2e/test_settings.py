@@ -1,6 +1,5 @@
 """Settings, secrets, trust, logs and the commands around them, as users meet them."""
 
-import json
 import os
 from pathlib import Path
 
@@ -27,18 +26,6 @@ def test_api_key_from_the_users_env_file_is_used() -> None:
     assert "sk-ant-from-the-file" in keys[0]
     assert KEY in keys[1]
     assert "sk-ant-from-the-file" not in keys[1]
-
-
-def test_settings_file_sets_one_value_and_an_unknown_key_is_a_warning() -> None:
-    """S1-25, C11: the warning names file, line, key and the nearest known one."""
-    path = user_config("appsettings.toml", 'max_tokens = 123\nmodle = "x"\n')
-    with serve_in_thread(reply("1")) as api:
-        run = agent_cli("-p", "a", api=api)
-
-    [line] = run.stderr.splitlines()
-    assert (run.code, api.requests[0].body["max_tokens"]) == (0, 123)
-    assert api.requests[0].body["model"] == "claude-sonnet-5-5"
-    assert all(word in line for word in (f"{path}:2", "modle", "model"))
 
 
 def test_invalid_setting_is_refused_with_its_file_key_and_value() -> None:
@@ -82,22 +69,6 @@ def test_project_settings_act_only_while_trusted_and_unchanged() -> None:
     assert "appsettings.toml ignored" in after.stderr
     assert during.stderr == ""
     assert (trusted.code, revoked.code) == (0, 0)
-
-
-def test_log_sinks_follow_the_settings() -> None:
-    """S1-43, S1c-8: each sink has a level and a path; nothing is logged to stdout."""
-    user_config(
-        "appsettings.toml",
-        "[logging]\nsinks = [{ type = 'file', level = 'info', path = 'own.log' },"
-        " { type = 'console', level = 'info' }]\n",
-    )
-    with serve_in_thread(reply("Hi.")) as api:
-        run = agent_cli("-p", "a", api=api)
-
-    records = [json.loads(line) for line in Path("own.log").read_text().splitlines()]
-    assert run.stdout == "Hi.\n"
-    assert "model replied" in run.stderr
-    assert any(record["event"] == "model replied" for record in records)
 
 
 def test_the_default_log_is_a_file_in_the_state_directory() -> None:
