@@ -1,35 +1,14 @@
-"""Call a tool of a server, if need be as a task; every outcome becomes a result for the model.
-
-Revision 2025-11-25 of the protocol has tasks; the SDK has their types and no methods.
-"""
+"""Call a tool of a server, if need be as a task; every outcome becomes a result for the model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
-from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import UrlElicitationRequiredError
-from mcp_types import (
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    CancelTaskRequest,
-    CancelTaskRequestParams,
-    CancelTaskResult,
-    GetTaskPayloadRequest,
-    GetTaskPayloadRequestParams,
-    GetTaskRequest,
-    GetTaskRequestParams,
-    GetTaskResult,
-    ResourceLink,
-    Task,
-    TaskMetadata,
-    Tool,
-)
+from mcp_types import CallToolResult, ResourceLink, Tool
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import ToolError
@@ -42,8 +21,7 @@ from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import structured_content, tool_result
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
-from agent_cli.mcp_client.mended_messages import TASK
+from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached, Uses
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     CONNECTION_ERRORS,
@@ -57,6 +35,7 @@ from agent_cli.mcp_client.reasons import (
     error_line,
     is_session_loss,
 )
+from agent_cli.mcp_client.task_calls import call_as_task
 from agent_cli.system.shapes import is_object
 
 _INVALID_REQUEST = -32600
@@ -74,6 +53,7 @@ class Server(Protocol):
     config: ServerConfig
     host: Host
     silence_limits: SilenceLimits
+    uses: Uses
 
     @property
     def connected(self) -> bool:
@@ -95,7 +75,7 @@ class Server(Protocol):
         ...
 
     def lose(self, client: Client) -> None:
-        """Note that *client* is no longer usable."""
+        """Note that *client* is no longer usable; requests that run may still be answered."""
 
     async def approved(self, tool: Tool, *, by_person: bool) -> None:
         """Note that a call of *tool* was approved: its current definition is pinned."""
@@ -178,7 +158,8 @@ async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -
     """
     client = await server.client()
     try:
-        return await do(client)
+        with server.uses.one():
+            return await do(client)
     except MCPError as error:
         is_expired = (
             bool(server.config.headers_helper) and _status(error) == HTTPStatus.UNAUTHORIZED
@@ -187,7 +168,9 @@ async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -
             raise
     # It refused because it does not know the session or us, so it has done nothing yet.
     server.lose(client)
-    return await do(await server.client())
+    client = await server.client()
+    with server.uses.one():
+        return await do(client)
 
 
 async def _call(
@@ -329,66 +312,3 @@ def _after_refusal(name: str, error: MCPError) -> str:
             return "The fault is the server's; the call may have taken effect."
         case _:
             return "It did not accept the call."
-
-
-_POLL_S: Final = 1.0
-_POLL_MIN_S: Final = 0.05
-_POLL_MAX_S: Final = 30.0
-_CANCEL_LIMIT_S: Final = 2.0
-OnStatus = Callable[[str], None]
-
-
-async def call_as_task(
-    client: Client,
-    tool: str,
-    arguments: dict[str, Json],
-    *,
-    on_progress: ProgressFnT,
-    on_status: OnStatus,
-) -> CallToolResult:
-    """Return the result of *tool*; the server's task is cancelled with this call.
-
-    Args:
-        client: Connected.
-        tool: Its name at the server.
-        arguments: Its input.
-        on_progress: Receives reports of progress.
-        on_status: Called at each answer about the task with its message, which may be "".
-
-    Raises:
-        MCPError, ValidationError: As a call of any other tool.
-    """
-    params = CallToolRequestParams(name=tool, arguments=arguments, task=TaskMetadata())
-    started = await client.session.send_request(
-        CallToolRequest(params=params), CallToolResult, progress_callback=on_progress
-    )
-    created = (started.meta or {}).get(TASK)
-    if created is None:
-        return started  # it has run at once
-    task = Task.model_validate(created, by_name=False)
-    try:
-        while task.status == "working":
-            on_status(task.status_message or "")
-            await asyncio.sleep(_pause_s(task))
-            asked = GetTaskRequest(params=GetTaskRequestParams(task_id=task.task_id))
-            task = await client.session.send_request(asked, GetTaskResult)
-        # A task that needs input asks for it while its result is waited for.
-        request = GetTaskPayloadRequest(params=GetTaskPayloadRequestParams(task_id=task.task_id))
-        return await client.session.send_request(request, CallToolResult)
-    except asyncio.CancelledError:
-        await _cancel(client, task.task_id)
-        raise
-
-
-def _pause_s(task: Task) -> float:
-    """Return how long to wait before the next question; a server may ask for a longer pause."""
-    wished_s = _POLL_S if task.poll_interval is None else task.poll_interval / 1000
-    return min(max(wished_s, _POLL_MIN_S), _POLL_MAX_S)
-
-
-async def _cancel(client: Client, task_id: str) -> None:
-    """Ask the server to stop the task; it may have ended meanwhile."""
-    request = CancelTaskRequest(params=CancelTaskRequestParams(task_id=task_id))
-    with suppress(TimeoutError, *CONNECTION_ERRORS):
-        async with asyncio.timeout(_CANCEL_LIMIT_S):
-            await client.session.send_request(request, CancelTaskResult)

@@ -17,7 +17,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits
+from agent_cli.mcp_client.limits import RestartPolicy, SilenceLimits, Uses
 from agent_cli.mcp_client.listing import Upkeep, list_tools
 from agent_cli.mcp_client.offering import Offering
 from agent_cli.mcp_client.reasons import (
@@ -32,6 +32,8 @@ from agent_cli.mcp_client.transports import Link, quiet_sdk, watched
 from agent_cli.version import __version__
 
 _ROOTS_LIMIT_S = 5
+_LAST_ANSWERS_S = 2.0
+"""How long a forgotten session stays open, so that all its requests learn that it is."""
 _NOTE_MAX = 300
 """Limits the length of notes: a tool's name, or a schema's fault, may be a megabyte."""
 
@@ -55,6 +57,7 @@ class ServerConnection:
         self.config = config
         self.host = host
         self.silence_limits = SilenceLimits()
+        self.uses = Uses()
         self.settled = asyncio.Event()
         """Set unless the server is starting: it is ready, or has failed."""
         self.restarting = asyncio.Lock()
@@ -84,17 +87,19 @@ class ServerConnection:
         """Keep the server connected until `stop()`, or until it has failed too often."""
         quiet_sdk()
         self._restarts = 0
+        was_ever_ready = False
         try:
             while not self._stopping.is_set():
                 self._is_forgotten = False
                 reason, was_ready = await self._live()
+                was_ever_ready = was_ever_ready or was_ready
                 if self._stopping.is_set():
                     return
                 if self._is_forgotten:
                     # Not a fault of the server: sessions expire, and a new one is requested.
                     self._show(ServerPhase.CONNECTING, reason)
                     continue
-                delay_s = self._next_delay(was_ready=was_ready)
+                delay_s = self._next_delay() if was_ever_ready else None
                 if delay_s is None:
                     self._give_up(reason)
                     return
@@ -196,6 +201,8 @@ class ServerConnection:
                     await self._become_ready(client, tools)
                     ready_at = loop.time()
                     await self.upkeep.attend(client, until=self._ended)
+                    if self._is_forgotten:
+                        await self.uses.wait_ended(_LAST_ANSWERS_S)
                 why = link.ended
             except Exception as error:  # any: one server must not end the session
                 why = why_not_connected(
@@ -264,10 +271,9 @@ class ServerConnection:
         self.settled.clear()
         self._ended.set()
 
-    def _next_delay(self, *, was_ready: bool) -> float | None:
+    def _next_delay(self) -> float | None:
         """Return the wait before the next restart, or None if there is none."""
-        never_ready = not was_ready and self._restarts == 0
-        if never_ready or self._restarts >= len(self._policy.delays_s):
+        if self._restarts >= len(self._policy.delays_s):
             return None
         self._restarts += 1
         return self._policy.delays_s[self._restarts - 1]

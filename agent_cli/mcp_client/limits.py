@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeVar
 
 from agent_cli.system.records import dataclass
@@ -123,6 +123,33 @@ class SilenceLimits:
         if limit and not timeout.expired() and not self._questions:
             silence_ends_at = asyncio.get_running_loop().time() + limit.silence_s
             timeout.reschedule(min(silence_ends_at, limit.ends_at))
+
+
+class Uses:
+    """The requests that run on a connection."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        """Count the body as one request."""
+        self._count += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._count -= 1
+            if not self._count:
+                self._none.set()
+
+    async def wait_ended(self, limit_s: float) -> None:
+        """Wait until no request runs, for *limit_s* at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._none.wait()
 
 
 async def ended(tasks: Collection[asyncio.Task[None]], limit_s: float) -> None:

@@ -48,6 +48,10 @@ NO_SIGN_IN = (401, 403)
 _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 """The SDK's message for a stream that ended."""
 _INVALID_REQUEST = -32600
+_BEHIND_PROXY = re.compile(
+    r"Error POSTing to endpoint.*(session|not initialized)", re.IGNORECASE | re.DOTALL
+)
+"""The TypeScript SDK's error in a proxy such as mcp-remote, whose own server was restarted."""
 _TEXT_MAX = 500
 _QUOTED_CHARS = 200
 _SECONDS = re.compile(r"[0-9]{1,9}")
@@ -181,7 +185,7 @@ def is_session_loss(error: BaseException) -> bool:
     if not isinstance(error, MCPError):
         return False
     forgotten = error.code == _INVALID_REQUEST and error.message.lower().startswith("session ")
-    return error.code == SESSION_LOST or forgotten
+    return error.code == SESSION_LOST or forgotten or bool(_BEHIND_PROXY.search(error.message))
 
 
 def failed_request(error: httpx2.RequestError) -> tuple[int, str]:

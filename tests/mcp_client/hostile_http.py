@@ -27,6 +27,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     session = 1
     resumed = 0
+    refusals = 0
+    together = threading.Barrier(1)
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -35,6 +37,10 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(202, b"")
             return
         match message["method"]:
+            case "initialize" if Handler.refusals:
+                Handler.refusals -= 1
+                self.reply(503, b"")
+                return
             case "initialize":
                 result: Any = {
                     "protocolVersion": message["params"]["protocolVersion"],
@@ -146,6 +152,15 @@ def forgotten_as_the_typescript_sdk_says_it(handler: Handler, good: bytes) -> No
 def forgotten_by_a_restart(handler: Handler, good: bytes) -> None:
     if handler.is_forgotten():
         handler.error(400, -32000, "Bad Request: No valid session ID provided")
+    else:
+        handler.reply(200, good)
+
+
+@answer("answered")
+def forgotten_by_a_restart_that_takes_a_while(handler: Handler, good: bytes) -> None:
+    if handler.is_forgotten():
+        Handler.refusals = 2
+        handler.error(404, -32001, "Session not found")
     else:
         handler.reply(200, good)
 
@@ -376,13 +391,24 @@ def sent_elsewhere(handler: Handler, good: bytes) -> None:
     handler.reply(307, b"", {"Location": "http://elsewhere.invalid/mcp"})
 
 
+def forgotten_together(handler: Handler, good: bytes) -> None:
+    """Refuse the calls of the forgotten session, once all are there."""
+    if handler.headers.get("Mcp-Session-Id") == "session-1":
+        Handler.together.wait()
+        Handler.session = 2
+        handler.error(400, -32000, "Bad Request: No valid session ID provided")
+    else:
+        handler.reply(200, good)
+
+
+ANSWERS["forgotten_together"] = forgotten_together
 ANSWERS["come_back"] = lambda handler, _good: handler.stream(COME_BACK)
 
 
 @contextmanager
 def hostile_http() -> Generator[str]:
     """Serve on a free port of this machine while the body runs; yield the address."""
-    Handler.session, Handler.resumed = 1, 0
+    Handler.session, Handler.resumed, Handler.refusals = 1, 0, 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
         web.daemon_threads = True
         thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.limits import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
@@ -100,6 +102,23 @@ async def test_hostile_http_answer_affects_only_its_own_call(
     assert result.is_error == (fate != "answered"), result.text
     assert fate in result.text
     assert (again.text, again.is_error) == ("answered", False)
+
+
+async def test_calls_of_a_forgotten_session_are_all_repeated_in_the_next(call: "Call") -> None:
+    """The first refusal begins the new session, and cuts off none of the calls beside it."""
+    calls = 5
+    hostile_http.Handler.together = threading.Barrier(calls)
+    with hostile_http.hostile_http() as url:
+        config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")
+        async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+            servers.start([config])
+            assert await servers.wait_started(LIMIT_S)
+            asked: dict[str, Json] = {"action": "forgotten_together"}
+            results = await asyncio.gather(
+                *(call(servers, "mcp__web__go", asked) for _ in range(calls))
+            )
+
+    assert [result.text for result in results] == ["answered"] * calls
 
 
 async def test_a_stream_that_is_to_be_resumed_at_once_is_resumed_a_bounded_number_of_times(

@@ -652,6 +652,27 @@ async def test_a_server_that_dies_in_a_call_is_restarted(
     assert phases(changes)[4:] == [ServerPhase.READY, ServerPhase.CLOSED]
 
 
+async def test_proxy_whose_server_forgot_its_session_is_restarted(
+    raw_server: "RawServer", call: "Call", tmp_path: Path
+) -> None:
+    """A proxy such as mcp-remote would report the same at each later call."""
+    heard = tmp_path / "heard"
+    told = '{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"}}'
+    error: Json = {"code": -32603, "message": f"mcp-remote: Error POSTing to endpoint: {told}"}
+    async with McpServers(os.environ, restarts=AT_ONCE) as servers:
+        servers.start([raw_server({"record": str(heard)})])
+        assert await servers.wait_started(30)
+        refused = await call(servers, "mcp__raw__reply", {"reply": {"error": error}})
+        other: Json = {"code": -32603, "message": "the session is not found"}
+        refused_by_itself = await call(servers, "mcp__raw__reply", {"reply": {"error": other}})
+
+    methods = [json.loads(line)["method"] for line in heard.read_text().splitlines()]
+    calls = [each for each in methods if each in ("initialize", "tools/call")]
+    assert "No valid session ID provided" in refused.text
+    assert "the session is not found" in refused_by_itself.text
+    assert calls == ["initialize", "tools/call", "initialize", "tools/call", "tools/call"]
+
+
 async def test_server_that_keeps_dying_is_given_up_after_three_restarts(
     raw_server: "RawServer", call: "Call", until: Until
 ) -> None:

@@ -6,7 +6,7 @@ from mcp_types import Tool, ToolAnnotations
 from agent_cli.contracts.servers import public_name
 from agent_cli.mcp_client import ServerConfig
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.limits import SilenceLimits
+from agent_cli.mcp_client.limits import SilenceLimits, Uses
 from agent_cli.mcp_client.offering import definition, wrap_tool, wrap_tools
 from agent_cli.mcp_client.pins import Pins
 
@@ -20,6 +20,7 @@ class NoServer:
     config = ServerConfig(name="srv", command="x")
     host = Host()
     silence_limits = SilenceLimits()
+    uses = Uses()
     connected = False
     fault = ""
     stderr_quote = ""
