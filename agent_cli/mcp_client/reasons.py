@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 from mcp import MCPError
-from mcp.client.auth import OAuthFlowError
+from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import SettingsError
@@ -63,6 +63,9 @@ _UNREACHED = (
     httpx2.ProxyError,
     httpx2.UnsupportedProtocol,
     HttpSettingsError,
+)
+_OWN_CLIENT = (
+    "register a client with that service yourself, and set the server's oauth.client_id to its id"
 )
 _OTHER_WAY = '; correct its url, or its type: "http", or "sse" for older servers'
 
@@ -128,7 +131,7 @@ def why_not_connected(
         case SignInUnavailable():
             return f"{where}: {error_line(cause)}"
         case OAuthFlowError():
-            return f"{where}: {error_line(cause)}; {_how_to_sign_in(config)}"
+            return f"{where}: {error_line(cause)}; {_how_to_sign_in(config, cause)}"
         case _ if refused in NO_SIGN_IN:
             way = _how_to_sign_in(config)
             return f"{where} asks for a sign-in: {refusal}; set its headers, or {way}"
@@ -168,7 +171,9 @@ def _other_way(status: int) -> str:
     return _OTHER_WAY
 
 
-def _how_to_sign_in(config: ServerConfig) -> str:
+def _how_to_sign_in(config: ServerConfig, failed: OAuthFlowError | None = None) -> str:
+    if isinstance(failed, OAuthRegistrationError):
+        return _OWN_CLIENT
     return f"sign in with /mcp login {config.name} (in a shell: agent-cli mcp login {config.name})"
 
 

@@ -29,6 +29,7 @@ class SignInServer:
         asked: The scopes that the sign-in page was asked for; "" for none.
         offers_metadata: Whether there is metadata of the authorization server.
         offers_pkce: Whether it says so.
+        registers: Whether clients can register themselves.
         metadata: Members of the metadata in place of the usual ones.
         binds: Tokens are bound to the key of the proof in their request (DPoP).
         nonce: The nonce that each proof must hold, if any.
@@ -54,6 +55,7 @@ class SignInServer:
         self.asked: list[str] = []
         self.offers_metadata = True
         self.offers_pkce = True
+        self.registers = True
         self.metadata: dict[str, Any] = {}
         self.binds = False
         self.nonce = ""
@@ -98,7 +100,7 @@ class SignInServer:
             case "/.well-known/oauth-authorization-server" if self.offers_metadata:
                 self.log.append("metadata")
                 return 200, {}, self._metadata()
-            case "/register":
+            case "/register" if self.registers:
                 self.log.append("register")
                 given = json.loads(body)
                 self.redirects += given["redirect_uris"]

@@ -306,6 +306,25 @@ async def test_sign_in_without_metadata_takes_the_issuer_for_the_servers_own(
     assert state.phase is ServerPhase.READY, state
 
 
+async def test_server_that_registers_no_clients_asks_for_a_configured_one(
+    web: SignInServer, host: Host
+) -> None:
+    """GitHub and Microsoft Entra ID do not; the same sign-in again would fail again."""
+    web.registers = False
+    async with running(config_of(web), host) as servers:
+        refused = await servers.login("web", request_browser())
+    config = replace(config_of(web), oauth=OAuth(client_id="ours"))
+    async with running(config, host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert "Registration failed: 404" in refused.reason
+    assert refused.reason.endswith(
+        "; register a client with that service yourself, and set the server's oauth.client_id"
+        " to its id"
+    )
+    assert state.phase is ServerPhase.READY, state
+
+
 async def test_refused_second_sign_in_leaves_the_client_of_the_stored_tokens(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
