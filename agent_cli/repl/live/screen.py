@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -84,9 +85,7 @@ class LiveScreen:
             clock: A monotonic clock, in seconds.
         """
         self.listener = listener
-        self.on_first_draw: Callable[[], None] = _nothing
-        self.on_return: Callable[[], None] = _nothing
-        self.on_picture_requested: Callable[[], None] = _nothing
+        self.on_first_draw = self.on_return = self.on_picture_requested = _nothing
         self.on_mode_requested: Callable[[], None] = self._note_requested_mode
         self.paint = Paint(color=color, weight=True)
         self.status: Callable[[], str] = str
@@ -94,8 +93,9 @@ class LiveScreen:
         self.can_move: Callable[[], bool] = bool
         self._output, self._clock = output, clock
         self._hinted_at_s, self._escaped_at_s = -_LEAVE_WITHIN_S, -_TWICE_WITHIN_S
-        warnings: list[str] = []
-        self.draft = Draft(history, warn=warnings.append)
+        early: list[str] = []
+        self._warn: Callable[[str], None] = early.append
+        self.draft = Draft(history, warn=lambda text: self._warn(text))
         self.buffer = self.draft.buffer
         self.menu = Menu(self.buffer, lambda: self.app)
         self.asking = Asking(self.buffer, clock, self._asked, take_draft=self.draft.take)
@@ -119,8 +119,9 @@ class LiveScreen:
         self.app.after_render += self._drawn
         self.painter = Painter(self.app, output)
         output.on_gone = self.leave
-        for text in warnings:
-            self.notice(text, "warning")
+        self._warn = partial(self.notice, style="warning")
+        for text in early:
+            self._warn(text)
 
     async def run(self) -> None:
         """Process keys until the user leaves or the terminal is gone."""

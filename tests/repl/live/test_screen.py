@@ -652,3 +652,16 @@ def test_question_accepts_keys_only_some_time_after_it_was_shown() -> None:
     now_s[0] = 10 + SILENCE_S + 0.01
 
     assert (before, almost, question.is_ripe) == (False, False, True)
+
+
+async def test_prompt_that_cannot_be_stored_is_told_once(tmp_path: Path) -> None:
+    """The folder may go, or the disk fill up, while the session is open."""
+    async with live(tmp_path / "state") as it:
+        (tmp_path / "state").rename(tmp_path / "gone")
+        it.type("one\r")
+        await it.until(lambda: len(it.person.got) == 1)
+        it.type("two\r")
+        await it.until(lambda: len(it.person.got) == 2)
+
+        await it.until(lambda: "not kept for later sessions" in " ".join(it.rows))
+        assert " ".join(it.rows).count("not kept") == 1
