@@ -58,9 +58,11 @@ class AgentDefinition:
         tools: Patterns of the only tools it may use; None allows all of its parent's.
         denied_tools: Patterns of tools among those that it may not use.
         model: An alias or an id; "" means its parent's.
+        effort: How much it thinks; None means as the settings say.
         mode: The permission mode; None means its parent's, and never one that allows more.
         max_rounds: 0 means the limit of the settings.
         max_cost_usd: Its share of the cost limit; 0 sets none.
+        skills: The names of skills whose text follows its system prompt.
         servers: The MCP servers whose tools it may use; None allows all.
         own_servers: The entries of those defined for this agent alone, by name.
         in_background: Whether it runs in the background, if possible.

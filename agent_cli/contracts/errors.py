@@ -147,7 +147,7 @@ class LimitReached(AgentCliError):
     """A limit of this run was reached.
 
     Attributes:
-        stop_reason: "max_rounds" or "max_cost".
+        stop_reason: "max_rounds" or "max_cost"; of a goal, "check_failed" or "blocked".
     """
 
     def __init__(self, message: str, *, limit: str) -> None:

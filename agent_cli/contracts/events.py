@@ -241,7 +241,10 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A model call failed and is retried."""
+    """A model call failed for *reason*, a sentence, and is retried after *wait_s* seconds.
+
+    `attempt` counts from 1. `restarted` is True when a part of the reply was shown, which is void.
+    """
 
     type: ClassVar[Literal["app.retry"]] = "app.retry"
     attempt: int

@@ -31,18 +31,26 @@ class LoopConfig:
     Attributes:
         system_prompt: The stable part of the system prompt.
         stream_fn: Asks the model; wins over `registry`, which finds one by `model.api`.
+        max_tokens: The limit of one reply.
+        temperature: None sends none.
+        thinking_level: How much the model thinks; None leaves it to the model.
+        thinking_budgets: Tokens of thinking by level, for models that take a number.
         api_key: The key for every model call; None leaves it to the provider. Never written.
         session_id: Sent with every request and written to its log line; by default an `Agent` uses
             the id of its conversation, under which it is stored.
         max_retry_delay_ms: The longest wait a server may ask for before the run ends instead; None
             leaves it to the provider.
         max_rounds: Turns per run; 0 is no limit.
+        tool_execution: Whether the calls of one reply run "parallel" or "sequential".
         concurrency: Tools running at once.
         tool_timeout_s: Seconds a tool may take unless it says otherwise; 0 is no limit.
         tool_stop_timeout_s: Seconds a tool may take to end after it is cancelled; then the run
             continues without it and reports that.
         steering: Effect of a steering message on the current batch: skip the calls that have not
             started, cancel the running ones too, or finish the whole batch first.
+        user_id: Recorded with each prompt, and passed to each call.
+        services: Objects of the program, passed to each call.
+        state: What tools and plugins share, by key; changed in place.
         path_order: The queue shared by several agents whose calls use the same files; None for one
             agent alone.
         approval: "defer": calls before the first one that needs a person run, the rest waits.

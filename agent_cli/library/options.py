@@ -78,6 +78,7 @@ class SessionOptions:
         trust: Use the settings, hooks, servers and skills of the workspace. Without it they count
             only if the user trusted them with `agent-cli trust`.
         model: An id, or an alias of the settings.
+        effort: How much the model thinks.
         system_prompt: Replaces the program's own; None keeps that.
         append_system_prompt: Added behind the system prompt.
         max_tokens: The limit of one reply.

@@ -96,6 +96,8 @@ class PluginContext:
             Reading gives copies; a write is checked and recorded at once.
         latest_input: The text of the user's latest message; "" if there is none.
         secrets: Values of the variables the plugin declared, and of no others.
+        tools: The plugin's own tools in this turn; one that is removed is not offered.
+        context, messages, notices: What the methods added so far.
     """
 
     conversation: Conversation

@@ -45,8 +45,8 @@ class Connection:
         price: Returns the cost of a reply.
         on_sent: Called after a request was sent, or could not be sent, possibly more than once;
             must not raise.
-        on_refused_tool: Called with the name of an MCP tool that the server refused, and its
-            reason; the tool is not sent any more. Must not raise.
+        on_refused_tool: Called with the name of an MCP tool, or of a tool of its own, that the
+            server refused, and its reason; the tool is not sent any more. Must not raise.
     """
 
     base_url: str | None = None

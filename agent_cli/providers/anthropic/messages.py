@@ -63,6 +63,14 @@ class AnthropicMessages:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         shared: SharedPause | None = None,
     ) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            connection: None is Anthropic's own server, with the environment's key.
+            retry: None retries as the settings do by default.
+            sleep: Waits before a retry.
+            shared: Pauses together with other processes; None for none.
+        """
         self._connection = connection or Connection()
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
