@@ -65,7 +65,7 @@ class Arguments(NamedTuple):
     time_limit_s: float | None = None
     tokens_max: int | None = None
     output_dir: Path | None = None
-    json_schema: Path | None = None
+    json_schema: Path | str | None = None
     require_check: str | None = None
     park: bool | None = None
     jobs: int | None = None

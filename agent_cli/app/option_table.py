@@ -101,6 +101,10 @@ def _check(text: str) -> str:
     return text
 
 
+def _schema(text: str) -> Path | str:
+    return text if text.lstrip().startswith("{") else Path(text)
+
+
 def _name(text: str) -> str:
     if not (name := " ".join(text.split())):
         raise UsageError("--name must be a name for the session, such as 'login bug'")
@@ -119,7 +123,7 @@ OPTIONS = {
     "--time-limit": OptionEntry(Takes.VALUE, "time_limit_s", convert=_SECONDS),
     "--max-tokens-total": OptionEntry(Takes.VALUE, "tokens_max", convert=_whole_number(1)),
     "--output-dir": OptionEntry(Takes.VALUE, "output_dir", convert=Path, values=FILES),
-    "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=Path, values=FILES),
+    "--json-schema": OptionEntry(Takes.VALUE, "json_schema", convert=_schema, values=FILES),
     "--require-check": OptionEntry(Takes.VALUE, "require_check", convert=_check),
     "--park": OptionEntry(Takes.NOTHING, "park"),
     "--jobs": OptionEntry(Takes.VALUE, "jobs", convert=_whole_number(1, _JOBS_MAX)),

@@ -31,21 +31,23 @@ class OutputSchema:
     schema: Mapping[str, Json]
 
     @classmethod
-    def read(cls, path: Path) -> "OutputSchema":
-        """Read the schema from a file.
+    def read(cls, given: Path | str) -> "OutputSchema":
+        """Read the schema from a file, or from its own text.
 
         Raises:
-            UsageError: The file cannot be read or holds no schema that can be checked.
+            UsageError: The file cannot be read, or it is no schema that can be checked.
         """
+        name = f"--json-schema: {given if isinstance(given, Path) else 'the text'}"
         try:
-            schema: Json = json.loads(path.read_text(encoding="utf-8-sig"))
+            text = given.read_text(encoding="utf-8-sig") if isinstance(given, Path) else given
+            schema: Json = json.loads(text)
         except OSError as error:
-            raise UsageError(f"--json-schema: {path} cannot be read: {error.strerror}") from error
+            raise UsageError(f"{name} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"--json-schema: {path} is not JSON: {error}") from error
+            raise UsageError(f"{name} is not JSON: {error}") from error
         if not isinstance(schema, dict):
-            raise UsageError(f"--json-schema: {path} must hold an object, a JSON Schema")
-        return cls.of(schema, f"--json-schema: {path}")
+            raise UsageError(f"{name} must hold an object, a JSON Schema")
+        return cls.of(schema, name)
 
     @classmethod
     def of(cls, schema: Mapping[str, Json], origin: str) -> "OutputSchema":

@@ -223,6 +223,17 @@ def test_answer_that_fits_the_json_schema_is_the_output(schema: str, answer: str
     assert requests == 1
 
 
+def test_schema_may_be_given_as_text() -> None:
+    """As to Claude Code; its `//` is no part of a path."""
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMA}
+    run, _ = answered(json.dumps(whole), '{"n": 3}')
+    wrong, requests = answered('{"type": ', '{"n": 3}')
+
+    assert (run.code, run.result["output"]) == (0, {"n": 3})
+    assert (wrong.code, requests) == (2, 0)
+    assert "--json-schema: the text is not JSON: " in wrong.stderr
+
+
 def test_api_is_told_the_form_of_the_answer(schema: str) -> None:
     """Not a model of another server, and not for an answer after a refusal of the form."""
     refusal = error(400, "invalid_request_error", "output_config.format: Schema is too complex")
