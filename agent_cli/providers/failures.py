@@ -193,15 +193,20 @@ def broken_off(what: str, request_id: str | None = None, *, is_sent: bool = True
     return CallFailed(error, reason=what, retryable=True, kind="connection")
 
 
-def not_the_api(base_url: str, found: str, variable: str, api: str) -> CallFailed:
+def not_the_api(
+    base_url: str, found: str, variable: str, api: str, *, error: str = ""
+) -> CallFailed:
     """Return the failure for a 200 that is not a stream of *api*, such as "the Messages API".
 
-    The advice names *variable*, which holds the address.
+    The advice names *variable*, which holds the address; a gateway may have sent the text *error*.
     """
-    sentence = (
-        f"{base_url} answered with {found} instead of a stream of {api}; "
-        f"the base URL is probably wrong, check {variable}"
-    )
+    shown, advice = f"{found} instead of a stream of {api}", "the base URL is probably wrong, check"
+    if error:
+        shown, advice = (
+            f"an error and status 200 ({quoted(error)})",
+            "look into that server, or change",
+        )
+    sentence = f"{base_url} answered with {shown}; {advice} {variable}"
     return CallFailed(ModelError(sentence, status=200, trouble="network"), retryable=False)
 
 

@@ -18,6 +18,7 @@ from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.arrivals import Arrivals
 from agent_cli.providers.failures import CallFailed, broken_off
 from agent_cli.system.http_requests import HttpSettingsError, proxy_for, usable_environment
+from agent_cli.system.json_text import json_object
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_group
@@ -26,6 +27,7 @@ CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 60.0
 # The body normally ends with the last event; do not wait for a server that delays its end.
 FINISH_LIMIT_S = 0.5
+_ERROR_BYTES_MAX = 100_000
 # Errors of a request that could not be made, beyond those of the HTTP library.
 NEVER_SENT = (ModelError, OverflowError, UnicodeError, httpx2.InvalidURL)
 # Faults of TLS that a broken connection shows, not the kind of server.
@@ -42,6 +44,21 @@ class OpenReply:
     content_type: str
     request_id: str | None
     redact: Callable[[str], str] = str
+
+    async def error(self) -> str:
+        """Return the error's text of a body that is one JSON object and no stream; "" if none."""
+        body = bytearray()
+        with suppress(TimeoutError, httpx2.RequestError):
+            async with asyncio.timeout(FINISH_LIMIT_S):
+                async for chunk in self.chunks:
+                    body += chunk
+                    if len(body) > _ERROR_BYTES_MAX:
+                        break
+        match json_object(bytes(body)):
+            case {"error": {"message": str() as message}} | {"error": str() as message}:
+                return self.redact(message)
+            case _:
+                return ""
 
     async def finish(self) -> None:
         """Read the rest of the body, so that the connection can be reused."""

@@ -316,6 +316,26 @@ async def test_web_page_instead_of_a_stream_names_the_base_url(answer: Answer) -
     assert len(api.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type": "error", "error": {"type": "api_error", "message": "no channel for opus"}}',
+        b'{"error": "no channel for opus"}',
+    ],
+)
+async def test_error_of_a_gateway_with_status_200_is_shown(body: bytes) -> None:
+    """Some send every error so; the address was blamed, and the reason hidden."""
+    answer = raw(200, body, content_type="application/json; charset=utf-8")
+    async with FakeMessagesApi(answer) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert str(asked.error) == (
+        f"{api.base_url} answered with an error and status 200 (no channel for opus);"
+        " look into that server, or change ANTHROPIC_BASE_URL"
+    )
+    assert len(api.requests) == 1
+
+
 GZIP = gzip.compress(b'event: message_start\ndata: {"type": "message_start"}\n\n' * 9)
 
 

@@ -177,7 +177,8 @@ async def _call(
         finally:
             connection.on_sent()  # the SDK does not document when
         if opened.content_type.startswith(NO_STREAMS):
-            raise not_the_api(client.base_url, opened.content_type, address, _API)
+            found, error = opened.content_type, await opened.error()
+            raise not_the_api(client.base_url, found, address, _API, error=error)
         # The request is sent.
         from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
         from agent_cli.providers.events import joined

@@ -188,7 +188,8 @@ class OpenAIChat:
                 posted = _posted(await self._http(), request, where, shown)
                 opened = await stack.enter_async_context(posted)
             if opened.content_type.startswith(NO_STREAMS):
-                raise not_the_api(shown, opened.content_type, REMEDIES.address, _API)
+                found, error = opened.content_type, await opened.error()
+                raise not_the_api(shown, found, REMEDIES.address, _API, error=error)
             from agent_cli.providers.events import joined  # request is sent
 
             building = ChatReply(request.model.id, opened.request_id, where.price)

@@ -287,6 +287,18 @@ async def test_failures_that_stay_name_the_remedy(
     assert raised.value.trouble == trouble
 
 
+async def test_error_of_a_gateway_with_status_200_is_shown() -> None:
+    """The address was blamed, and the reason hidden."""
+    fault = Failure(200, {"message": "no channel"})
+    with chat_server(fault) as server, pytest.raises(ModelError) as raised:
+        await asked(server)
+
+    assert str(raised.value) == (
+        f"{server.url} answered with an error and status 200 (no channel); look into that server,"
+        " or change OPENAI_BASE_URL"
+    )
+
+
 async def test_too_long_conversation_is_one_that_compaction_handles() -> None:
     """Context overflow has a type of its own, by the server's words."""
     said = "This model's maximum context length is 8192 tokens"
