@@ -20,6 +20,8 @@ from agent_cli.system.records import dataclass
 from agent_cli.system.trees import walk
 
 FILE = "SKILL.md"
+# Case does not count on macOS, where skills written so work.
+FILES = (FILE, "skill.md")
 SKILLS_MAX = 100
 FILES_MAX = 50
 _ENTRIES_MAX = 1000
@@ -70,9 +72,10 @@ class Skill:
             OSError: The file cannot be read.
             ValueError: The file is too large, a pipe, or not in the skill's folder.
         """
-        path = real_path(self.folder / file)
+        main = skill_file(self.folder)
+        path = real_path(main if file == FILE else self.folder / file)
         # SKILL.md may be a link, and the other files too: then they lie side by side elsewhere.
-        if not any(map(path.is_relative_to, (self.folder, real_path(self.folder / FILE).parent))):
+        if not any(map(path.is_relative_to, (self.folder, real_path(main).parent))):
             raise ValueError(f"{file} is not in the folder of the skill")
         if is_special(path):
             raise ValueError("it is a named pipe, a device or a socket")
@@ -93,7 +96,7 @@ class Skill:
     def files(self) -> list[str]:
         """Return the other files of the folder, by path, up to a limit."""
         every = (Path(folder, name) for folder, _, names in walk(self.folder) for name in names)
-        found = (path for path in every if is_file(path) and path.name != FILE)
+        found = (path for path in every if is_file(path) and path.name not in FILES)
         return sorted(str(p.relative_to(self.folder)) for p in islice(found, FILES_MAX))
 
 
@@ -138,10 +141,16 @@ def _named(folder: Path, entries_max: int | None = None) -> Iterator[Path]:
 
 def _all_named(folder: Path, entries_max: int | None) -> Iterator[Path]:
     for entry in entries_of(folder, entries_max):
-        yield entry / FILE
+        file = skill_file(entry)
+        yield file
         # Codex keeps skills of its own in a hidden folder.
-        if not entry.name.startswith(".") and not exists(entry / FILE):
-            yield from (each / FILE for each in entries_of(entry, entries_max))
+        if not entry.name.startswith(".") and not exists(file):
+            yield from map(skill_file, entries_of(entry, entries_max))
+
+
+def skill_file(folder: Path) -> Path:
+    """Return the file of *folder* that describes its skill, there or not."""
+    return next(filter(exists, (folder / name for name in FILES)), folder / FILE)
 
 
 def read_skill(path: Path, shelves: Sequence[Path] = ()) -> Skill:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files import prompt_text
+from agent_cli.prompt_files.skill_files import FILES
 from agent_cli.prompt_files.written_servers import written_servers
 from agent_cli.settings import CLAUDE_FILES, Entry, WrittenHooks, read_file
 from agent_cli.settings.env_file import is_user_only
@@ -64,7 +65,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
             return (*rules, *hook_effects(file.hooks(from_project=True)))
         if path in all_scripts_of(hooks_in_files(workspace), workspace):
             return (_SCRIPT,)
-        if path.name == "SKILL.md":
+        if path.name in FILES:
             what = f"tells the model how to do {path.parent.name} (a skill)"
             return (
                 _plain(what),

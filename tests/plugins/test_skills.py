@@ -225,3 +225,15 @@ def test_skills_may_lie_in_folders_of_their_kind(shelf: Path) -> None:
     found, problems = find_skills([SkillFolder(shelf)])
 
     assert (sorted(found), problems) == (["mail", "pdf", "sheet"], [])
+
+
+def test_skill_file_may_be_written_in_lowercase(shelf: Path) -> None:
+    """Case does not count on macOS, so that it works there; it was passed over in silence."""
+    low = skill(shelf, "low", "")
+    (low / "SKILL.md").rename(low / "skill.md")
+    (low / "skill.md").write_text("---\ndescription: Low\n---\nDo it.")
+
+    found, problems = find_skills([SkillFolder(shelf, (shelf,))])
+
+    assert (sorted(found), problems) == (["low", "mail", "pdf"], [])
+    assert found["low"].whole() == f"[skill low, folder {low}]\nDo it."

@@ -33,7 +33,7 @@ from agent_cli.plugins.output_styles import find_styles
 from agent_cli.plugins.project_instructions import BYTES_MAX
 from agent_cli.prompt_files import FILE_BYTES_MAX, split_front_matter
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
-from agent_cli.prompt_files.skill_files import FILE, SkillFolder, find_skills
+from agent_cli.prompt_files.skill_files import SkillFolder, find_skills, skill_file
 from agent_cli.settings import CLAUDE_FILES
 from agent_cli.system import paths
 from agent_cli.system.json_text import json_object
@@ -67,9 +67,8 @@ def read_skills(findings: Findings, folder: Path) -> None:
     findings.used("skills", skills, "read where they lie", folder)
     for problem in problems:
         findings.cannot("skills", "", problem.removeprefix(f"skill {folder}/"), folder)
-    _lost_parts(
-        findings, "skills", {name: skill.folder / FILE for name, skill in skills.items()}, folder
-    )
+    files = {name: skill_file(skill.folder) for name, skill in skills.items()}
+    _lost_parts(findings, "skills", files, folder)
 
 
 def read_commands(findings: Findings, folder: Path) -> None:
