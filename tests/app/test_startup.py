@@ -261,6 +261,14 @@ def test_missing_mcp_config_file_is_an_error() -> None:
         list(configured_servers(named))
 
 
+def test_mcp_config_as_json_is_an_error_that_says_what_to_do() -> None:
+    """Claude Code takes it as text too; a path that does not exist says little."""
+    named = start(parse_arguments(["--mcp-config", '{"mcpServers": {}}']), may_ask=False)
+
+    with pytest.raises(SettingsError, match=r"^--mcp-config: write that JSON into a file$"):
+        list(configured_servers(named))
+
+
 def test_path_of_mcp_servers_leaves_out_an_untrusted_workspace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

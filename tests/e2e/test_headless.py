@@ -187,6 +187,21 @@ def test_a_missing_key_is_one_line_exit_code_2_and_no_request() -> None:
     assert stream.result["exit_code"] == 2
 
 
+def test_key_in_a_workspace_that_is_not_trusted_is_named() -> None:
+    """The one file with a key was there, and the advice was to get a key."""
+    Path(".env").write_text("ANTHROPIC_API_KEY=sk-1\n")
+    with serve_in_thread(reply("fine")) as api:
+        untrusted = agent_cli("-p", "go", api=api, ANTHROPIC_API_KEY=None)
+        trusted = agent_cli("-p", "go", "--trust", api=api, ANTHROPIC_API_KEY=None)
+
+    assert (untrusted.code, untrusted.stderr) == (
+        2,
+        "agent-cli: ANTHROPIC_API_KEY in .env does not count: this workspace is not trusted; run"
+        " `agent-cli trust`, start with --trust, or export the key\n",
+    )
+    assert (trusted.code, trusted.stdout) == (0, "fine\n")
+
+
 def test_piped_text_is_appended_to_the_prompt_or_is_the_prompt() -> None:
     """`-p PROMPT` appends the text, `-p -` takes it as the prompt; an empty one is an error."""
     with serve_in_thread(reply("1"), reply("2")) as api:

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import assert_never
 
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.errors import GuardsChanged, UsageError
+from agent_cli.contracts.errors import GuardsChanged, NoCredentials, UsageError
+from agent_cli.settings import PROJECT_CREDENTIALS
 from agent_cli.settings.environment import (
     check_chat_credentials,
     check_credentials,
     chosen_platform,
     switches_on,
 )
+from agent_cli.trust.store import used_variables
 
 
 def check_guards(startup: StartupContext) -> None:
@@ -70,11 +72,25 @@ def _check_recordings(record: Path | None, replay: Path | None) -> None:
 def _check_platform(startup: StartupContext) -> None:
     name = chosen_platform(startup.loaded.settings, startup.environment)
     if name == "anthropic":
-        check_credentials(startup.environment)
+        try:
+            check_credentials(startup.environment)
+        except NoCredentials as error:
+            raise (_untrusted_key(startup) or error) from error
         return
     from agent_cli.providers.anthropic import platforms  # only for another cloud
 
     platforms.check_access(platforms.PLATFORMS[name], startup.environment.without_project())
+
+
+def _untrusted_key(startup: StartupContext) -> NoCredentials | None:
+    """Return the failure for a key that only waits for the user's trust."""
+    waiting = () if startup.trusted else used_variables(startup.workspace)
+    if key := next((name for name in PROJECT_CREDENTIALS if name in waiting), None):
+        return NoCredentials(
+            f"{key} in .env does not count: this workspace is not trusted; run `agent-cli trust`,"
+            " start with --trust, or export the key"
+        )
+    return None
 
 
 def why_chosen(startup: StartupContext) -> str:

@@ -276,7 +276,9 @@ def _files(startup: StartupContext) -> dict[Path, bool]:
     for name in startup.loaded.settings.mcp.config:
         path = startup.workspace / paths.expanded(name)
         if path in named and not path.exists():
-            raise SettingsError(f"--mcp-config: {path} does not exist")
+            is_json = name.lstrip().startswith("{")
+            why = f"{path} does not exist" if not is_json else "write that JSON into a file"
+            raise SettingsError(f"--mcp-config: {why}")
         is_users = path not in acting and not author_of(path, startup.folders).author.is_stranger
         if path in named or is_users or (path in acting and startup.trusted):
             files[path] = True
