@@ -171,7 +171,7 @@ def _with_absolute_paths(arguments: Arguments, here: Path) -> Arguments:
     given = {name: getattr(arguments, name) for name in single}
     script = arguments.prompts_from
     return arguments._replace(
-        **{name: here / path for name, path in given.items() if isinstance(path, Path)},
+        **{name: here / path for name, path in given.items() if not isinstance(path, str | None)},
         add_dirs=tuple(here / path for path in arguments.add_dirs),
         prompts_from=script if script in (None, "-") else str(here / script),
         overrides=tuple(_with_absolute_path(each, here) for each in arguments.overrides),
