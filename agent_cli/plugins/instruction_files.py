@@ -7,6 +7,7 @@ may bring in others by `@path`, as Claude Code reads them.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from os.path import normpath
 from pathlib import Path, PurePath
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -77,6 +78,7 @@ class InstructionFiles:
         is_kept_back: Callable[[Path], bool],
         warn: Callable[[str], None],
         bytes_max: int,
+        trusted: bool = False,
     ) -> None:
         """Read nothing yet; see `project_instructions` for the arguments."""
         self.root = root
@@ -87,6 +89,8 @@ class InstructionFiles:
         self._is_kept_back = is_kept_back
         self._warn = warn
         self._bytes_max = bytes_max
+        # Where a trusted repository may name the user's files, as in `@~/.claude/mine.md`.
+        self._own_folders = {path.parent for path in user_files} if trusted else set[Path]()
         self._rules_of_paths: Sequence[tuple[InstructionFile, Sequence[str]]] | None = None
 
     def at_start(self) -> Iterator[InstructionFile]:
@@ -195,7 +199,9 @@ class InstructionFiles:
                 continue
             seen.add(real)
             session = session or SessionFolders.of(self.directory)
-            is_users = file.source == "user" and not author_of(path, session).author.is_stranger
+            is_own = path.suffix == ".md" and Path(normpath(path)).parent in self._own_folders
+            named_by_user = file.source == "user" or is_own
+            is_users = named_by_user and not author_of(path, session).author.is_stranger
             imported = InstructionFile(path, "user" if is_users else "repository")
             its_text = self.text_of(imported)
             yield imported, its_text, file.path

@@ -68,7 +68,8 @@ def project_instructions(
             another name of a secret.
         is_secret: Whether a path must not be read: a repository may hold a link to it.
         warn: Receives a sentence if something is left out.
-        trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's.
+        trusted: Whether the user trusts the workspace; if not, its text is marked as a stranger's,
+            and it names no files of the user's own folders.
         bytes_max: The limit for all files together.
         loaded: Told of each file that the model is shown, again when it changed or comes again.
     """
@@ -83,6 +84,7 @@ def project_instructions(
         is_kept_back=is_kept_back,
         warn=warn_once,
         bytes_max=bytes_max,
+        trusted=trusted,
     )
     reader = _Instructions(files, warn_once, bytes_max, loaded, trusted=trusted)
     return Plugin(name="project_instructions", prepare=reader.prepare)

@@ -377,6 +377,26 @@ async def test_imports_are_followed_within_the_repository_only(root: Path, user_
     assert "it leads out of" in warnings[0]
 
 
+async def test_trusted_repository_may_name_the_users_own_instructions(
+    root: Path, user_dir: Path
+) -> None:
+    """`@~/.claude/mine.md` is Claude Code's way to keep one's own preferences for a project."""
+    for name in ("mine.md", "key.txt", "memory/notes.md"):
+        (user_dir / name).parent.mkdir(exist_ok=True)
+        (user_dir / name).write_text(f"text of {name}")
+    named = [user_dir / name for name in ("mine.md", "key.txt", "memory/notes.md")]
+    named.append(user_dir / "memory/../memory/notes.md")
+    (root / "CLAUDE.local.md").write_text(" ".join(f"@{path}" for path in named))
+
+    text, warnings = await shown(root, user_dir)
+    untrusted, also = await shown(root, user_dir, trusted=False)
+
+    assert f'<instructions from="user" file="{named[0]}">\ntext of mine.md\n' in text
+    assert text.count("text of") == 1
+    assert "text of" not in untrusted
+    assert [len(warnings), len(also)] == [2, 3]
+
+
 async def test_import_may_be_quoted_emphasized_or_name_a_section(
     root: Path, user_dir: Path
 ) -> None:
