@@ -294,6 +294,23 @@ async def test_retried_call_pays_only_for_attempts_that_may_have_cost(
     assert book.figures() == (7, 0, lost)
 
 
+@pytest.mark.parametrize(("may_have_cost", "lost"), [(False, 0), (True, WORST_CASE)])
+async def test_call_stopped_in_the_wait_before_a_retry_costs_nothing_more(
+    may_have_cost: bool, lost: int
+) -> None:
+    """Stopped while the network was away, each prompt used up a part of the limit."""
+    gate = Gate()
+    book = Book([Retrying(1, 5, 60.0, "no network", may_have_cost=may_have_cost), gate])
+
+    asking = asyncio.create_task(book.ask())
+    await gate.reached.wait()
+    asking.cancel()
+    await asyncio.wait([asking])
+
+    assert book.figures() == (0, 0, lost)
+    assert book.conversation.usage.held_microdollars == lost
+
+
 AGAIN = Retrying(1, 5, 0.0, "cut", restarted=True, may_have_cost=True)
 
 
