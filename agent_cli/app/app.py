@@ -207,7 +207,10 @@ class App:
         """Expand *prompt* if it begins with a command defined by a prompt file."""
         written = await written_out(prompt, self._command_files.commands)
         if written.text == prompt and (name := name_of_no_command(prompt)):
-            self._bench.announce.warn(f"there is no command {one_line(name)}: it is sent as text")
+            is_one_run = self._startup.arguments.print_prompt is not None
+            built_in = " (--prompts-from runs the commands of the prompt)" if is_one_run else ""
+            warning = f"there is no command {one_line(name)}: it is sent as text{built_in}"
+            self._bench.announce.warn(warning)
         return written.text, self.find_model(written.model) if written.model else None
 
     def use_documents(self, documents: "Documents") -> None:

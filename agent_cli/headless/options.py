@@ -128,7 +128,10 @@ def read_prompt(prompt: str, stdin: TextIO, warn: Callable[[str], None]) -> Prom
         if prompt == "-" or select.select([stdin], [], [], _STDIN_LIMIT_S)[0]:
             piped = stdin.read(_STDIN_CHARS_MAX + 1)
         else:
-            warn(f"stdin sent nothing within {_STDIN_LIMIT_S:g} s; it is ignored")
+            warn(
+                f"stdin sent nothing within {_STDIN_LIMIT_S:g} s; it is ignored (a slow command:"
+                " (echo PROMPT; COMMAND) | agent-cli -p -)"
+            )
     if len(piped) > _STDIN_CHARS_MAX:
         raise UsageError(
             f"more than {_STDIN_CHARS_MAX / 1e6:.0f} MB were piped in, and no request takes that:"

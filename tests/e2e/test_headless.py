@@ -267,7 +267,11 @@ def test_name_of_no_command_is_sent_as_text_with_a_warning(
         run = agent_cli("-p", prompt, api=api)
 
     assert (run.code, run.stdout) == (0, "ok\n")
-    assert ("there is no command /fix-it: it is sent as text" in run.stderr) is is_warned_of
+    warning = (
+        "there is no command /fix-it: it is sent as text"
+        " (--prompts-from runs the commands of the prompt)\n"
+    )
+    assert (warning in run.stderr) is is_warned_of
     assert prompt in said_by_user(api.requests[0].body)
 
 

@@ -110,7 +110,10 @@ def test_silent_pipe_on_stdin_is_ignored_after_a_time_limit(
         assert read_prompt("hello", silent, warnings.append) == ("hello", "")
 
     os.close(writing)
-    assert warnings == ["stdin sent nothing within 0.05 s; it is ignored"]
+    assert warnings == [
+        "stdin sent nothing within 0.05 s; it is ignored (a slow command: (echo PROMPT; COMMAND) |"
+        " agent-cli -p -)"
+    ]
 
 
 def test_endless_stdin_is_read_up_to_the_size_of_a_request() -> None:
