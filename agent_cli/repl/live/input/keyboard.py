@@ -39,6 +39,8 @@ _LIGHT_NUMBERS: Final = frozenset({"7", "15"})
 _LINES_MIN: Final = 3
 _QUIET_S: Final = 0.1
 _CHARS_MAX: Final = 10_000_000
+_PASTE_BEGINS: Final = "\x1b[200~"
+_PASTE_ENDS: Final = "\x1b[201~"
 _TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
 
 
@@ -128,12 +130,12 @@ class Keyboard(Vt100Input):
         """Read *stdin*, a terminal, from which *answer* is taken out."""
         super().__init__(stdin)
         self._answer = answer
-        self.stdin_reader = _Reader(stdin, answer)
+        self.stdin_reader = self._reader = _Reader(stdin, answer)
 
     def flush_keys(self) -> list[KeyPress]:
         """Return keys that were held back, as nothing followed them: Esc."""
         if held := self._answer.released():
-            self.vt100_parser.feed(held)
+            self.vt100_parser.feed(self._reader.whole(held))
         return super().flush_keys()
 
     def read_keys(self) -> list[KeyPress]:
@@ -153,14 +155,28 @@ class Keyboard(Vt100Input):
 
 
 class _Reader(PosixStdinReader):
-    """Reads all but the terminal's answer."""
+    """Reads all but the terminal's answer, and a paste as a whole.
+
+    At each read the parser would search all that has come of it: 5 MB took a quarter of a minute.
+    """
 
     def __init__(self, stdin: TextIO, answer: GroundAnswer) -> None:
         super().__init__(stdin.fileno(), encoding=stdin.encoding)
         self._answer = answer
+        self._pieces: list[str] = []  # of a paste whose end has not come yet
 
     def read(self, count: int = 1024) -> str:
-        return self._answer.keys_in(super().read(count))
+        return self.whole(self._answer.keys_in(super().read(count)))
+
+    def whole(self, text: str) -> str:
+        """Return *text*, or "" while it is part of a paste, and what was held back at its end."""
+        if not self._pieces and text.rfind(_PASTE_BEGINS) <= text.rfind(_PASTE_ENDS):
+            return text
+        self._pieces.append(text)
+        if _PASTE_ENDS not in "".join(self._pieces[-len(_PASTE_ENDS) :]):
+            return ""
+        pieces, self._pieces = self._pieces, []
+        return "".join(pieces)
 
 
 def _are_lines(keys: Sequence[KeyPress]) -> bool:

@@ -72,6 +72,42 @@ def test_many_lines_at_once_are_one_paste_even_over_several_reads(
     assert read(LINES) == [KeyPress(Keys.BracketedPaste, LINES)]
 
 
+def test_paste_is_parsed_once_when_all_of_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser searches all that has come at each read: 5 MB took a quarter of a minute."""
+    parsed: list[str] = []
+    text = f"a\x1b[200~{'x' * 3_000}\x1b[201~b"
+    with typed(text) as keyboard:
+        feed = keyboard.vt100_parser.feed
+
+        def noted(data: str) -> None:
+            parsed.append(data)
+            feed(data)
+
+        monkeypatch.setattr(keyboard.vt100_parser, "feed", noted)
+        keys: list[KeyPress] = []
+        while len(keys) < 3:
+            keys += keyboard.read_keys()
+
+    assert [key.data for key in keys] == ["a", "x" * 3_000, "b"]
+    assert next(filter(None, parsed)) == text
+
+
+def test_paste_whose_end_comes_in_two_parts_ends_there() -> None:
+    """Its Esc is passed on by itself when nothing follows it for a while."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    with os.fdopen(slave, encoding="utf-8") as stdin:
+        keyboard = Keyboard(stdin, GroundAnswer())
+        for part in ("\x1b[200~ab\x1b", "[201~c"):
+            assert keyboard.flush_keys() == []
+            os.write(master, part.encode())
+            _wait_for(slave, len(part))
+            keys = keyboard.read_keys()
+    os.close(master)
+
+    assert [(key.key, key.data) for key in keys] == [(Keys.BracketedPaste, "ab"), ("c", "c")]
+
+
 def test_two_lines_typed_ahead_stay_keys() -> None:
     """They were typed while the program was busy; Enter sends each."""
     keys = read("one\rtwo\r")
