@@ -1,6 +1,7 @@
 """The interface to the parser of bash, and the nodes of its trees that are understood."""
 
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -23,6 +24,8 @@ TOO_LONG: Final = "runs commands that are nested too deep, or are too long, to b
 # What is longer, or of more parts, would hold the session while it is looked at: up to a second.
 _CHARS_MAX: Final = 128_000
 _NODES_MAX: Final = 12_500
+_PARSED_AT_ONCE: Final = 4_000  # bytes, which take an eighth of a second at most
+_PARSING_MAX_S: Final = 0.5
 # Stands for it: everything that understands only what parses rejects it.
 _UNPARSABLE: Final = "("
 _HEREDOCS_NESTED_MAX: Final = 8  # the innermost backquote has 255 backslashes
@@ -37,7 +40,9 @@ _GAP: Final = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
 def is_too_long(script: str) -> bool:
     """Return whether *script* has too many characters or parts to be looked at."""
-    return len(script) > _CHARS_MAX or _parsed(script).descendant_count > _NODES_MAX
+    if len(script) > _CHARS_MAX or (root := _parsed(script)) is None:
+        return True
+    return root.descendant_count > _NODES_MAX
 
 
 def syntax_tree(script: str) -> "Node":
@@ -45,22 +50,48 @@ def syntax_tree(script: str) -> "Node":
 
     So is a whole script that is too long.
     """
-    return _parsed(_UNPARSABLE if is_too_long(script) else script)
+    root = None if is_too_long(script) else _parsed(script)
+    return root or _parser().parse(_UNPARSABLE.encode()).root_node
 
 
 # Cached: a decision parses the same script three times.
 @lru_cache(maxsize=8)
-def _parsed(script: str) -> "Node":
+def _parsed(script: str) -> "Node | None":
     # A lone surrogate cannot be encoded; it becomes "?", which no allowlist accepts.
     text = script.encode(errors="replace")
-    root = _parser().parse(text).root_node
+    root = _tree(text)
     # The parser takes backquotes in a heredoc for text; another heredoc may stand in them.
     for _ in range(_HEREDOCS_NESTED_MAX):
-        if b"`" not in text or (known := _without_backquotes(root, text)) == text:
+        if root is None or b"`" not in text or (known := _without_backquotes(root, text)) == text:
             break
         text = known
-        root = _parser().parse(text).root_node
+        root = _tree(text)
     return root
+
+
+def _tree(text: bytes) -> "Node | None":
+    """Return the root of the tree of *text*; None if the parser takes too long."""
+    if len(text) > _PARSED_AT_ONCE and not _is_parsed_soon(text):
+        return None
+    return _parser().parse(text).root_node
+
+
+def _is_parsed_soon(text: bytes) -> bool:
+    """Return whether the parser needs less than half a second.
+
+    Its way out of some errors, as a `;` at the beginning of each line, takes quadratic time. Only
+    a parse of pieces can be stopped, and the nodes of its tree are slow.
+    """
+    ends_s = time.thread_time() + _PARSING_MAX_S
+    try:
+        _parser().parse(
+            lambda at, _point: text[at:],
+            progress_callback=lambda _at, _has_error: time.thread_time() > ends_s,
+        )
+    except ValueError:
+        _parser().reset()
+        return False
+    return True
 
 
 def _without_backquotes(root: "Node", text: bytes) -> bytes:

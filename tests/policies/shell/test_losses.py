@@ -510,6 +510,7 @@ def test_statement_that_deletes_asks_by_whatever_way_it_reaches_a_database(scrip
 
 
 _REPEATED = (
+    *("{;a}", "x\n{;a\n}", "sed '{;1}' a"),
     *("echo {word }", "echo {delete/* }", "nice {a -b }", "echo {'a b' }", 'echo {"$x" }'),
     *(
         "{true; }",
