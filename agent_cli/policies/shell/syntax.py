@@ -135,14 +135,25 @@ def opened_file(redirect: "Node") -> "Node | None":
 
 
 def descendants(
-    node: "Node", *, is_leaf: Callable[["Node"], bool] = lambda _node: False
+    node: "Node", *, is_leaf: Callable[["Node"], bool] | None = None
 ) -> Iterator["Node"]:
     """Yield *node* and its descendants in text order, but nothing below a leaf."""
+    is_whole = is_leaf is None and node.type == "program"
+    return iter(_whole(node)) if is_whole else _walk(node, is_leaf)
+
+
+# Cached: a decision looks through the same tree twenty times.
+@lru_cache(maxsize=8)
+def _whole(root: "Node") -> list["Node"]:
+    return [*_walk(root, None)]
+
+
+def _walk(node: "Node", is_leaf: Callable[["Node"], bool] | None) -> Iterator["Node"]:
     waiting = [node]
     while waiting:
         node = waiting.pop()
         yield node
-        if not is_leaf(node):
+        if is_leaf is None or not is_leaf(node):
             waiting.extend(reversed(node.children))
 
 

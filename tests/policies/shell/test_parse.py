@@ -3,6 +3,7 @@
 import pytest
 
 from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
+from agent_cli.policies.shell.syntax import descendants, syntax_tree
 from agent_cli.policies.shell.words import NotLiteral
 
 
@@ -156,3 +157,15 @@ def test_script_with_words_not_separated_by_blanks_is_refused() -> None:
     """Such text could be two words for the parser but one for bash."""
     for script in ("ls>/dev/null", "a2>/dev/null", "ls>&2"):
         assert isinstance(parse(script), Unknown)
+
+
+def test_a_tree_is_looked_through_as_often_as_asked_from_its_beginning() -> None:
+    """The nodes of a whole tree are kept; who stops early changes nothing for the next."""
+    tree = syntax_tree("a b; (c)")
+    assert next(descendants(tree)).type == "program"
+
+    whole = [*descendants(tree)]
+
+    kinds = "program command command_name word word ; subshell ( command command_name word )"
+    assert [each.type for each in whole] == kinds.split()
+    assert [*descendants(tree)] == whole == [*descendants(tree, is_leaf=lambda _node: False)]
