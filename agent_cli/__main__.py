@@ -1,5 +1,6 @@
 """`python -m agent_cli`, and the entry point of the installed command."""
 
+import os
 import signal
 import sys
 
@@ -11,6 +12,7 @@ def main() -> None:
     """Run the program and end the process with its exit code."""
     # The first instruction: from here on a signal waits until it is decided what it does.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    _forget_relative_folders()
     # Imported here, because sys.path has to be safe before any of our modules is imported.
     from agent_cli.system import stop_signals
     from agent_cli.terminal.first_prompt import FIRST_PROMPT
@@ -49,6 +51,17 @@ def _opens_a_screen(words: list[str]) -> bool:
     others = [word for word in words if word not in _CONTINUE]
     is_prompt = [len(w.split()) > _COMMAND_WORDS_MAX and not w.startswith("-") for w in others]
     return not others or is_prompt == [True]
+
+
+def _forget_relative_folders() -> None:
+    """Drop from sys.path what PYTHONPATH does not name in full, as an empty part or `.`.
+
+    It is another folder in each repository, whose mcp/ or rich.py must not shadow ours.
+    """
+    for folder in os.environ.get("PYTHONPATH", os.sep).split(os.pathsep):
+        if not os.path.isabs(folder):  # noqa: PTH117 - pathlib is not imported yet
+            named = {folder, os.path.abspath(folder or os.curdir)}  # noqa: PTH100
+            sys.path[:] = [each for each in sys.path if each not in named]
 
 
 def _forget_working_directory() -> None:

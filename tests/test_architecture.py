@@ -580,11 +580,12 @@ def _last_name(node: ast.AST) -> str:
     return ast.unparse(node).rpartition(".")[2].lstrip("_")
 
 
-def assert_starts_in(folder: Path, *flags: str) -> None:
+def assert_starts_in(folder: Path, *flags: str, **variables: str) -> None:
     """Start the program in *folder* with *flags* of Python."""
     run = subprocess.run(
-        [sys.executable, *flags, "-m", "agent_cli", "--version"],
+        [sys.executable, *flags, "-m", "agent_cli", "config", "show"],
         cwd=folder,
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=60,
@@ -600,6 +601,15 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> No
         (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
 
     assert_starts_in(tmp_path)
+
+
+@pytest.mark.parametrize("named", [".", "", f".{os.pathsep}/nowhere", f"{os.pathsep}/nowhere"])
+def test_relative_folder_of_pythonpath_shadows_no_module(tmp_path: Path, named: str) -> None:
+    """Threat 12: `PYTHONPATH=$PYTHONPATH:/x` has an empty part, which is the working directory."""
+    for module in ("argparse", "asyncio", "json", "logging", "mcp", "pydantic", "structlog"):
+        (tmp_path / f"{module}.py").write_text(f"raise SystemExit('imported {module} from here')")
+
+    assert_starts_in(tmp_path, "-P", PYTHONPATH=named)
 
 
 def test_python_with_option_p_imports_nothing_from_the_working_directory(
