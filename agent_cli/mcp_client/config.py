@@ -33,6 +33,8 @@ class OAuth:
         client_key: A private key as PEM text, instead of a secret.
         issuer: The issuer that may get the client's credentials; "" trusts the server's choice.
         callback_port: The port for the browser's redirect; 0 is any.
+        resource: The resource that tokens are asked for; None for the one that the server names, ""
+            for a request that names none.
         client_metadata_url: A public description of this client, for servers that read one.
     """
 
@@ -43,6 +45,7 @@ class OAuth:
     issuer: str = ""
     scopes: tuple[str, ...] = ()
     callback_port: int = 0
+    resource: str | None = None
     client_metadata_url: str = ""
     assertion_file: str = ""
     id_token_file: str = ""

@@ -152,6 +152,7 @@ class _OAuthEntry(BaseModel):
     issuer: str = ""
     scopes: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
     callback_port: int = Field(default=0, alias="callbackPort", ge=0, le=65535)
+    resource: str | None = None
     client_metadata_url: str = Field(default="", alias="clientMetadataUrl")
     assertion_file: str = Field(default="", alias="assertionFile")
     id_token_file: str = Field(default="", alias="idTokenFile")
@@ -331,6 +332,7 @@ def _oauth(fields: _OAuthEntry, text: Expansion) -> OAuth:
         issuer=web_address("oauth.issuer", fields.issuer),
         scopes=fields.scopes,
         callback_port=fields.callback_port,
+        resource=fields.resource and text.of("oauth.resource", fields.resource),
         client_metadata_url=fields.client_metadata_url,
         assertion_file=text.of("oauth.assertion_file", fields.assertion_file),
         id_token_file=text.of("oauth.id_token_file", fields.id_token_file),

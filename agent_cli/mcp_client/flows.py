@@ -5,6 +5,7 @@ the user at the company's identity provider.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import fields
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -14,6 +15,7 @@ from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
 )
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
@@ -37,6 +39,18 @@ Assertion = Callable[[str, str], Awaitable[str]]
 """Returns the assertion for (authorization server, resource)."""
 
 
+class _ContextWithResource(OAuthContext):
+    """The SDK's context with a resource of the user's choice; "" is none."""
+
+    resource = ""
+
+    def get_resource_url(self) -> str:
+        return self.resource or super().get_resource_url()
+
+    def should_include_resource_param(self, protocol_version: str | None = None) -> bool:  # noqa: ARG002
+        return bool(self.resource)
+
+
 class ConcurrentFlow(OAuthClientProvider):
     """A flow whose lock is held to sign in, never while the server works on a call.
 
@@ -50,6 +64,12 @@ class ConcurrentFlow(OAuthClientProvider):
 
     renewal: Renewal
     scopes: str = ""
+
+    def use_resource(self, resource: str) -> None:
+        """Ask for tokens for *resource*, whatever the server names; "" names none."""
+        known = {each.name: getattr(self.context, each.name) for each in fields(OAuthContext)}
+        self.context = context = _ContextWithResource(**known)
+        context.resource = resource
 
     async def _auth_flow(
         self, request: httpx2.Request

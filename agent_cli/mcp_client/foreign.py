@@ -146,8 +146,8 @@ def _entry(server: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     if isinstance(auth, dict):  # Cursor's key names
         names = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
         more = {ours: auth[theirs] for theirs, ours in names.items() if theirs in auth}
-    if "scopes" in server:
-        more["scopes"] = server["scopes"]
+    names = {"scopes": "scopes", "oauth_resource": "resource"}
+    more |= {ours: server[theirs] for theirs, ours in names.items() if theirs in server}
     if more:
         yield "oauth", {**(oauth if isinstance(oauth, dict) else {}), **more}
     if isinstance(limit_ms := server.get("startup_timeout_ms"), int) and limit_ms < 10**12:

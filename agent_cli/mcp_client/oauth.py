@@ -77,6 +77,8 @@ async def authorization(
             yield None
             return
         flow.scopes = " ".join(oauth.scopes)
+        if oauth.resource is not None:
+            flow.use_resource(oauth.resource)
         storage.attach(flow)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         exchange = _exchange(storage, Addresses(config))

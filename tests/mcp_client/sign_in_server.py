@@ -26,7 +26,7 @@ class SignInServer:
         refresh_status: The status of the answer to a refresh token.
         token_status: The status of an answer with tokens.
         allows_scope: Whether a refresh may name a scope.
-        asked: The scopes that the sign-in page was asked for; "" for none.
+        pages: The queries with which the sign-in page was asked for.
         offers_metadata: Whether there is metadata of the authorization server.
         offers_pkce: Whether it says so.
         registers: Whether clients can register themselves.
@@ -52,7 +52,7 @@ class SignInServer:
         self.refresh_status = 200
         self.token_status = 200
         self.allows_scope = True
-        self.asked: list[str] = []
+        self.pages: list[dict[str, str]] = []
         self.offers_metadata = True
         self.offers_pkce = True
         self.registers = True
@@ -108,7 +108,7 @@ class SignInServer:
             case "/authorize":
                 self.log.append("authorize")
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-                self.asked.append(query.get("scope", ""))
+                self.pages.append(query)
                 result = {"error": "access_denied"} if self.refuses else {"code": "code-1"}
                 back = urlencode(result | {"state": query["state"], "iss": self.base})
                 return 302, {"Location": f"{query['redirect_uri']}?{back}"}, {}

@@ -240,6 +240,7 @@ def test_oauth_and_tool_lists_are_read_in_both_spellings(tmp_path: Path) -> None
             "client_key_file": str(tmp_path / "key.pem"),
             "callbackPort": 8123,
             "scopes": "read write",
+            "resource": "",
         },
     }
 
@@ -254,6 +255,7 @@ def test_oauth_and_tool_lists_are_read_in_both_spellings(tmp_path: Path) -> None
         client_key="PEM",
         callback_port=8123,
         scopes=("read", "write"),
+        resource="",
     )
 
 

@@ -62,6 +62,7 @@ def test_codex_spellings_of_headers_and_limits_are_translated(tmp_path: Path) ->
         enabled_tools = ["read"]
         enabled = false
         scopes = ["read"]
+        oauth_resource = "api://docs"
         oauth = { client_id = "me" }
 
         [mcp_servers.slow]
@@ -77,7 +78,7 @@ def test_codex_spellings_of_headers_and_limits_are_translated(tmp_path: Path) ->
             "disabled": True,
             "enabled_tools": ["read"],
             "startup_timeout_s": 5,
-            "oauth": {"client_id": "me", "scopes": ["read"]},
+            "oauth": {"client_id": "me", "scopes": ["read"], "resource": "api://docs"},
         },
         "slow": {"command": "x", "startup_timeout_s": 90},
     }

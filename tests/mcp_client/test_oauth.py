@@ -265,8 +265,24 @@ async def test_configured_scopes_are_asked_for_at_the_sign_in_and_at_each_refres
         result = await call(servers, "mcp__web__hello")
 
     assert result.text == "hello"
-    assert web.asked == [" ".join(scopes)]
+    assert [page.get("scope", "") for page in web.pages] == [" ".join(scopes)]
     assert [form.get("scope") for form in web.forms] == refreshes
+
+
+@pytest.mark.parametrize("resource", [None, "", "api://ours"])
+async def test_configured_resource_is_named_in_each_request_for_tokens(
+    resource: str | None, web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """Microsoft Entra ID refuses the server's address beside the scopes of another resource."""
+    config = replace(config_of(web), oauth=OAuth(resource=resource))
+    async with running(config, host) as servers:
+        await servers.login("web", request_browser())
+        web.expire()
+        result = await call(servers, "mcp__web__hello")
+
+    named = [request.get("resource") for request in (*web.pages, *web.forms)]
+    assert result.text == "hello"
+    assert named == [web.url if resource is None else resource or None] * 3
 
 
 async def test_configured_scopes_are_asked_for_by_a_program(web: SignInServer, host: Host) -> None:
