@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
-from typing import Final
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError
@@ -20,6 +19,13 @@ from referencing.jsonschema import DRAFT202012, specification_with
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import printable
+from agent_cli.mcp_client.schema_drafts import (
+    REFERENCES,
+    in_current_draft,
+    inner_schemas,
+    mended,
+    without_references,
+)
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_object
 
@@ -28,7 +34,6 @@ _FAULT_CHARS_MAX = 200
 _SCHEMA_BYTES_MAX = 64 * 1024
 _DESCRIBING = ("description", "title")
 _COMBINATORS = ("allOf", "anyOf", "oneOf")
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Source: Messages API, which answers 400 to any other name of an argument."""
 _REFUSED = re.compile(r"[^a-zA-Z0-9_.-]")
@@ -95,7 +100,7 @@ def _api_schema(schema: dict[str, Json]) -> ApiSchema:
         schema = mended(schema)
         _check_valid(schema, validator_for(schema, Draft202012Validator))
     schema = _in_current_draft(schema)
-    _check_references(schema)
+    schema = _without_dead_references(schema)
     root = _Flattening(schema).flat(schema, depth=0)
     kinds = root.setdefault("type", "object")
     if isinstance(kinds, list) and "object" in kinds:
@@ -193,16 +198,19 @@ def _check_size(schema: Mapping[str, Json]) -> None:
         raise UnusableSchema(f"its input schema is longer than {_SCHEMA_BYTES_MAX // 1024} KB")
 
 
-def _check_references(schema: dict[str, Json]) -> None:
-    """Check that each reference leads to a place inside *schema*, and not in a circle.
+def _without_dead_references(schema: dict[str, Json]) -> dict[str, Json]:
+    """Return *schema* without references below its root to what it does not have.
+
+    Servers forget to list the definitions; they check the input themselves.
 
     Raises:
-        UnusableSchema: A reference does not.
+        UnusableSchema: A reference leads outside, or in a circle, or that of the root nowhere.
     """
     dialect = specification_with(str(schema.get("$schema")), default=DRAFT202012)
     resource = dialect.create_resource(schema)
     registry: Registry[Json] = Registry()
     resolver = registry.with_resource("", resource).resolver()
+    dead: set[str] = set()
     for reference in set(_references(schema)):
         # Resolving it would take a network request whenever a call's input is checked.
         if not reference.startswith("#"):
@@ -216,10 +224,12 @@ def _check_references(schema: dict[str, Json]) -> None:
             try:
                 target = resolver.lookup(step).contents
             except (Unresolvable, ValueError, TypeError, LookupError):
-                raise UnusableSchema(
-                    f"its input schema refers to {step}, which is not there"
-                ) from None
+                dead.add(step)
+                break
             step = target.get("$ref") if is_object(target) else None
+    if (root := schema.get("$ref")) in dead:
+        raise UnusableSchema(f"its input schema refers to {root}, which is not there")
+    return without_references(schema, dead) if dead else schema
 
 
 def description(text: str) -> str:
@@ -297,103 +307,10 @@ def _resolve(reference: str, root: dict[str, Json]) -> dict[str, Json]:
 def _references(value: Json) -> Iterator[str]:
     if isinstance(value, dict):
         for key, part in value.items():
-            if key in _REFERENCES and isinstance(part, str):
+            if key in REFERENCES and isinstance(part, str):
                 yield part
         for part in inner_schemas(value):
             yield from _references(part)
     elif isinstance(value, list):
         for part in value:
             yield from _references(part)
-
-
-# Rewrite schemas of older JSON Schema drafts in draft 2020-12, the only one the API accepts; pure.
-#
-# Most servers are written with libraries that produce draft 7. Few of its schemas mean something
-# else in draft 2020-12, but one that is not valid there makes every request fail.
-
-_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SINGLE: Final = (
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-)
-_BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-# They have no meaning for a single schema without references to other documents.
-_DROPPED: Final = ("$schema", "$recursiveAnchor", "id", "additionalItems")
-
-
-def in_current_draft(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """Return *schema* with the keywords of draft 2020-12; other keywords stay as they are."""
-    written: dict[str, Json] = {}
-    for key, value in schema.items():
-        if key == "items" and isinstance(value, list):
-            written["prefixItems"] = [_part(each) for each in value]
-            if "additionalItems" in schema:
-                written["items"] = _part(schema["additionalItems"])
-        elif key in _BOUNDS and isinstance(value, bool):
-            if value and (bound := schema.get(_BOUNDS[key])) is not None:
-                written[key] = bound
-        elif key in OF_SCHEMAS and isinstance(value, dict):
-            written[key] = {name: _part(each) for name, each in value.items()}
-        elif key in _LISTS and isinstance(value, list):
-            written[key] = [_part(each) for each in value]
-        elif key in _SINGLE:
-            written[key] = _part(value)
-        elif key not in _DROPPED:
-            written[key] = value
-    return written
-
-
-def _part(value: Json) -> Json:
-    return in_current_draft(value) if isinstance(value, dict) else value
-
-
-# Mend common slips in a server's schema that make it invalid, but leave no doubt what it means.
-
-OF_SCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose value maps names to schemas."""
-
-DATA: Final = ("const", "default", "enum", "example", "examples")
-"""Keywords whose value is data: nothing in it is a keyword."""
-
-
-def mended(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """Return *schema* without null for absent keywords, and with each required name once.
-
-    Generators write null for what was not given; `"required": true` beside a property is draft 3.
-    """
-    written: dict[str, Json] = {}
-    for key, value in schema.items():
-        if key in DATA:
-            written[key] = value
-        elif key == "required":
-            if isinstance(value, list):
-                names = [name for name in value if isinstance(name, str)]
-                written[key] = list(dict.fromkeys(names))
-        elif key in OF_SCHEMAS and isinstance(value, dict):
-            written[key] = {
-                name: _mended_part(each) for name, each in value.items() if each is not None
-            }
-        elif isinstance(value, list):
-            written[key] = [_mended_part(each) for each in value]
-        elif value is not None:
-            written[key] = _mended_part(value)
-    return written
-
-
-def _mended_part(value: Json) -> Json:
-    return mended(value) if isinstance(value, dict) else value
-
-
-def inner_schemas(schema: Mapping[str, Json]) -> Iterator[Json]:
-    """Yield the values of *schema* that are schemas or hold some; data is left out."""
-    for key, value in schema.items():
-        if key in OF_SCHEMAS and isinstance(value, dict):
-            yield from value.values()
-        elif key not in DATA:
-            yield value

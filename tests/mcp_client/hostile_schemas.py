@@ -43,12 +43,12 @@ def _branching_root(width: int, depth: int) -> dict[str, Any]:
 
 HOSTILE: dict[str, tuple[Fate, dict[str, Any]]] = {
     # References
-    "dangling_ref": ("left out", _with_defs("#/$defs/none")),
-    "dangling_anchor": ("left out", _object(a={"$ref": "#nowhere"})),
-    "dangling_dynamic_ref": ("left out", _object(a={"$dynamicRef": "#nowhere"})),
-    "dangling_in_items": ("left out", _object(a={"items": {"$ref": "#/$defs/none"}})),
-    "dangling_in_any_of": ("left out", _object(a={"anyOf": [TEXT, {"$ref": "#/$defs/none"}]})),
-    "ref_through_a_text": ("left out", _with_defs("#/$defs/x/type/y", x=TEXT)),
+    "dangling_ref": ("called", _with_defs("#/$defs/none")),
+    "dangling_anchor": ("called", _object(a={"$ref": "#nowhere"})),
+    "dangling_dynamic_ref": ("called", _object(a={"$dynamicRef": "#nowhere"})),
+    "dangling_in_items": ("called", _object(a={"items": {"$ref": "#/$defs/none"}})),
+    "dangling_in_any_of": ("called", _object(a={"anyOf": [TEXT, {"$ref": "#/$defs/none"}]})),
+    "ref_through_a_text": ("called", _with_defs("#/$defs/x/type/y", x=TEXT)),
     "ref_to_itself": ("left out", _with_defs("#/$defs/x", x={"$ref": "#/$defs/x"})),
     "refs_in_a_circle": (
         "left out",

@@ -44,9 +44,29 @@ def test_common_slips_in_a_schema_are_mended() -> None:
     }
 
 
-def test_reference_in_a_property_named_like_a_data_keyword_is_checked() -> None:
-    with pytest.raises(UnusableSchema, match="refers to #/nowhere"):
-        api_schema({"properties": {"default": {"$ref": "#/nowhere"}}})
+def test_reference_to_a_missing_definition_constrains_nothing() -> None:
+    """Servers forget their `$defs`; the tool can be called, and the server checks its input."""
+    missing: dict[str, Json] = {"$ref": "#/$defs/Missing"}
+    schema: dict[str, Json] = {
+        "properties": {
+            "a": {**missing, "description": "Which block"},
+            "default": missing,
+            "b": {"type": "array", "items": missing, "default": [missing]},
+            "c": {"anyOf": [TEXT, missing, {"$ref": "#/$defs/Chained"}]},
+        },
+        "$defs": {"Chained": missing},
+    }
+
+    assert api_schema(schema).schema == {
+        "type": "object",
+        "properties": {
+            "a": {"description": "Which block"},
+            "default": {},
+            "b": {"type": "array", "items": {}, "default": [missing]},
+            "c": {"anyOf": [TEXT, {}, {"$ref": "#/$defs/Chained"}]},
+        },
+        "$defs": {"Chained": {}},
+    }
 
 
 def test_missing_type_at_the_schema_root_is_added() -> None:
