@@ -8,11 +8,21 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from agent_cli.contracts.provider import StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_cli.contracts.provider import (
+    Reply,
+    ReplyEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.transport import OpenReply
+from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
+
+_log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,21 @@ def joined(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
         raise
     if held:
         yield _as_one(held)
+
+
+def reply_end(reply: Reply, session_id: str | None) -> ReplyEnd:
+    """Return the event for a complete *reply*, and log its figures."""
+    _log.info(
+        "model replied",
+        session_id=session_id,
+        request_id=reply.request_id,
+        model=reply.model,
+        stop_reason=reply.stop_reason,
+        prompt_tokens=reply.usage.prompt_tokens,
+        cache_read_tokens=reply.usage.cache_read_tokens,
+        output_tokens=reply.usage.output_tokens,
+    )
+    return ReplyEnd(reply)
 
 
 def _continues(piece: _Delta, event: StreamEvent) -> bool:

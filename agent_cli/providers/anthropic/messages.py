@@ -181,7 +181,7 @@ async def _call(
             raise not_the_api(client.base_url, found, address, _API, error=error)
         # The request is sent.
         from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
-        from agent_cli.providers.events import joined
+        from agent_cli.providers.events import joined, reply_end
 
         builder = ReplyBuilder(request.model.id, opened.request_id, connection.price)
         try:
@@ -198,18 +198,7 @@ async def _call(
         if not builder.complete:
             raise broken_off("the reply ended before it was complete", opened.request_id)
         await opened.finish()
-    reply = builder.reply()
-    _log.info(
-        "model replied",
-        session_id=request.session_id,
-        request_id=reply.request_id,
-        model=reply.model,
-        stop_reason=reply.stop_reason,
-        prompt_tokens=reply.usage.prompt_tokens,
-        cache_read_tokens=reply.usage.cache_read_tokens,
-        output_tokens=reply.usage.output_tokens,
-    )
-    yield ReplyEnd(reply)
+    yield reply_end(builder.reply(), request.session_id)
 
 
 def _built(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
-from agent_cli.contracts.provider import Model, ModelRequest, Price, ReplyEnd, StreamEvent
+from agent_cli.contracts.provider import Model, ModelRequest, Price, StreamEvent
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.encoding import encoded
@@ -31,7 +31,6 @@ from agent_cli.providers.retries import RetryPolicy, with_retries
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system.event_loop import closed_with_loop
 from agent_cli.system.json_text import json_object
-from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass, field
 from agent_cli.version import __version__
 
@@ -115,8 +114,6 @@ _API = "the Chat Completions API"
 _DONE = "[DONE]"
 _MESSAGE_CHARS_MAX = 10_000
 
-_log = logger(__name__)
-
 
 class OpenAIChat:
     """Streams replies; each event loop that asks has its own connections, which end with it."""
@@ -190,7 +187,7 @@ class OpenAIChat:
             if opened.content_type.startswith(NO_STREAMS):
                 found, error = opened.content_type, await opened.error()
                 raise not_the_api(shown, found, REMEDIES.address, _API, error=error)
-            from agent_cli.providers.events import joined  # request is sent
+            from agent_cli.providers.events import joined, reply_end  # request is sent
 
             building = ChatReply(request.model.id, opened.request_id, where.price)
             try:
@@ -207,17 +204,7 @@ class OpenAIChat:
             for event in building.end():
                 yield event
             await opened.finish()
-        reply = building.reply()
-        _log.info(
-            "model replied",
-            session_id=request.session_id,
-            request_id=reply.request_id,
-            model=reply.model,
-            stop_reason=reply.stop_reason,
-            prompt_tokens=reply.usage.prompt_tokens,
-            output_tokens=reply.usage.output_tokens,
-        )
-        yield ReplyEnd(reply)
+        yield reply_end(building.reply(), request.session_id)
 
 
 @dataclass(frozen=True, slots=True)
