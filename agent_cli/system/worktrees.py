@@ -27,7 +27,9 @@ from agent_cli.system.trees import remove_tree
 
 _CONFIG_BYTES_MAX: Final = 1_048_576
 _REMOTE_URL: Final = late_pattern(
-    r'\[remote "[^"\n]*"\][^[]*?^[ \t]*url[ \t]*=[ \t]*(\S+)', re.MULTILINE
+    # Unquoted, a value has no comment sign and no blank at its end.
+    r'\[remote "[^"\n]*"\][^[]*?^[ \t]*url[ \t]*=[ \t]*("[^"\n]*"|[^\s#;](?:[^\n#;]*[^\s#;])?)',
+    re.MULTILINE,
 )
 _FOLDER: Final = ".agent-cli-worktrees"
 _QUESTION_LIMIT_S: Final = 30.0

@@ -295,13 +295,23 @@ def test_git_configuration_of_a_stranger_is_searched_in_little_time(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "line", ["\turl = {0}", "url={0}", "\tfetch = x\n\n  url  =  {0}", 'url = "{0}"']
+    "line",
+    [
+        "\turl = {0}",
+        "url={0}",
+        "\tfetch = x\n\n  url  =  {0}",
+        'url = "{0}"',
+        "url = {0}\r",
+        "url = {0} # {0}/other",
+        'url = "{0}"; its place',
+    ],
 )
-def test_remote_tells_a_clone(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("original", ["original", "the original"])
+def test_remote_tells_a_clone(tmp_path: Path, line: str, original: str) -> None:
     """However its address is laid out in the configuration."""
-    for name in ("original", "copy"):
+    for name in (original, "copy"):
         (tmp_path / name / ".git").mkdir(parents=True)
-    address = line.format(tmp_path / "original")
+    address = line.format(tmp_path / original)
     (tmp_path / "copy/.git/config").write_text(f'[core]\n\tbare = false\n[remote "x"]\n{address}\n')
 
-    assert is_clone_of(tmp_path / "copy", tmp_path / "original")
+    assert is_clone_of(tmp_path / "copy", tmp_path / original)
