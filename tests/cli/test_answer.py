@@ -60,7 +60,7 @@ def define(file: Path, extra: str) -> None:
         'matcher = "permission_prompt|elicitation_dialog"\n'
         f'hooks = [{{ type = "command", {extra}sandbox = false, command = \''
         # One write: those of two calls run side by side.
-        f'printf "%s\\n" "$(cat)" >> {file}\' }}]\n'
+        f'printf "%s\\n" "$(cat)" >> "{file}"\' }}]\n'
     )
 
 
@@ -316,7 +316,8 @@ def test_tokens_are_nowhere_but_in_the_hook_that_asks_for_them(told: Path) -> No
     with user_settings_file().open("a") as file:
         plain = told.with_name("plain.jsonl")
         file.write(
-            f"[[hooks.Notification]]\nhooks = [{{ type = \"command\", command = 'cat > {plain}' }}]"
+            '[[hooks.Notification]]\nhooks = [{ type = "command", '
+            f"command = 'cat > \"{plain}\"' }}]"
             '\n[[hooks.Notification]]\nhooks = [{ type = "command", answers = true, sandbox ='
             " false, command = 'cat; cat >&2; exit 1' }]\n"
         )
@@ -720,7 +721,7 @@ def test_script_in_the_docs_posts_two_buttons_that_answer() -> None:
         program.chmod(0o755)
         user_settings_file().write_text(
             "[[hooks.Notification]]\n"
-            f'hooks = [{{ type = "command", command = "{program}", answers = true }}]\n'
+            f"hooks = [{{ type = 'command', command = '\"{program}\"', answers = true }}]\n"
         )
         parked(api)
         server.shutdown()

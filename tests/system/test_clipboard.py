@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from shlex import quote
 
 import pytest
 
@@ -34,7 +35,7 @@ async def test_first_clipboard_program_that_takes_the_text_is_used(
     """One that fails, or exits without reading, is skipped."""
     tmp_path = tmp_path_factory.mktemp("bin")  # programs in the workspace are never run
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    for name, body in (("wl-copy", "exit 1"), ("xclip", f"cat > {tmp_path}/copied")):
+    for name, body in (("wl-copy", "exit 1"), ("xclip", f"cat > {quote(f'{tmp_path}/copied')}")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     environment = {"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}
@@ -53,9 +54,10 @@ async def test_clipboard_program_that_hangs_is_ended_after_five_seconds(
     tmp_path = tmp_path_factory.mktemp("bin")  # programs in the workspace are never run
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     started = tmp_path / "started"
+    new, done = quote(f"{started}.new"), quote(str(started))
     for name, body in (
         # The five seconds have begun when it has the text.
-        ("wl-copy", f"cat; echo $$ > {started}.new; mv {started}.new {started}; exec sleep 600"),
+        ("wl-copy", f"cat; echo $$ > {new}; mv {new} {done}; exec sleep 600"),
         ("xclip", "cat > /dev/null"),
     ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")

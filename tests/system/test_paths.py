@@ -47,7 +47,8 @@ def test_own_directories_are_those_of_platformdirs(
 
 def test_private_directory_is_accessible_to_the_user_only(tmp_path: Path) -> None:
     """This holds for every directory created; an existing one keeps its mode."""
-    (tmp_path / "there").mkdir(mode=0o755)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there").chmod(0o755)  # mkdir obeys the umask
 
     made = paths.private_dir(tmp_path / "there" / "a" / "b")
 

@@ -62,7 +62,8 @@ def test_temporary_folder_is_private_and_removed_with_its_owner(tmp_path: Path) 
 def test_removing_the_folder_leaves_targets_of_its_links_unchanged(tmp_path: Path) -> None:
     """A command may put a link there, to a user's directory that is closed to others."""
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o555)
+    elsewhere.mkdir()
+    elsewhere.chmod(0o555)  # mkdir obeys the umask
     folder = OwnFolder()
     (folder.path / "link").symlink_to(elsewhere)
 
@@ -112,12 +113,14 @@ def ended(script: str, temporary: Path) -> None:
     )
 
 
+# The system may allow 256 open files, and each folder is one.
 MAKING = """
 import threading, time
+from collections import deque
 from agent_cli.system import stop_signals
 from agent_cli.system.temporary_files import OwnFolder
 
-kept = []
+kept = deque(maxlen=100)
 
 def make():
     while True:

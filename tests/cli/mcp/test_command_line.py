@@ -324,7 +324,7 @@ def test_mcp_sign_in_is_kept_until_sign_out() -> None:
     with sign_in_server() as web:
         entry = {"url": web.url, "protocol": "legacy"}
         user_file().write_text(json.dumps({"mcpServers": {"web": entry}}))
-        browser = f"{sys.executable} {Path('browser.py').absolute()} %s"
+        browser = shlex.join([sys.executable, str(Path("browser.py").absolute()), "%s"])
         signed_in = agent_cli("mcp", "login", "web", BROWSER=browser)
         tested, signed_out = mcp("test", "web"), mcp("logout", "web")
         again, refused = mcp("logout", "web"), mcp("test", "web")
