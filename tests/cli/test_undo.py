@@ -68,7 +68,7 @@ def test_earlier_version_is_not_put_behind_a_link(session: Session, tmp_path: Pa
     for name in ("conf/authorized_keys", "conf/new/key"):
         Path(name).write_text("theirs\n")
     asyncio.run(
-        session.bash(f"rm conf/authorized_keys conf/new/key; rm -r conf; ln -s {outside} conf")
+        session.bash(f"rm conf/authorized_keys conf/new/key; rm -r conf; ln -s '{outside}' conf")
     )
     session.close()
 

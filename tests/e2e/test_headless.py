@@ -291,7 +291,7 @@ def test_flags_reach_the_request() -> None:
     assert (first["model"], first["max_tokens"]) == ("claude-opus-5-5", 77)
     assert first["output_config"] == {"effort": "low"}
     assert "Answer in rhymes." in json.dumps(first["system"])
-    assert str(Path("beside").resolve()) in json.dumps(first["system"])
+    assert str(Path("beside").resolve()) in json.dumps(first["system"], ensure_ascii=False)
     assert second["model"] == "x-1"
     assert second["system"][0]["text"] == "You are a lamp."
 

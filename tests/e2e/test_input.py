@@ -62,7 +62,7 @@ def test_images_can_be_dropped_pasted_and_named_in_a_prompt(
         Terminal(AGENT_CLI, **environment(api, {"PATH": path, "DISPLAY": ":1"})) as terminal,
     ):
         terminal.until("? or /help")
-        terminal.send(PASTE.format(rf"{Path.cwd()}/My\ shot.png"))
+        terminal.send(PASTE.format(str(Path("My shot.png").absolute()).replace(" ", r"\ ")))
         terminal.until("you> [image 1: My shot.png 8×6]")
         terminal.send(CTRL_V)
         terminal.until("[image 2: clipboard 5×5]")

@@ -29,9 +29,11 @@ def trapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a repository with a trap for every program of this machine, thousands of links."""
     root = tmp_path_factory.mktemp("trapped")
     trap = root / "trap"
-    trap.write_text(f'#!/bin/sh\necho "$0" >> {root / "marks"}\nexit 1\n')
+    trap.write_text(f'#!/bin/sh\necho "$0" >> "{root}/marks"\nexit 1\n')
     trap.chmod(0o755)
-    subprocess.run(["git", "init", "-q", root], check=True)
+    # Before the test's environment is made: a hook of git names its own repository there.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    subprocess.run(["git", "init", "-q", root], env=own, check=True)
     names = {
         name
         for folder in ("/usr/bin", "/bin", "/usr/sbin", "/sbin", str(Path(AGENT_CLI).parent))

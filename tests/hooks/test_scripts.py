@@ -4,6 +4,7 @@ import json
 import stat
 import textwrap
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -18,12 +19,12 @@ YOLO = ("--permission-mode", "yolo")
 
 
 def script(name: str, text: str, *, folder: Path | None = None) -> str:
-    """Write an executable to *folder* or the user's own folder of hooks; return its path."""
+    """Write an executable to *folder* or the user's own folder of hooks; return its command."""
     path = (folder or Path.home() / ".claude" / "hooks") / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(text).lstrip())
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
+    return quote(str(path))
 
 
 def hooks(folder: Path | None = None, **events: Json) -> None:
@@ -477,7 +478,8 @@ BROKEN: dict[str, Any] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_guard_blocks_unless_it_may_fail_open(name: str, tmp_path: Path) -> None:
     """The reason is given; a guard fails open only on request."""
-    Path(script("plain.sh", "#!/bin/sh\n")).chmod(0o644)
+    script("plain.sh", "#!/bin/sh\n")
+    (Path.home() / ".claude/hooks/plain.sh").chmod(0o644)
     guard = {"type": "command", **BROKEN[name]}
     hooks(PreToolUse=[{"matcher": "Bash", "hooks": [guard]}])
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import shlex
 import struct
 import subprocess
 import termios
@@ -31,7 +32,7 @@ def editor(script: str) -> str:
     path = Path("editor").absolute()
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    return str(path)
+    return shlex.quote(str(path))
 
 
 class Terminal:
