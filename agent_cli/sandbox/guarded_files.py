@@ -202,6 +202,9 @@ def _variant_starts(folder: str, name: str) -> str | None:
         return _EDITOR
     if any(name.startswith(start) and name.endswith(end) for start, end in _SHELL_VARIANTS):
         return _SHELL
+    # What nix-direnv keeps for `use flake`, and has direnv run although nobody changed an `.envrc`.
+    if name.endswith(".rc") and folder.endswith("/.direnv"):
+        return _SHELL
     is_of_mise = name.endswith(".toml") and _MISE_VARIANT.fullmatch(f"{folder}/{name}")
     return _SHELL if is_of_mise else None
 

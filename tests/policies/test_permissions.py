@@ -1015,6 +1015,7 @@ def test_protected_files_are_never_written_without_approval(mode: Mode, path: st
         ("mise.toml", "mise.toml can make the shell run programs"),
         ("web/.config/mise/config.toml", "web/.config/mise/config.toml can make the shell run"),
         ("web/mise.test.toml", "web/mise.test.toml can make the shell run programs"),
+        (".direnv/a.rc", ".direnv/a.rc can make the shell run programs"),
         (".envrc.local", ".envrc.local can make the shell run programs"),
         ("mise/config.local.toml", "mise/config.local.toml can make the shell run programs"),
         ("web/mise/config.test.toml", "web/mise/config.test.toml can make the shell run programs"),

@@ -475,6 +475,7 @@ def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
         *(".config/lefthook.toml", ".lefthook/pre-commit/x.sh", ".local-overcommit.yml"),
         *("mise.toml", "web/mise.local.toml", ".mise/conf.d/x.toml", "mise/config.toml"),
         *("web/.config/mise/config.toml", "mise.test.toml", "web/.envrc.local"),
+        *(".direnv/flake-profile-a1.rc", "web/.direnv/nix-profile-a1.rc"),
         *(".hg/hgrc", "web/.hg/hgrc", "web/.hg/sharedpath", ".jj/workspace-config.toml"),
         *(".jj/repo/config.toml", "web/.jj/repo/config.toml", "web/.jj/repo"),
         *("mise/config.local.toml", "web/mise/config.test.toml", ".sl/config", "web/.sl/config"),
