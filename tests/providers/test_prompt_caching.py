@@ -116,7 +116,7 @@ def test_at_most_four_cache_markers_are_sent_and_none_on_thinking() -> None:
     for number in range(TURNS):
         block: dict[str, Json] = dict(thinking(f"{number}"))
         history += [AssistantMessage((block, text_block("ok"))), UserMessage.of("go on")]
-    asked: ModelRequest = request(*history, system=SYSTEM, tools=TOOLS)
+    asked: ModelRequest = request(*history, system=(*SYSTEM, "It is Monday."), tools=TOOLS)
 
     sent = json.loads(json.dumps(parameters(asked, compat=False)))
 
@@ -126,8 +126,31 @@ def test_at_most_four_cache_markers_are_sent_and_none_on_thinking() -> None:
         for block in message["content"]
         if "cache_control" in block
     ]
-    assert json.dumps(sent).count('"cache_control"') == 3
+    assert json.dumps(sent).count('"cache_control"') == 4
     assert [block["type"] for block in marked] == ["text"]
+
+
+async def test_next_session_reads_the_instructions_of_the_last_one_from_the_cache() -> None:
+    """Only date and git's state differ between two sessions of a workspace, and stand last."""
+    instructions = "Use the helper. " * 300
+    async with FakeMessagesApi(reply("one"), reply("two")) as api, asker(api) as it:
+        replies = [
+            (
+                await it.ask(
+                    request(
+                        UserMessage.of(f"Task {number}"),
+                        system=(*SYSTEM, instructions, f"{number} changed files"),
+                        tools=TOOLS,
+                    )
+                )
+            ).reply
+            for number in range(2)
+        ]
+
+    first, second = (each.usage for each in replies)
+    assert first.cache_read_tokens == 0
+    assert second.cache_read_tokens > len(instructions) // 8
+    assert second.cache_write_tokens < 50
 
 
 def test_messages_that_nothing_will_read_again_are_not_cached() -> None:

@@ -89,11 +89,12 @@ class Contribution:
 CONTRIBUTIONS: Final = (
     Contribution("old results", ("session",), lambda agent: _old_results(agent)),
     Contribution("directories", _BOTH, lambda agent: agent.directories),
-    Contribution("facts", _BOTH, lambda agent: _facts(agent)),
     Contribution("output style", ("session",), lambda agent: agent.style),
     Contribution("plugins", _BOTH, lambda agent: agent.plugins),
     Contribution("agents of plugins", ("session",), lambda agent: agent.agents),
     Contribution("servers", _BOTH, lambda agent: agent.servers),
+    # The last part of the system prompt: it differs from session to session.
+    Contribution("facts", _BOTH, lambda agent: _facts(agent)),
     Contribution("plan mode", _BOTH, lambda agent: _plan_mode(agent)),
     Contribution("undone changes", _BOTH, lambda agent: agent.undone),
     Contribution("changes of hooks", _BOTH, lambda agent: agent.hook_changes),

@@ -175,11 +175,16 @@ def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: b
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
-    """Return tools and system, with a one-hour cache marker after the fixed part."""
+    """Return tools and system, with a one-hour cache marker after the fixed part.
+
+    Another marks the end of what sessions of one workspace have in common, such as instructions.
+    """
     system: list[Block] = [{"type": "text", "text": part} for part in prompts if part.strip()]
     tools = list(tools)
     if marked and system:
         system[0] = {**system[0], "cache_control": HOUR}
+        if len(system) > 2:  # the last part is date and git's state
+            system[-2] = {**system[-2], "cache_control": FIVE_MINUTES}
     elif marked and tools:
         # A deferred tool may have no marker.
         last = max(at for at, tool in enumerate(tools) if "defer_loading" not in tool)

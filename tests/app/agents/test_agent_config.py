@@ -34,7 +34,9 @@ def test_each_contributor_declares_for_whom_it_is() -> None:
         "trimming": ("session", "subagent"),
         "prefix watch": ("session", "subagent"),
     }
-    assert [each.name for each in CONTRIBUTIONS][-1] == "prefix watch"
+    names = [each.name for each in CONTRIBUTIONS]
+    assert names[-1] == "prefix watch"
+    assert names.index("facts") > max(map(names.index, ("directories", "plugins", "servers")))
 
 
 async def test_subagent_is_told_of_plan_mode_and_of_the_date() -> None:
