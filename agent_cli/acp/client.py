@@ -116,21 +116,30 @@ T = TypeVar("T")
 
 
 class EditorDocuments:
-    """Asks the client from a tool's thread; goes on without an editor that does not answer."""
+    """Asks the client from a tool's thread; goes on without an editor that does not answer.
+
+    Attributes:
+        written: By path, the text that a write replaced in the editor, and the new one.
+    """
 
     def __init__(self, client: EditorClient, loop: asyncio.AbstractEventLoop) -> None:
         """Ask *client*, whose connection lives in *loop*."""
+        self.written: dict[Path, tuple[str, str]] = {}
         self._client = client
         self._loop = loop
+        self._shown: dict[Path, str] = {}
 
     def read(self, path: Path) -> str | None:
         """Return the text of *path* as the editor has it; None if it cannot tell."""
         if not self._client.reads_files:
             return None
         try:
-            return self._wait(self._client.read_file(str(path)))
+            shown = self._wait(self._client.read_file(str(path)))
         except (RpcFault, ConnectionLost, TimeoutError, CancelledError):
             return None
+        if shown is not None:
+            self._shown = {path: shown}
+        return shown
 
     def write(self, path: Path, text: str) -> bool:
         """Make *text* the content of *path*; False if the editor cannot, and changed nothing.
@@ -148,6 +157,8 @@ class EditorDocuments:
             raise ToolError(
                 f"The editor did not say whether it wrote {path.name}. Read it before going on."
             ) from error
+        if path in self._shown:
+            self.written[path] = self._shown[path], text
         return True
 
     # Any: the yield and send types of a coroutine are internal to asyncio.

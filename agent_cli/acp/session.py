@@ -92,7 +92,9 @@ class OpenSession:
         app.agent.subscribe(self._updates)
         app.agent.subscribe(self._note)
         if client.reads_files or client.writes_files:
-            app.use_documents(EditorDocuments(client, asyncio.get_running_loop()))
+            documents = EditorDocuments(client, asyncio.get_running_loop())
+            self._updates.written = documents.written
+            app.use_documents(documents)
         turn = asyncio.Lock()
         app.answer(
             EditorServerDialogs(client, turn, say=self._updates.say, on_change=self._tell_commands),

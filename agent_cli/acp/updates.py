@@ -15,7 +15,7 @@ from agent_cli.contracts.provider import TextDelta, ThinkingDelta
 from agent_cli.contracts.timeline import FileOutput, Json, ToolOutput, UserOutput, WidgetOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
 from agent_cli.contracts.wording import in_usd, one_line
-from agent_cli.system.paths import expanded
+from agent_cli.system.paths import expanded, real_path
 from agent_cli.terminal.narration import HostedView, describe_call, narrate, side_output
 from agent_cli.terminal.planned_change import planned_change, written_by
 from agent_cli.terminal.sanitize import Filter, clean, reveal
@@ -28,11 +28,13 @@ class Updates:
 
     Attributes:
         running_call: The latest call that has started and not ended, or "".
+        written: By path, the text that a write replaced in the client's editor, and the new one.
     """
 
     def __init__(self, app: Application, send: Send) -> None:
         """Send the updates of *app*'s session with *send*."""
         self.running_call = ""
+        self.written: dict[Path, tuple[str, str]] = {}
         self._app = app
         self._send = send
         self._calls = CallView(lambda: app.tools, app.workspace)
@@ -150,7 +152,7 @@ class Updates:
         self._open.discard(id)
         self._announced.pop(id, None)
         self.running_call = "" if self.running_call == id else self.running_call
-        shown = self._calls.ended(id, event.result)
+        shown = self._calls.ended(id, event.result, self.written)
         self._send({"sessionUpdate": "tool_call_update", **shown})
         self.tell_plan()
         self.tell_settings()  # approving a plan leaves plan mode
@@ -256,8 +258,16 @@ class CallView:
             case _:
                 return []
 
-    def ended(self, call_id: str, result: ToolResult) -> dict[str, Json]:
-        """Return the outcome of a call; a diff that was announced stays."""
+    def ended(
+        self,
+        call_id: str,
+        result: ToolResult,
+        written: dict[Path, tuple[str, str]] | None = None,
+    ) -> dict[str, Json]:
+        """Return the outcome of a call; a diff that was announced stays.
+
+        It was that from the disk: a change in *written*, taken out, stands in its place.
+        """
         update: dict[str, Json] = {
             "toolCallId": call_id,
             "status": "failed" if result.is_error else "completed",
@@ -266,7 +276,11 @@ class CallView:
         if isinstance(details, dict) and not result.is_error:
             update["rawOutput"] = details
             if details.get("kind") == "diff":
-                return {**update, **self._changed(details)}
+                path = real_path(self._absolute(str(details.get("path", ""))))
+                change = written.pop(path, None) if written else None
+                diff: list[Json] = [_diff(path, *change)] if change else []
+                shown: dict[str, Json] = {"content": diff} if diff else {}
+                return {**update, **shown, **self._changed(details)}
         return {**update, "content": shown_blocks(result.content)}
 
     def _changed(self, details: Mapping[str, Json]) -> dict[str, Json]:

@@ -972,6 +972,29 @@ async def test_unsaved_editor_buffer_is_read_and_edited_instead_of_the_file() ->
         assert client.written == {str(path.resolve()): "changed text\n"}
 
 
+async def test_change_of_an_unsaved_buffer_is_shown_against_the_buffer() -> None:
+    """Without a question nobody has asked the editor before: the announced diff is of the disk."""
+    path = Path("a.txt")
+    path.write_text("one\ntwo\n")
+    edit = {"path": "a.txt", "edits": [{"old": "two", "new": "TWO"}]}
+    async with (
+        FakeMessagesApi(
+            reply(tool_use("read", {"path": "a.txt"})),
+            reply(tool_use("edit", edit, id="e1")),
+            reply("ok"),
+        ) as api,
+        editor(api, "--permission-mode", "auto-edit") as (client, _),
+    ):
+        client.buffers[str(path.resolve())] = "one, unsaved\ntwo\n"
+        await client.say(await client.open(client_capabilities=FILES), "edit")
+
+        [diff] = client.call("e1")["content"]
+        assert (diff["oldText"], diff["newText"]) == (
+            "one, unsaved\ntwo\n",
+            "one, unsaved\nTWO\n",
+        )
+
+
 async def test_permission_request_shows_the_unsaved_text_that_would_be_replaced() -> None:
     """The tool replaces the editor's text, so a difference from the disk hides what is lost."""
     path = Path("a.txt")
