@@ -17,6 +17,9 @@ _CLAUDE, _CODEX, _PI = "Claude Code", "Codex", "pi"
 _CLAUDE_CODEX, _CLAUDE_PI, _CODEX_PI = "Claude Code, Codex", "Claude Code, pi", "Codex, pi"
 _ALL = "Claude Code, Codex, pi"
 _GEMINI, _KIMI, _VIBE, _AIDER = "Gemini CLI", "kimi-cli", "mistral-vibe", "aider"
+_MEMORY: Final = "edit AGENTS.md or CLAUDE.md; /context lists those that are read"
+_REPORT: Final = "nothing is sent to us; /doctor shows what a report needs"
+_UPGRADE: Final = "upgrade it with what installed it: docs/install.md"
 _START_THERE: Final = "start it there: cd DIR && agent-cli; --add-dir DIR adds one"
 
 
@@ -179,13 +182,11 @@ FOREIGN_COMMANDS: Final[Mapping[str, Foreign]] = {
     "apply": Foreign(_CODEX, instead="changes are made in place; batch leaves changes.patch"),
     "login": Foreign(_CLAUDE_CODEX, instead="set ANTHROPIC_API_KEY; agent-cli doctor checks it"),
     "logout": Foreign(_CLAUDE_CODEX, instead="no login is kept: unset ANTHROPIC_API_KEY"),
-    "update": Foreign(_ALL, instead="upgrade it with what installed it: docs/install.md"),
+    "update": Foreign(_ALL, instead=_UPGRADE),
     "plugin": Foreign(_CLAUDE_CODEX, "plugins"),
     "auth": Foreign(_CLAUDE, instead="set ANTHROPIC_API_KEY; agent-cli doctor checks it"),
     "setup-token": Foreign(_CLAUDE, instead="set ANTHROPIC_API_KEY; agent-cli doctor checks it"),
-    "migrate-installer": Foreign(
-        _CLAUDE, instead="upgrade it with what installed it: docs/install.md"
-    ),
+    "migrate-installer": Foreign(_CLAUDE, instead=_UPGRADE),
     "install": Foreign(
         _CLAUDE_PI, instead="docs/install.md; a plugin: agent-cli plugins add SOURCE"
     ),
@@ -225,12 +226,8 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "tree": Foreign(
         _PI, instead="/rewind goes back to before a prompt, /fork list continues in a copy"
     ),
-    "memory": Foreign(
-        _CLAUDE, instead="edit AGENTS.md or CLAUDE.md; /context lists those that are read"
-    ),
-    "memories": Foreign(
-        _CODEX, instead="edit AGENTS.md or CLAUDE.md; /context lists those that are read"
-    ),
+    "memory": Foreign(_CLAUDE, instead=_MEMORY),
+    "memories": Foreign(_CODEX, instead=_MEMORY),
     "config": Foreign(_CLAUDE, instead="agent-cli config show --origin lists the settings"),
     "settings": Foreign(_CLAUDE_PI, instead="agent-cli config show --origin lists the settings"),
     "status": Foreign(
@@ -240,10 +237,8 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "vim": Foreign(_CLAUDE_CODEX, instead="start with --vi; the setting ui.vi keeps it"),
     "login": Foreign(_ALL, instead="set ANTHROPIC_API_KEY and start anew; /doctor checks it"),
     "logout": Foreign(_ALL, instead="no login is kept: unset ANTHROPIC_API_KEY"),
-    "bug": Foreign(_CLAUDE_PI, instead="nothing is sent to us; /doctor shows what a report needs"),
-    "feedback": Foreign(
-        _CLAUDE_CODEX, instead="nothing is sent to us; /doctor shows what a report needs"
-    ),
+    "bug": Foreign(_CLAUDE_PI, instead=_REPORT),
+    "feedback": Foreign(_CLAUDE_CODEX, instead=_REPORT),
     "mention": Foreign(_CODEX, instead="type @ and the beginning of a file's name"),
     "skills": Foreign(_CLAUDE_CODEX, instead="/help lists skills with the other commands"),
     "plugin": Foreign(_CLAUDE, instead="agent-cli plugins adds, lists and removes plugins"),
@@ -269,11 +264,15 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "simplify": Foreign(_CLAUDE, instead="use /review, and say that simplicity matters"),
     "pr-comments": Foreign(_CLAUDE, instead="ask for them: the model can run gh"),
     "install-github-app": Foreign(_CLAUDE, instead="a workflow runs agent-cli -p: docs/scripts.md"),
+    "cd": Foreign(_CLAUDE, instead="start it there: cd DIR && agent-cli; /add-dir DIR adds one"),
+    "color": Foreign(_CLAUDE, instead="/theme changes the colours"),
+    "recap": Foreign(_CLAUDE_CODEX, instead="ask beside the work: /btw what was done so far?"),
+    "autocompact": Foreign(_CLAUDE, instead="set compaction.threshold_tokens in the settings"),
     "loop": Foreign(_CLAUDE, instead="/goal works until a check passes; cron runs agent-cli -p"),
     "schedule": Foreign(_CLAUDE, instead="no task is started by the clock: cron runs agent-cli -p"),
     "keybindings": Foreign(_CLAUDE, instead="keys cannot be changed; --vi and ui.vi choose vi's"),
     "reload-plugins": Foreign(_CLAUDE, instead="start anew with agent-cli -c: all is read again"),
-    "upgrade": Foreign(_CLAUDE, instead="upgrade it with what installed it: docs/install.md"),
+    "upgrade": Foreign(_CLAUDE, instead=_UPGRADE),
     "privacy-settings": Foreign(_CLAUDE, instead="docs/privacy.md says what is sent where"),
     "chrome": Foreign(_CLAUDE, instead="add an MCP server with a browser: docs/mcp.md"),
     "remote-control": Foreign(_CLAUDE, instead="sessions run on this machine: use ssh and tmux"),
@@ -290,6 +289,8 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "chat": Foreign(_GEMINI, instead="/resume opens a session, /rename NAME names this one"),
     "directory": Foreign(_GEMINI, instead="use /add-dir DIR"),
     "sessions": Foreign(f"OpenCode, {_KIMI}", "resume"),
+    "editor": Foreign("OpenCode", instead="Ctrl-G opens your editor"),
+    "redo": Foreign("OpenCode", instead="an undo stays: have the model make the change again"),
     "yolo": Foreign(_KIMI, "mode yolo"),
     "tokens": Foreign(_AIDER, "context"),
     "add": Foreign(_AIDER, instead="type @ and the beginning of a file's name"),
