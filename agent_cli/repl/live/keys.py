@@ -183,6 +183,21 @@ def _bind_menu(keys: KeyBindings, screen: LiveScreen) -> None:
     def second(_event: KeyPressEvent) -> None:
         screen.menu.choose_next()
 
+    is_looking = Condition(lambda: screen.menu.is_looking)
+
+    # The keys would choose in a menu that has no rows yet, as while a large folder is listed.
+    @keys.add("up", filter=is_looking & ~is_searching)
+    @keys.add("c-p", filter=is_looking & ~is_searching)
+    def earlier(event: KeyPressEvent) -> None:
+        screen.menu.close()
+        event.current_buffer.auto_up()
+
+    @keys.add("down", filter=is_looking & ~is_searching)
+    @keys.add("c-n", filter=is_looking & ~is_searching)
+    def later(event: KeyPressEvent) -> None:
+        screen.menu.close()
+        event.current_buffer.auto_down()
+
 
 def _bind_answers(keys: KeyBindings, screen: LiveScreen) -> None:
     listed = Condition(lambda: screen.asking.choices is not None)

@@ -2,14 +2,15 @@
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pyte
 import pytest
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, WordCompleter
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from agent_cli.contracts.cancel import CancelToken
@@ -22,7 +23,7 @@ from agent_cli.repl.live.shared_terminal import FrameOutput
 from tests.repl.emulator import Emulator
 
 COLUMNS, ROWS = 40, 12
-CTRL_C, ESCAPE, UP, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b\r"
+CTRL_C, ESCAPE, UP, DOWN, ALT_ENTER = "\x03", "\x1b", "\x1b[A", "\x1b[B", "\x1b\r"
 
 
 class Person:
@@ -321,6 +322,38 @@ async def test_completion_menu_aligns_the_help_and_fits_a_low_terminal(tmp_path:
             "     /b       help",
             "     3 more ↓",
         ]
+
+
+class Endless(Completer):
+    """Never finds anything, and goes on looking."""
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        raise NotImplementedError
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion]:
+        await asyncio.Event().wait()
+        yield Completion("never")
+
+
+@pytest.mark.parametrize(("arrow", "recalled"), [(UP, "first"), (DOWN, "")])
+async def test_arrows_recall_prompts_while_completions_are_looked_for(
+    tmp_path: Path, arrow: str, recalled: str
+) -> None:
+    """While a large folder was listed they did nothing: they chose in a menu without rows."""
+    async with live(tmp_path) as it:
+        it.type("first\rsecond\r")
+        await it.until(lambda: len(it.person.got) == 2)
+        await it.press(UP)
+        it.screen.buffer.completer = Endless()
+        await it.press("@")
+        assert it.screen.menu.is_looking
+        await it.press(arrow)
+
+        assert it.screen.draft.text == recalled
 
 
 async def test_description_of_several_lines_takes_one_row_of_the_menu(tmp_path: Path) -> None:

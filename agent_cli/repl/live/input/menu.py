@@ -40,6 +40,12 @@ class Menu:
         return state is not None and bool(state.completions)
 
     @property
+    def is_looking(self) -> bool:
+        """Whether completions are looked for, and none is found yet."""
+        state = self._buffer.complete_state
+        return state is not None and not state.completions
+
+    @property
     def marked(self) -> int | None:
         """The index of the completion that Enter takes, if it takes one.
 
