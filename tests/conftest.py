@@ -36,6 +36,7 @@ SETTINGS_NAMES = (
     *("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "CI"),
     *("COLUMNS", "LINES", "EDITOR", "VISUAL", "PAGER"),
     "PYTHONDONTWRITEBYTECODE",  # every program a test starts would recompile our modules
+    "PYTHONOPTIMIZE",  # scripts that tests start assert
 )
 CHILDREN_GRACE_S = 60.0
 CHILDREN_SOON_S = 0.2
