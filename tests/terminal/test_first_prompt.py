@@ -200,12 +200,12 @@ def test_screen_reader_mode_loses_no_line_entered_at_the_first_prompt() -> None:
 
 
 def test_dumb_terminal_shows_no_first_prompt() -> None:
-    """It could not be erased there, and would be left above the two rows of the plain prompt."""
+    """It could not be erased there, and would be left above the prompt of the plain session."""
     with serve_in_thread() as api, gated(api, TERM="dumb") as terminal:
         go_on()
         terminal.until("tools: ")
         terminal.until_prompt()
-        assert len(prompts(terminal)) == 2
+        assert len(prompts(terminal)) == 1
 
 
 @pytest.mark.parametrize("argument", ["--version", "sessions", "config example", "-p"])
