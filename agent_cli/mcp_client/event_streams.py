@@ -4,6 +4,7 @@ import codecs
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from itertools import chain
 from typing import Final
 
 import httpx2
@@ -106,7 +107,7 @@ class _Events:
     def _messages(self, data: list[bytes]) -> list[list[bytes]]:
         """Return the lines of each message in *data*; an empty list if there is none."""
         found: list[list[bytes]] = []
-        for item in parsed(b"\n".join(data), asked=self._asked):
+        for item in chain.from_iterable(parsed(each, asked=self._asked) for each in _texts(data)):
             with suppress(ValueError):  # nested too deeply
                 if isinstance(item, SessionMessage):
                     message = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -114,17 +115,29 @@ class _Events:
         return found or [[]]
 
     def _is_whole(self) -> bool:
-        """Return whether the event that has not ended holds all of a message."""
-        if self.bytes_held > _CHECKED_BYTES_MAX:
+        """Return whether the event that has not ended holds whole messages."""
+        if self.bytes_held > _CHECKED_BYTES_MAX or not self._has_messages():
             return False
         begun = bytes(self._line).removeprefix(codecs.BOM_UTF8)
         if begun and not begun.startswith(b"data:"):
             return False
-        held = b"\n".join([*self._data, begun.removeprefix(b"data:")]).strip()
-        if not held.endswith((b"}", b"]")):
-            return False
-        try:
-            json.loads(held)
-        except (ValueError, RecursionError):
-            return False
-        return self._has_messages()
+        data = [*self._data, begun.removeprefix(b"data:")]
+        last = next((line for line in reversed(data) if line.strip()), b"").rstrip()
+        return last.endswith((b"}", b"]")) and all(map(_is_json, _texts(data)))
+
+
+def _texts(data: list[bytes]) -> list[bytes]:
+    """Return the texts in the *data* lines of an event: each line if all are JSON, else the whole.
+
+    Without blank lines behind them, several messages are one event.
+    """
+    lines = [line for line in data if line.strip()]
+    return lines if all(map(_is_json, lines)) else [b"\n".join(data)]
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -17,6 +17,7 @@ Answer = Callable[["Handler", bytes], None]
 FATES: dict[str, str] = {}
 """What a call of `go` comes to: "answered", or a part of what its error says."""
 ANSWERS: dict[str, Answer] = {}
+NOTE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}'
 COME_BACK = b"id: 1\nretry: 0\ndata: \n\n"
 """A stream that ends without an answer, and is to be resumed at once."""
 
@@ -243,8 +244,7 @@ def an_event_behind_a_byte_order_mark(handler: Handler, good: bytes) -> None:
 
 @answer("answered")
 def a_batch_in_an_event(handler: Handler, good: bytes) -> None:
-    note = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}}'
-    handler.stream(b"data: [" + note + b"," + good + b"]\n\n")
+    handler.stream(b"data: [" + NOTE + b"," + good + b"]\n\n")
 
 
 @answer("answered")
@@ -263,6 +263,13 @@ def an_event_without_an_end_in_an_open_stream(handler: Handler, good: bytes) -> 
     handler.stream(b"id: 1\nevent: message\ndata: " + good + b"\n")
     handler.wfile.flush()
     handler.connection.recv(1)  # until the client has its answer
+
+
+@answer("answered")
+def an_answer_behind_a_notification_without_a_blank_line(handler: Handler, good: bytes) -> None:
+    handler.stream(b"data: " + NOTE + b"\nevent: message\ndata: " + good + b"\n")
+    handler.wfile.flush()
+    handler.connection.recv(1)
 
 
 @answer("answered")
