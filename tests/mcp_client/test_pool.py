@@ -663,14 +663,19 @@ async def test_proxy_whose_server_forgot_its_session_is_restarted(
         servers.start([raw_server({"record": str(heard)})])
         assert await servers.wait_started(30)
         refused = await call(servers, "mcp__raw__reply", {"reply": {"error": error}})
-        other: Json = {"code": -32603, "message": "the session is not found"}
-        refused_by_itself = await call(servers, "mcp__raw__reply", {"reply": {"error": other}})
+        others = ("the session is not found", "Error POSTing to endpoint (HTTP 500): SQL session")
+        refused_by_itself = [
+            await call(
+                servers, "mcp__raw__reply", {"reply": {"error": {"code": -32603, "message": other}}}
+            )
+            for other in others
+        ]
 
     methods = [json.loads(line)["method"] for line in heard.read_text().splitlines()]
     calls = [each for each in methods if each in ("initialize", "tools/call")]
     assert "No valid session ID provided" in refused.text
-    assert "the session is not found" in refused_by_itself.text
-    assert calls == ["initialize", "tools/call", "initialize", "tools/call", "tools/call"]
+    assert all(map(str.__contains__, (each.text for each in refused_by_itself), others))
+    assert calls == ["initialize", "tools/call", "initialize", *["tools/call"] * 3]
 
 
 async def test_server_that_keeps_dying_is_given_up_after_three_restarts(
