@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from agent_cli.acp import ConnectionLost, RpcFault
@@ -127,7 +128,7 @@ class EditorDocuments:
         self.written: dict[Path, tuple[str, str]] = {}
         self._client = client
         self._loop = loop
-        self._shown: dict[Path, str] = {}
+        self._shown: dict[int, tuple[Path, str]] = {}  # by thread: tools work side by side
 
     def read(self, path: Path) -> str | None:
         """Return the text of *path* as the editor has it; None if it cannot tell."""
@@ -138,7 +139,7 @@ class EditorDocuments:
         except (RpcFault, ConnectionLost, TimeoutError, CancelledError):
             return None
         if shown is not None:
-            self._shown = {path: shown}
+            self._shown[get_ident()] = path, shown
         return shown
 
     def write(self, path: Path, text: str) -> bool:
@@ -157,8 +158,9 @@ class EditorDocuments:
             raise ToolError(
                 f"The editor did not say whether it wrote {path.name}. Read it before going on."
             ) from error
-        if path in self._shown:
-            self.written[path] = self._shown[path], text
+        shown_path, shown = self._shown.get(get_ident(), (None, ""))
+        if shown_path == path:
+            self.written[path] = shown, text
         return True
 
     # Any: the yield and send types of a coroutine are internal to asyncio.

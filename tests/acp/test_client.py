@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -55,6 +56,19 @@ async def test_editor_buffer_is_read_and_written() -> None:
         ("fs/read_text_file", {"sessionId": "s", "path": "/a"}),
         ("fs/write_text_file", {"sessionId": "s", "path": "/a", "content": "new"}),
     ]
+
+
+async def test_changes_made_side_by_side_are_each_against_the_text_they_replaced() -> None:
+    editor, _ = editor_with({"content": "text"}, BOTH)
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for thread, name in ((one, "/a"), (other, "/b")):
+            await loop.run_in_executor(thread, editor.read, Path(name))
+
+        for thread, name in ((one, "/a"), (other, "/b")):
+            await loop.run_in_executor(thread, editor.write, Path(name), f"new {name}")
+
+    assert editor.written == {Path(name): ("text", f"new {name}") for name in ("/a", "/b")}
 
 
 @pytest.mark.parametrize("answer", [RpcFault(-32002, "no"), ConnectionLost(), {}, {"content": 5}])
