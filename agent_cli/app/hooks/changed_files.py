@@ -1,6 +1,6 @@
 """Read from the records for `/undo` what calls of tools and hooks changed.
 
-FileChanged hooks get the changes of calls; `hook_changes` tells the model the changes of hooks.
+FileChanged hooks get the changes of calls; `HookChanges` tells the models the changes of hooks.
 
 Files that `/undo` leaves out (git's own, the caches of tools) are left out here as well.
 """

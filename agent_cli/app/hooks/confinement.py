@@ -1,20 +1,22 @@
-"""The environment of hooks: the sandbox they run in, and copies of the conversation.
+"""The environment of hooks: their sandbox, copies of the conversation, and who is told of changes.
 
 Files that appeared beside a command, and that no person decided about, end that certainty: `git
 status` of a user's hook runs what the configuration of a new repository names.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
-from agent_cli.app.hooks.hook_changes import HookChanges
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.agents import WorkingAgent
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.conversation import Conversation
+from agent_cli.core.turn import Turn
 from agent_cli.hooks.claude_terms import TranscriptCopy
 from agent_cli.hooks.definition import Hook
 from agent_cli.hooks.run import PlacedHook
@@ -24,8 +26,10 @@ from agent_cli.system.logger import logger
 from agent_cli.system.temporary_files import OwnFolder
 
 if TYPE_CHECKING:
+    from agent_cli.app.hooks.changed_files import EndedLogs
     from agent_cli.sandbox import Confinement
     from agent_cli_tools import Workspace
+    from agent_cli_tools.seen import SeenFiles
 
 _NO_SANDBOX: Final = (
     "it may run files of this workspace, which is not trusted, and there is no sandbox for it here;"
@@ -207,3 +211,51 @@ class HookTranscripts:
         except OSError as error:
             _log.warning("no transcript for hooks", cause=str(error))
             return ""
+
+
+class HookChanges:
+    """Tells models which files that they have read hooks changed, as results of commands do.
+
+    It holds the logs of a session's hooks until each of its agents was told of the changes.
+    """
+
+    def __init__(self) -> None:
+        """Wait for hooks."""
+        self._tellers: WeakSet[HookChangesTeller] = WeakSet()
+
+    def add(self, log: Path) -> None:
+        """Tell of a hook that has ended, with its log in the folder *log*."""
+        for teller in self._tellers:
+            teller.add(log)
+
+    def teller(self, workspace: "Workspace") -> "HookChangesTeller":
+        """Return the teller for the agent in *workspace*, about hooks that end from now on."""
+        teller = HookChangesTeller(workspace.seen)
+        self._tellers.add(teller)
+        return teller
+
+
+class HookChangesTeller:
+    """A `prepare` contributor of one agent."""
+
+    def __init__(self, seen: "SeenFiles") -> None:
+        """Tell of files in *seen*."""
+        self._seen = seen
+        self._logs: EndedLogs | None = None
+
+    def add(self, log: Path) -> None:
+        """Tell of a hook that has ended, with its log in the folder *log*."""
+        from agent_cli.app.hooks.changed_files import EndedLogs  # with the first hook
+
+        self._logs = self._logs or EndedLogs()
+        self._logs.add(log)
+
+    async def __call__(self, turn: Turn) -> None:
+        """Tell the model in one message, unless results of its calls are due first."""
+        if self._logs is None or turn.conversation.open_calls():
+            return
+        from agent_cli_tools.command_answers import changes_of_hooks  # with the first hook
+
+        ended = self._logs.ended()
+        if report := await asyncio.to_thread(changes_of_hooks, ended, self._seen):
+            turn.tell_model(report)

@@ -25,8 +25,7 @@ from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports
 
 if TYPE_CHECKING:
-    from agent_cli.app.hooks.confinement import HookConfinement
-    from agent_cli.app.hooks.hook_changes import HookChangesTeller
+    from agent_cli.app.hooks.confinement import HookChangesTeller, HookConfinement
     from agent_cli.app.hooks.remote_answers import RemoteAnswers
     from agent_cli.app.sessions import Sessions  # it imports `parts`, which imports this
     from agent_cli.hooks.answers import Exports, HookAnswer
