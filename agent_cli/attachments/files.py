@@ -28,9 +28,10 @@ _ENTRIES_MAX: Final = 200
 _NAME_CHARS_MAX: Final = 200
 # Lines are looked for so far into a file.
 _LINES_BYTES_MAX: Final = 10_000_000
-# `app.py#L5-L7`, `#5-7` or `:5-7`; a link of Zed has `#L5:7`.
+# `app.py#L5-L7`, `#5-7` or `:5-7`; a link of Zed has `#L5:7`, a message of a compiler `:5:7`.
 _LINES: Final = late_pattern(
-    r"(?P<path>.+?)(?:#L?(?P<a>\d{1,9})(?:[-:]L?(?P<b>\d{1,9}))?|:(?P<c>\d{1,9})(?:-(?P<d>\d{1,9}))?)"
+    r"(?P<path>.+?)(?:#L?(?P<a>\d{1,9})(?:[-:]L?(?P<b>\d{1,9}))?"
+    r"|:(?P<c>\d{1,9})(?:-(?P<d>\d{1,9})|:\d{1,9})?)"
 )
 _UNFIT: Final = "no UTF-8 text, PDF, or picture as PNG, JPEG, GIF or WebP"
 
@@ -60,7 +61,7 @@ class NamedFile(NamedTuple):
 def split_lines(written: str) -> tuple[str, tuple[int, int] | None]:
     """Return the path in *written*, such as `app.py#L5-7`, and its lines.
 
-    A single line only says where to look: its file is meant.
+    A single line, with a column or without, only says where to look: its file is meant.
     """
     found = _LINES.fullmatch(written)
     if found is None:
@@ -208,7 +209,8 @@ def _file(name: str, path: Path, lines: tuple[int, int] | None) -> Attached:
     if text is None:
         return Attached(None, f"@{name} not attached: {_UNFIT}; sent as its name")
     if lines:
-        return _part(name, text, *lines)
+        where = "it" if is_whole else f"its first {_LINES_BYTES_MAX // 1_000_000} MB"
+        return _part(name, text, *lines, where=where)
     if is_whole and len(text) <= FILE_CHARS_MAX:
         whole = path, data
         measure = counted(len(list(StringIO(text, newline=""))), "line")
@@ -219,12 +221,12 @@ def _file(name: str, path: Path, lines: tuple[int, int] | None) -> Attached:
     return Attached(block, f"attached @{name}: {measure}", whole)
 
 
-def _part(name: str, text: str, first: int, last: int) -> Attached:
-    """Attach the lines *first* to *last* of *text*."""
+def _part(name: str, text: str, first: int, last: int, *, where: str) -> Attached:
+    """Attach the lines *first* to *last* of *text*, which is *where* they are looked for."""
     every = list(StringIO(text, newline=""))
     part = "".join(every[first - 1 : last])
     if not part:
-        return Attached(None, f"@{name} not attached: line {first:,} is not in it")
+        return Attached(None, f"@{name} not attached: line {first:,} is not in {where}")
     measure = f"lines {first}-{min(last, len(every))}"
     if len(part) > FILE_CHARS_MAX:
         part, measure = (

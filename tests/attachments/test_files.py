@@ -48,7 +48,7 @@ async def test_lines_named_behind_a_file_are_attached(lines: str) -> None:
     assert told == ["attached @app.py: lines 2-3"]
 
 
-@pytest.mark.parametrize("line", ["#L2", "#2", ":2", ":3-2", ":0-2"])
+@pytest.mark.parametrize("line", ["#L2", "#2", ":2", ":2:9", ":3-2", ":0-2"])
 async def test_single_line_named_behind_a_file_attaches_the_file(line: str) -> None:
     """As compilers print it: the line says where to look."""
     Path("app.py").write_text("one\ntwo\n")
@@ -68,6 +68,14 @@ async def test_lines_behind_the_end_of_a_file_are_told() -> None:
         ["@app.py not attached: line 5 is not in it"],
     )
     assert (await sent("fix @app.py:2-7"))[1] == ["attached @app.py: lines 2-2"]
+
+
+async def test_lines_beyond_what_is_read_of_a_file_are_not_said_to_be_missing() -> None:
+    Path("log.txt").write_bytes(b"0123456789abcde\n" * 700_000)
+
+    assert (await sent("see @log.txt:690000-690001"))[1] == [
+        "@log.txt not attached: line 690,000 is not in its first 10 MB"
+    ]
 
 
 async def test_lines_far_into_a_long_file_are_attached() -> None:
