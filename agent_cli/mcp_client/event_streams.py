@@ -47,10 +47,10 @@ class MendedStream(httpx2.AsyncByteStream):
 
 
 class _Events:
-    """Rewrites events, so that each message is one, and nothing else is in an event of messages.
+    """Rewrites events: each message gets one of its own; other data, such as `ping`, is left out.
 
     A message counts once it is whole: some servers send no blank line behind it, and leave the
-    stream open. Other data, such as the word `ping`, is left out.
+    stream open.
 
     Attributes:
         bytes_held: The size of the event that has not ended.
