@@ -17,6 +17,7 @@ DATA: Final = ("const", "default", "enum", "example", "examples")
 """Keywords whose value is data: nothing in it is a keyword."""
 
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_REFUSING: Final = ("if", "not", "unevaluatedItems", "unevaluatedProperties")
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _SINGLE: Final = (
     "additionalProperties",
@@ -97,14 +98,21 @@ def inner_schemas(schema: Mapping[str, Json]) -> Iterator[Json]:
 
 
 def without_references(schema: Mapping[str, Json], dead: Collection[str]) -> dict[str, Json]:
-    """Return *schema* without the references in *dead*: what they stood for may be anything."""
+    """Return *schema* without the references in *dead*: what they stood for may be anything.
+
+    What refuses more where less is known, such as `not`, is left out too, and `oneOf` is `anyOf`.
+    """
     written: dict[str, Json] = {}
     for key, value in schema.items():
         if key in DATA:
             written[key] = value
         elif key in OF_SCHEMAS and isinstance(value, dict):
             written[key] = {name: _living(each, dead) for name, each in value.items()}
-        elif not (key in REFERENCES and isinstance(value, str) and value in dead):
+        elif key == "oneOf":
+            written.setdefault("anyOf", _living(value, dead))
+        elif key not in _REFUSING and not (
+            key in REFERENCES and isinstance(value, str) and value in dead
+        ):
             written[key] = _living(value, dead)
     return written
 

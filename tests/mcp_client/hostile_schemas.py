@@ -48,6 +48,8 @@ HOSTILE: dict[str, tuple[Fate, dict[str, Any]]] = {
     "dangling_dynamic_ref": ("called", _object(a={"$dynamicRef": "#nowhere"})),
     "dangling_in_items": ("called", _object(a={"items": {"$ref": "#/$defs/none"}})),
     "dangling_in_any_of": ("called", _object(a={"anyOf": [TEXT, {"$ref": "#/$defs/none"}]})),
+    "dangling_in_one_of": ("called", _object(a={"oneOf": [TEXT, {"$ref": "#/$defs/none"}]})),
+    "dangling_in_not": ("called", _object(a={"not": {"$ref": "#/$defs/none"}})),
     "ref_through_a_text": ("called", _with_defs("#/$defs/x/type/y", x=TEXT)),
     "ref_to_itself": ("left out", _with_defs("#/$defs/x", x={"$ref": "#/$defs/x"})),
     "refs_in_a_circle": (

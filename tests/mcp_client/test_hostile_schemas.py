@@ -42,7 +42,7 @@ def named(fate: str) -> set[str]:
 
 
 def test_there_are_fifty_hostile_schemas() -> None:
-    assert len(HOSTILE) == 50
+    assert len(HOSTILE) >= 50
 
 
 async def test_tools_with_unsendable_schemas_are_left_out_and_named(servers: McpServers) -> None:

@@ -53,6 +53,9 @@ def test_reference_to_a_missing_definition_constrains_nothing() -> None:
             "default": missing,
             "b": {"type": "array", "items": missing, "default": [missing]},
             "c": {"anyOf": [TEXT, missing, {"$ref": "#/$defs/Chained"}]},
+            "d": {"oneOf": [TEXT, {"$ref": "#/$defs/Chained"}], "not": missing},
+            "e": {"if": missing, "then": {"type": "null"}},
+            "f": {**missing, "unevaluatedProperties": False},
         },
         "$defs": {"Chained": missing},
     }
@@ -64,6 +67,9 @@ def test_reference_to_a_missing_definition_constrains_nothing() -> None:
             "default": {},
             "b": {"type": "array", "items": {}, "default": [missing]},
             "c": {"anyOf": [TEXT, {}, {"$ref": "#/$defs/Chained"}]},
+            "d": {"anyOf": [TEXT, {"$ref": "#/$defs/Chained"}]},
+            "e": {"then": {"type": "null"}},
+            "f": {},
         },
         "$defs": {"Chained": {}},
     }
