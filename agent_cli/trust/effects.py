@@ -250,6 +250,10 @@ def _server(server: McpServer, variables: Mapping[str, str]) -> str:
         acts.append(f"starts {command}{where}{environment}")
     if server.url:
         acts.append(f"connects to {_address(server.url)}")
+    if (resource := server.oauth.get("resource")) is not None:
+        # The server gets what opens another service, if the user signs in.
+        service = shlex.quote(str(resource)) if resource else "no certain service"
+        acts.append(f"signs in for {service}")
     if server.headers_helper and server.url:
         acts.append(f"runs {shlex.quote(server.headers_helper)} for its headers")
     # A repository may ask for any variable of the user, to send it anywhere.

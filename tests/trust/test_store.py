@@ -194,6 +194,24 @@ def test_odd_mcp_server_entries_cannot_hide_their_command() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("resource", "told"),
+    [("https://graph.example/", "https://graph.example/"), ("", "no certain service")],
+)
+def test_trust_question_names_the_service_that_a_server_lets_the_user_sign_in_for(
+    resource: str, told: str
+) -> None:
+    """Threat 10: with such tokens the server could use that service as the user."""
+    server = {"url": "https://x.example", "oauth": {"resource": resource}}
+    (WORKSPACE / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": server}}))
+
+    [file] = what_would_act(WORKSPACE)
+
+    assert file.effects == (
+        f"connects to https://x.example and signs in for {told} (MCP server x)",
+    )
+
+
 def test_trust_question_names_the_variables_that_a_server_or_a_hook_gets() -> None:
     """Threat 10: a repository may send any of the user's variables to its author."""
     token = {"Authorization": "Bearer ${GITHUB_TOKEN:-none}", "X": "${HOME} ${GITHUB_TOKEN}"}
