@@ -247,7 +247,8 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
         does = _listed_act(name, words)
         lost = does if does.startswith("delete") else f"{name} {verb}"
         return f"{lost}, which cannot be undone"
-    lost = "" if name == "git" or _reads(name, words) else lost_by_task(words[:_SUBCOMMANDS_MAX])
+    task = lost_by_task(words[:_SUBCOMMANDS_MAX])
+    lost = task if task and name != "git" and not _reads(name, words) else ""
     if lost := lost or lost_by_statement(name, words):
         return lost
     if name == "kill" and "-1" in words[1:]:
