@@ -28,7 +28,8 @@ EVERY_NAME: Final = late_pattern(r"(?:.*/)?+[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|
 
 _REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")
 _NAMES: Final = frozenset({"-name", "-iname"})
-_PATHS: Final = frozenset({"-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"})
+_REGEXES: Final = frozenset({"-regex", "-iregex"})
+_PATHS: Final = _REGEXES | {"-path", "-ipath", "-wholename", "-iwholename"}
 _EVERY_PATH: Final = late_pattern(r"[.*+?/^$]*")
 # Few files pass them, whatever their names are.
 _FEW: Final = frozenset({"-empty", "-lname", "-ilname", "-inum", "-samefile", "-xtype"})
@@ -41,7 +42,9 @@ _OR: Final = frozenset({"-o", "-or"})
 _AND: Final = frozenset({"-a", "-and"})
 _NOT: Final = frozenset({"!", "-not"})
 _MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
-_FOLLOWS: Final = frozenset({"-H", "-L", "-P"})
+_FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
+_FOLLOWS: Final = frozenset({"-H", "-L", "-follow"})
+_ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
 _EITHER: Final = frozenset({True, False})
 
@@ -76,13 +79,14 @@ def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Readin
     choose what must not be deleted.
     """
     arguments = command[1:]
-    if not _stays_inside(arguments, root) or not (
-        is_narrow(arguments) or _names_folders(arguments, root)
-    ):
+    if None in arguments or not _stays_inside(arguments, root):
+        return
+    if not is_narrow(arguments) and not _names_folders(arguments, root):
         return
     read = with_unknown(command)
     for at, word in enumerate(command):
-        if base_name(word or "") in ("rm", *REMOVES_TREES):
+        # Without an end it is no command of `find`, but one behind it in a script of many pieces.
+        if base_name(word or "") in ("rm", *REMOVES_TREES) and _ENDS.intersection(command[at:]):
             own = tuple(each for each in command[at:] if each != "{}")
             yield read[at:], own
             yield (*read[at:], None), own
@@ -111,18 +115,19 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     return outside or path.parts[-1:] in ((), (".git",))
 
 
-def _searched(arguments: Reading) -> Iterator[str | None]:
-    """Yield the folders that `find` with *arguments* searches, as far as it names any."""
-    for word in arguments:
-        if word is not None and (word[:1] == "-" or word in _MARKS):
-            if word in _FOLLOWS or word.startswith("-O"):
-                continue
-            return
-        yield word
+def _split(arguments: Reading) -> tuple[Reading, Reading]:
+    """Return the folders that `find` with *arguments* searches, and its expression."""
+    begin = 0
+    while begin < len(arguments) and _FIRST.fullmatch(arguments[begin] or ""):
+        begin += 2 if arguments[begin] == "-D" else 1
+    behind = enumerate(arguments[begin:], begin)
+    ends = (at for at, word in behind if word and (word[:1] == "-" or word in _MARKS))
+    end = next(ends, len(arguments))
+    return arguments[begin:end], arguments[end:]
 
 
 def _stays_inside(arguments: Reading, root: PurePath) -> bool:
-    folders = _searched(arguments)
+    folders, _ = _split(arguments)
     return not any(is_vital(each, root) and not _is_here(each) for each in folders)
 
 
@@ -131,9 +136,13 @@ def _is_here(folder: str | None) -> bool:
 
 
 def _names_folders(arguments: Reading, root: PurePath) -> bool:
-    """Return whether `find` with *arguments* searches only folders that it names."""
-    folders = [*_searched(arguments)]
-    return bool(folders) and not any(is_vital(each, root) for each in folders)
+    """Return whether `find` with *arguments* searches only folders that it names.
+
+    One that follows links, which `rm -r` does not, also searches where they lead.
+    """
+    folders, _ = _split(arguments)
+    is_known = bool(folders) and _FOLLOWS.isdisjoint(arguments)
+    return is_known and not any(is_vital(each, root) for each in folders)
 
 
 def removes(command: Sequence[str | None]) -> bool:
@@ -155,8 +164,8 @@ class _Search:
 
     def __init__(self, arguments: Reading, *, of_git: bool, lists: bool) -> None:
         """Take the file for one of another name, or for one of git's own data."""
-        words = [word if word is None else word.removeprefix("\\") for word in arguments]
-        self._words = words[len([*_searched(arguments)]) :]
+        words = tuple(word if word is None else word.removeprefix("\\") for word in arguments)
+        _, self._words = _split(words)
         self._at = 0
         self._of_git = of_git
         self._lists = lists
@@ -236,7 +245,11 @@ class _Search:
 
     def _fits(self, test: str, value: str) -> frozenset[bool]:
         is_every = (EVERY_NAME if test in _NAMES else _EVERY_PATH).fullmatch(value)
-        names_git = ".git" in PurePath(value).parts or fnmatch(".git", value)
+        if test in _REGEXES:
+            names_git = ".git" in value.replace("\\", "")
+        else:
+            parts = (part for part in PurePath(value).parts if part.strip("*"))
+            names_git = any(fnmatch(".git", part) for part in parts)
         # Some patterns that count as every name leave a few out.
         return _EITHER if is_every else frozenset({self._of_git and names_git})
 
