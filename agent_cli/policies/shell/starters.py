@@ -140,11 +140,11 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 _TO_SHELL: Final = late_pattern(
     r"\+?[:\\]?!|\.sh\w*\s|\.system\s|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:"
 )
-# Behind an address and an `e` in a script of sed, to the end of the line.
-_SED_ADDRESS: Final = r"(?:[\d$~]+|/(?:[^/\\\n]|\\.)*+/[IM]*)"
+# Behind an `e` in a script of sed, to the end of the line; without an address behind a blank.
+_SED_ADDRESS: Final = r"(?:[\d$~]++|/(?:[^/\\\n]|\\.)*+/[IM]*)"
 _SED_RUNS: Final = late_pattern(
-    rf"(?:^(?:--?\w+=|-\w*e)?|[;{{}}\n])\s*+(?:{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?)?+"
-    r"\s*+!?\s*+e[ \t]+([^\n]+)"
+    r"(?:^(?:--?\w+=|-\w*e)?|[;{}\n])\s*+(?:"
+    rf"{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?\s*+!?\s*+e[ \t]*|!?\s*+e[ \t]+)([^\n]+)"
 )
 _SAYS_ONLY: Final = frozenset(
     {"echo", "printf", "grep", "egrep", "fgrep", "rg", "gh", "find", "awk", "gawk", "mawk", "nawk"}

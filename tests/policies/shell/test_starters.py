@@ -49,7 +49,7 @@ RUN_IT = (
     *("sort --co={text} f", "git clone --u={text} x", "split --f={text} f"),
     *("git clone --config=core.sshCommand={text} x", "MANPAGER={text} man ls"),
     *(
-        "sed '1e {inside}' f",
+        *("sed '1e {inside}' f", "sed -e '1e{inside}' f"),
         "gsed -ne '/a\\/b/,$!e {inside}' f",
         "sed --expression='p;e {inside}' f",
     ),
@@ -170,7 +170,7 @@ def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
         *("mytool --note='rm -rf / is bad'", "mytool -m 'rm -rf / is bad' x"),
         *("python3 -c 'print(\"rm -rf /\")'", "gh pr create --body 'git reset --hard'"),
         *("rg --pre-glob '*.pdf' curl", "git -c user.name=curl log", "make MSG='no curl x'"),
-        *("sed 's/e curl x/b/' f", "sed -n '/e curl x/p' f"),
+        *("sed 's/e curl x/b/' f", "sed -n '/e curl x/p' f", "sed 's/a/;ecurl x/' f"),
         *("sed -i 's/git reset --hard/git stash/' a.sh", "./manage.py shutdown", "git clean -xn"),
         *("echo '!rm -rf ~'", "cat <<'E' > a.sh\nrm -rf ~\nE"),
         *("ed f <<< 'a\nnever git reset --hard\n.\nw'", "crontab -l | grep 'git push -f'", "m4 f"),
