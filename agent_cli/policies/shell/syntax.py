@@ -84,12 +84,12 @@ def _is_parsed_soon(text: bytes) -> bool:
     """
     ends_s = time.thread_time() + _PARSING_MAX_S
     try:
-        _parser().parse(
-            lambda at, _point: text[at:],
+        # By a parser of its own: in a callback another thread may go on, and parse.
+        _new_parser().parse(
+            lambda at, _point: text[at : at + _PARSED_AT_ONCE],
             progress_callback=lambda _at, _has_error: time.thread_time() > ends_s,
         )
     except ValueError:
-        _parser().reset()
         return False
     return True
 
@@ -224,6 +224,10 @@ def odd_character(script: str) -> str | None:
 
 @cache
 def _parser() -> "Parser":
+    return _new_parser()
+
+
+def _new_parser() -> "Parser":
     # Loaded with the first command, so that other sessions do not load the grammar.
     import tree_sitter_bash
     from tree_sitter import Language, Parser

@@ -1,5 +1,8 @@
 """Scripts that the parser understands completely, and the words of each program in them."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from agent_cli.policies.shell import SimpleCommand, Unknown, parse, simple_commands
@@ -169,3 +172,17 @@ def test_a_tree_is_looked_through_as_often_as_asked_from_its_beginning() -> None
     kinds = "program command command_name word word ; subshell ( command command_name word )"
     assert [each.type for each in whole] == kinds.split()
     assert [*descendants(tree)] == whole == [*descendants(tree, is_leaf=lambda _node: False)]
+
+
+def test_long_scripts_are_parsed_in_several_threads_at_once() -> None:
+    """An embedder may run several sessions; a parser that two threads used ended the process."""
+    scripts = [f"echo {number}\n" + "cat <<E\n`ls` $x\nE\n" * 400 for number in range(24)]
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            trees = [*pool.map(syntax_tree, scripts)]
+    finally:
+        sys.setswitchinterval(interval_s)
+
+    assert [len(tree.children) for tree in trees] == [len(syntax_tree(scripts[0]).children)] * 24
