@@ -58,7 +58,7 @@ def _forget_relative_folders() -> None:
 
     It is another folder in each repository, whose mcp/ or rich.py must not shadow ours.
     """
-    for folder in os.environ.get("PYTHONPATH", os.sep).split(os.pathsep):
+    for folder in (os.environ.get("PYTHONPATH") or os.sep).split(os.pathsep):
         if not os.path.isabs(folder):  # noqa: PTH117 - pathlib is not imported yet
             named = {folder, os.path.abspath(folder or os.curdir)}  # noqa: PTH100
             sys.path[:] = [each for each in sys.path if each not in named]

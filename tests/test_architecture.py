@@ -612,6 +612,22 @@ def test_relative_folder_of_pythonpath_shadows_no_module(tmp_path: Path, named: 
     assert_starts_in(tmp_path, "-P", PYTHONPATH=named)
 
 
+def test_empty_pythonpath_names_no_folder(tmp_path: Path) -> None:
+    """Python ignores it. The program looked for the working directory, which may be gone."""
+    run = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD" && exec "$0" -P -m agent_cli config show', sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    message = "agent-cli: the current directory is gone: change to one that exists\n"
+    assert (run.returncode, run.stderr) == (2, message)
+
+
 def test_python_with_option_p_imports_nothing_from_the_working_directory(
     tmp_path: Path,
 ) -> None:
