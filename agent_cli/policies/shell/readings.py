@@ -350,7 +350,8 @@ def _called_back(words: Reading, depth: int) -> Iterator[Reading]:
     for at, word in enumerate(words):
         if word and (mark := _NAMES_COMMANDS.get(words[0] or "")):
             if named := word.partition(mark)[2]:
-                yield from readings(named.strip("\"' "), depth + 1)
+                script = named if mark == "=" else named.strip("\"' ")
+                yield from readings(script, depth + 1)
             continue
         if not word or not re.match(rf"-\w*{option}", word):
             continue
