@@ -46,6 +46,7 @@ _FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
 _FOLLOWS: Final = frozenset({"-H", "-L", "-follow"})
 _ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
+_HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _EITHER: Final = frozenset({True, False})
 
 # The options of `fd` that run a command, that have a value, and that choose files by name.
@@ -112,7 +113,7 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
         outside = root not in path.parents
-    return outside or path.parts[-1:] in ((), (".git",))
+    return outside or not path.parts or any(map(path.match, _HISTORY))
 
 
 def _split(arguments: Reading) -> tuple[Reading, Reading]:

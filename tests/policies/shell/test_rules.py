@@ -631,6 +631,7 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
         *("git push --forc", "git clean --forc", "git -c clean.requireForce=false clean -d"),
         *("git reflog delete x", "git filter-repo --path x", "git worktree remove --force x"),
         *("git read-tree --reset -u HEAD", "git checkout-index -af", "rm -rf sub/.git"),
+        *("rm -rf .git/objects", "rm -r sub/.git/refs/heads/", "find .git/objects -delete"),
         *("docker system prune -af", "docker compose down -v", "kubectl delete ns x"),
         *("terraform destroy", "crontab -r", "dropdb x", "python3 -m twine upload x"),
         *("find . -delete", "find . -type f -exec rm {} +", "find . -execdir shred x ';'"),
