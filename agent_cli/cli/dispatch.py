@@ -1,21 +1,14 @@
 """Run the command that was parsed. Imported late: `--version` and `--help` do not need it."""
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from agent_cli.app.arguments import Arguments
 from agent_cli.app.startup import start
 from agent_cli.cli.conversations import answer, decide, open_repl, play_demo, print_answer
 from agent_cli.contracts.errors import UsageError
-from agent_cli.system import paths
 from agent_cli.system.event_loop import run_loop
-from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import print_complaint
-
-if TYPE_CHECKING:
-    from agent_cli.app.imports import Findings
 
 
 def _doctor(arguments: Arguments) -> int:
@@ -59,60 +52,9 @@ def _trust(arguments: Arguments) -> int:
 
 
 def _models(arguments: Arguments) -> int:
-    """Print the models as a table, a line each on a pipe, or as JSON.
+    from agent_cli.cli.models import list_models
 
-    Raises:
-        ModelError: The server cannot be asked, or has no such list.
-    """
-    from agent_cli.app import parts
-    from agent_cli.app.checks import check_access
-    from agent_cli.app.models import is_listed
-    from agent_cli.providers.anthropic.model_list import offered_models
-
-    startup = start(arguments, may_ask=False)
-    check_access(startup)
-    if not is_listed(parts.model(startup)):
-        wire_api = startup.loaded.settings.provider.wire_api
-        raise UsageError(
-            f'provider.wire_api is "{wire_api}": ask its server for the list, at /models'
-        )
-    offered = run_loop(offered_models(parts.connection(startup)))
-    aliases = startup.loaded.settings.models
-    of = [[alias for alias, name in aliases.items() if name == model.id] for model in offered]
-    if arguments.json:
-        import json
-
-        found = [{**asdict(each), "aliases": own} for each, own in zip(offered, of, strict=True)]
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-        return 0
-    from agent_cli.terminal.views import show  # rich
-    from agent_cli.terminal.views.table import Column, Table
-
-    columns = [
-        Column("id", whole=True),
-        Column("alias"),
-        Column("name"),
-        Column("window", right=True),
-        Column("output", right=True),
-        Column("state"),
-    ]
-    rows = [
-        (
-            model.id,
-            ", ".join(own),
-            model.name,
-            _count(model.context_window),
-            _count(model.max_output_tokens),
-            model.state,
-        )
-        for model, own in zip(offered, of, strict=True)
-    ]
-    show(Table(columns, rows, empty="the server offers no models"), sys.stdout)
-    return 0
-
-
-def _count(tokens: int | None) -> str:
-    return "" if tokens is None else f"{tokens:,}"
+    return list_models(arguments)
 
 
 def _sessions(arguments: Arguments) -> int:
@@ -134,60 +76,9 @@ def _hooks(arguments: Arguments) -> int:
 
 
 def _import(arguments: Arguments) -> int:
-    """Print one table of everything found, and write the translations unless `--dry-run`.
+    from agent_cli.cli.imports import import_setup
 
-    Raises:
-        UsageError: There is no such program.
-        SettingsError: The import cannot be written or taken back.
-    """
-    from agent_cli.app.imports import setups
-    from agent_cli.app.imports.setups import READERS
-
-    programs = arguments.operands or tuple(READERS)
-    for name in programs:
-        if name not in READERS:
-            known = ", ".join(READERS)
-            raise UsageError(f"setups of {name!r} cannot be imported; those that can: {known}")
-    if arguments.undo:
-        for name in arguments.operands or setups.imported_programs() or programs:
-            print(setups.take_back(name))
-        return 0
-    startup = start(arguments, may_ask=False)
-    found = [READERS[name](startup) for name in programs]
-    if arguments.json:
-        import json
-
-        rows = [{"program": each.program, **asdict(row)} for each in found for row in each.rows]
-        print(json.dumps(rows, default=str, ensure_ascii=False, indent=2))
-    else:
-        _show_setups(found, programs)
-    for each in found if not arguments.dry_run else ():
-        if each.rows or arguments.operands:
-            print(f"{each.program}: {setups.write(each.program, each.contents())}", file=sys.stderr)
-    if arguments.dry_run and any(each.rows for each in found):
-        print("nothing was written: leave out --dry-run for that", file=sys.stderr)
-    return 0
-
-
-def _show_setups(found: "Sequence[Findings]", programs: Sequence[str]) -> None:
-    from agent_cli.app.imports import CANNOT, TRANSLATED
-    from agent_cli.terminal.views import show  # rich
-    from agent_cli.terminal.views.table import Column, Table
-
-    rows = [(each.program, row) for each in found for row in each.rows]
-    cells = [
-        (of, row.kind, reveal(row.name), row.verdict, reveal(row.detail), paths.shown(row.path))
-        for of, row in rows
-    ]
-    titles = ("agent", "kind", "name", "here", "how, or why not", "file")
-    colours = {TRANSLATED: "cyan", CANNOT: "yellow"}
-    styles = [colours.get(row.verdict, "") for _, row in rows]
-    columns = [Column(title) for title in titles]
-    empty = f"no setup was found of {', '.join(programs)}"
-    show(Table(columns, cells, empty=empty, styles=styles), sys.stdout)
-    for each in found:
-        if each.rows:
-            print(f"{each.program}: {each.summary()}", file=sys.stderr)
+    return import_setup(arguments)
 
 
 def _plugins(arguments: Arguments) -> int:
