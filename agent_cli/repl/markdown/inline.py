@@ -70,6 +70,20 @@ def parse_inline(text: str, theme: Theme, *, base: str = "", provisional: bool =
     return _Parser(text, theme, provisional).spans(base)
 
 
+def beside(text: str, mark: re.Match[str]) -> tuple[str, str]:
+    """Return the characters before and behind *mark* in *text*; a blank where *text* ends."""
+    start, end = mark.span()
+    return text[start - 1 : start] or " ", text[end : end + 1] or " "
+
+
+def is_product(before: str, after: str) -> bool:
+    """Return whether marks between *before* and *after* stay: 2*3*4 would be shown as 234.
+
+    CommonMark has emphasis there.
+    """
+    return before.isdigit() and after.isdigit()
+
+
 class _Parser:
     """The parser of one text; used once."""
 
@@ -178,10 +192,8 @@ class _Parser:
         """Close emphasis with a run of marks; its rest may open another."""
         run = match["run"]
         character, count = run[0], len(run)
-        before = self._text[match.start() - 1 : match.start()] or " "
-        after = self._text[match.end() : match.end() + 1] or " "
-        # CommonMark has emphasis in 2*3*4, which a terminal would show as 234.
-        inside_word = character == "_" or (before.isdigit() and after.isdigit())
+        before, after = beside(self._text, match)
+        inside_word = character == "_" or is_product(before, after)
         opens = not after.isspace() and not (inside_word and before.isalnum())
         closes = not before.isspace() and not (inside_word and after.isalnum())
         node = len(self._nodes)

@@ -5,7 +5,7 @@ import re
 from typing import Final, Self
 
 from agent_cli.repl.markdown.highlight import Highlighter
-from agent_cli.repl.markdown.inline import parse_inline
+from agent_cli.repl.markdown.inline import beside, is_product, parse_inline
 from agent_cli.repl.markdown.page import PIECE_CHARS, PROSE_CHARS, Piece, Prefix
 from agent_cli.repl.markdown.styles import (
     Spans,
@@ -186,10 +186,9 @@ def _closed_stretches(text: str, limit: int) -> list[tuple[int, int]]:
 
 
 def _toggle(opened: set[str], mark: str, text: str, match: re.Match[str]) -> None:
-    before = text[match.start() - 1 : match.start()] or " "
-    after = text[match.end() : match.end() + 1] or " "
-    if before.isdigit() and after.isdigit():
-        return  # as `inline` has it: a product
+    before, after = beside(text, match)
+    if is_product(before, after):
+        return
     can_close = not before.isspace()
     if can_close and mark in opened:
         opened.discard(mark)
