@@ -105,7 +105,8 @@ def _remove(note: Path) -> None:
 # That end may take it twice: in an exit function, and where these do not run.
 _making: Final = threading.RLock()
 _MAKING_LIMIT_S: Final = 1.0
-_owned: Final[weakref.WeakSet["OwnFolder"]] = weakref.WeakSet()
+# Each stays here until it is gone: the end of the process may stop the thread that removes it.
+_owned: Final = set[Path]()
 
 
 class OwnFolder:
@@ -121,8 +122,8 @@ class OwnFolder:
         with _making:
             _remove_at_exit()
             self.path, lock = _make_folder()
+            _owned.add(self.path)
             self._removal = weakref.finalize(self, _give_up, self.path, lock)
-            _owned.add(self)
 
     def remove(self) -> None:
         """Delete the directory with its content. May be called again."""
@@ -149,8 +150,8 @@ def own_folder() -> Generator[Path]:
 def remove_own_folders() -> None:
     """Remove the directories of this process, which makes none from now on: it ends."""
     _making.acquire(timeout=_MAKING_LIMIT_S)
-    for folder in list(_owned):
-        folder.remove()
+    for path in _owned.copy():  # a thread may change it meanwhile
+        remove_tree(path)
 
 
 def remove_left_folders() -> None:
@@ -190,4 +191,5 @@ def _make_folder() -> tuple[Path, int]:
 
 def _give_up(path: Path, lock: int) -> None:
     remove_tree(path)
+    _owned.discard(path)
     os.close(lock)

@@ -170,6 +170,32 @@ def test_first_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+REMOVED = """
+import os, threading, time
+from agent_cli.system import stop_signals
+from agent_cli.system.temporary_files import OwnFolder
+
+removing, remove = threading.Event(), os.rmdir
+
+def remove_slowly(path, **options):
+    if threading.current_thread() is not threading.main_thread():
+        removing.set()
+        time.sleep(LIMIT_S)
+    remove(path, **options)
+
+os.rmdir = remove_slowly
+threading.Thread(target=OwnFolder().remove, daemon=True).start()
+removing.wait()
+stop_signals.end(0)
+"""
+
+
+def test_folder_that_a_thread_removes_while_the_process_ends_is_removed(tmp_path: Path) -> None:
+    ended(REMOVED.replace("LIMIT_S", str(LIMIT_S)), tmp_path)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 TRIED = """
 import os, threading, time
 from agent_cli.system import stop_signals
