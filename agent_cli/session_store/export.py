@@ -46,6 +46,8 @@ Format: TypeAlias = Literal["md", "html", "json", "atif"]
 Redact: TypeAlias = Callable[[str], str]
 _Kind: TypeAlias = Literal["you", "agent", "call", "note"]
 _BACKTICKS = re.compile(r"`{3,}")
+# A note stands below whoever spoke last.
+_HEADINGS: Final[Mapping[_Kind, str]] = {"you": "## You", "agent": "## Agent", "call": "## Agent"}
 
 
 def export(history: History, to: Format, *, redact: Redact, agents: Sequence[History] = ()) -> str:
@@ -148,9 +150,12 @@ def _parts(outputs: Iterable[Output], redact: Redact) -> Iterator[tuple[_Kind, s
 
 
 def _markdown(outputs: Iterable[Output], redact: Redact) -> Iterator[str]:
+    speaker = ""
     for kind, text in _parts(outputs, redact):
-        if kind == "you":
-            yield "## You"
+        heading = _HEADINGS.get(kind, speaker)
+        if kind == "you" or heading != speaker:
+            yield heading
+        speaker = heading
         yield _fenced(text) if kind in ("call", "note") else text
 
 

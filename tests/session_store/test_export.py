@@ -89,7 +89,7 @@ async def test_markdown_export_shows_the_conversation(tmp_path: Path) -> None:
     shown = export(await a_history(tmp_path), "md", redact=unchanged)
 
     assert shown.startswith(
-        "## You\n\nWrite me\na file.\n\nWait.\n\n"
+        "## You\n\nWrite me\na file.\n\n## Agent\n\nWait.\n\n"
         '```text\nlook {"at": "$ref"}: done\na tree\n```\n\n'
     )
     assert "Hidden." not in shown
