@@ -288,7 +288,8 @@ async def _endpoint(startup: StartupContext, model: Model) -> Check:
                     pass
     except ModelError as error:
         if error.status is None:
-            return Check("endpoint", False, f"{error}; check {on_the_way}, too")
+            more = f"; check {on_the_way}, too" if error.trouble == "network" else ""
+            return Check("endpoint", False, f"{error}{more}")
         way_out = "" if names_remedies else _WAYS_OUT.get(error.status, "")
         return Check("endpoint", False, f"{where}: {error}{way_out}")
     except TimeoutError:

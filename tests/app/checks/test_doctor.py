@@ -117,6 +117,25 @@ async def test_doctor_without_an_api_key_reports_only_the_key(
     assert model == f"claude-sonnet-5-5, window 1,000,000 tokens, prices of {prices_as_of()}"
 
 
+async def test_doctor_suspects_the_network_only_where_no_server_was_reached(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a region no server is asked, so no proxy is in the way."""
+    monkeypatch.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", "k")
+    await examine(start(Arguments(), may_ask=False))
+    without_region = capsys.readouterr().out
+
+    monkeypatch.setenv("AWS_REGION", "x")
+    monkeypatch.setenv("ANTHROPIC_BEDROCK_MANTLE_BASE_URL", "http://127.0.0.1:1")
+    await examine(start(Arguments(), may_ask=False))
+    unreachable = capsys.readouterr().out
+
+    assert "no AWS region is set" in without_region
+    assert "HTTPS_PROXY" not in without_region
+    assert "check HTTPS_PROXY and ANTHROPIC_BEDROCK_MANTLE_BASE_URL, too" in unreachable
+
+
 async def test_doctor_in_a_running_program_reports_its_mcp_servers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
