@@ -24,6 +24,8 @@ from agent_cli.system.shapes import is_array, is_object
 
 _Line = Mapping[str, Json]
 
+# Elsewhere in a text, the user quotes one.
+_IS_COMMAND: Final = ("<command-name>", "<command-message>")
 _COMMAND: Final = re.compile(r"<command-name>(/?[^<]*)</command-name>")
 _ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 # What only the screen showed, or what tells the model about the other program.
@@ -145,7 +147,7 @@ def _blocks(content: Json) -> Iterator[Block]:
 
 def _typed(text: str) -> str:
     """Return what the user typed: a command as `/name arguments`, without the added text."""
-    if command := _COMMAND.search(text):
+    if text.lstrip().startswith(_IS_COMMAND) and (command := _COMMAND.search(text)):
         given = _ARGUMENTS.search(text)
         return f"/{command[1].lstrip('/')} {given[1] if given else ''}".strip()
     return "" if text.startswith(_NOISE) else _REMINDER.sub("", text).strip()

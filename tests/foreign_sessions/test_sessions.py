@@ -145,6 +145,19 @@ def test_session_is_gone_on_with_in_a_copy(
     assert [each["id"] != id for each in again] == [True]
 
 
+def test_a_prompt_that_quotes_a_command_of_claude_code_is_kept_whole(
+    files: dict[Path, bytes],
+) -> None:
+    """Only the program writes a line that begins with such a tag."""
+    prompt = "Why is <command-name>/ship</command-name> in my log?"
+    path = next(path for path in files if CLAUDE_ID in path.name)
+    write(path, [claude_line(1, "user", prompt, after=0)])
+
+    shown = agent_cli("sessions", "show", CLAUDE_ID)
+
+    assert f"you> {prompt}" in shown.stdout
+
+
 def test_sessions_are_listed_searched_and_shown_with_their_program() -> None:
     listed = json.loads(agent_cli("sessions", "list", "--all", "--json").stdout)
     own = json.loads(agent_cli("sessions", "list", "--json").stdout)
