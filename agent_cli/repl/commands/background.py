@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from agent_cli.contracts.agents import AgentWork
 from agent_cli.contracts.errors import UsageError
@@ -39,7 +39,6 @@ from agent_cli.terminal.sanitize import clean, reveal
 
 _STOP: Final = "stop"
 _SHOW: Final = "show"
-_AGENT: Final = "an agent; /agents"
 _INDENT: Final = "  "
 _TASK_ROWS_MAX: Final = 8
 
@@ -51,13 +50,13 @@ async def _run_agents_command(context: Context, argument: str) -> None:
         case ["show"]:
             await _choose_agent(context)
         case ["stop", number]:
-            agent = context.app.agents.stop(_number(number, _AGENT))
+            agent = context.app.agents.stop(_number_of("agent", number))
             how = "is being stopped" if agent.is_running else agent.state
             context.writer.aside(f"{reveal(agent.title)}: {how}")
         case ["stop"]:
             raise UsageError("/agents stop needs the number of an agent; /agents lists them")
         case [number]:
-            _show_agent(context, _number(number, _AGENT))
+            _show_agent(context, _number_of("agent", number))
         case _:
             raise UsageError("/agents takes a number, show, or stop NUMBER")
 
@@ -91,9 +90,9 @@ def _show_agent(context: Context, number: int) -> None:
     context.writer.aside(agent_work(context.app.agents.work(number)))
 
 
-def _number(word: str, of: str) -> int:
+def _number_of(kind: Literal["agent", "job"], word: str) -> int:
     if not word.isdecimal():
-        raise UsageError(f"{one_line(word)} is not the number of {of} lists them")
+        raise UsageError(f"{one_line(word)} is no {kind}'s number; /{kind}s lists them")
     return int(word)
 
 
@@ -164,7 +163,6 @@ def _call_row(call: ToolOutput, tools: Sequence[Tool]) -> str:
 _TAIL_BYTES: Final = 4_096
 _TAIL_LINES: Final = 20
 _BACKGROUND: Final = "background"
-_JOB: Final = "a job; /jobs"
 
 
 async def _run_jobs_command(context: Context, argument: str) -> None:
@@ -178,7 +176,7 @@ async def _run_jobs_command(context: Context, argument: str) -> None:
         case ["stop"]:
             raise UsageError("/jobs stop needs the number of a job, or all; /jobs lists them")
         case [number]:
-            _show_output(context, _number(number, _JOB))
+            _show_output(context, _number_of("job", number))
         case _:
             raise UsageError("/jobs takes a number, stop NUMBER, stop all, or background")
 
@@ -209,7 +207,7 @@ def _show_output(context: Context, id: int) -> None:
 async def _stop_job(context: Context, named: str) -> None:
     jobs = context.app.jobs
     running = [job.id for job in jobs.all() if job.is_running]
-    for id in running if named == "all" else [_number(named, _JOB)]:
+    for id in running if named == "all" else [_number_of("job", named)]:
         job = await jobs.stop(id)
         context.writer.aside(f"job {job.id}: {job.state}")
     if named == "all" and not running:

@@ -56,7 +56,7 @@ def test_agents_stop_stops_a_running_subagent() -> None:
     ("line", "words"),
     [
         ("/agents 3", "there is no agent 3; /agents lists them"),
-        ("/agents x", "x is not the number of an agent; /agents lists them"),
+        ("/agents x", "x is no agent's number; /agents lists them"),
         ("/agents stop", "/agents stop needs the number of an agent; /agents lists them"),
         ("/agents stop 1 2", "/agents takes a number, show, or stop NUMBER"),
     ],
@@ -196,7 +196,7 @@ def test_option_of_a_goal_without_a_value_that_fits_says_what_fits(typed: str, w
     ("line", "words"),
     [
         ("/jobs 3", "there is no job 3; /jobs lists them"),
-        ("/jobs x", "x is not the number of a job; /jobs lists them"),
+        ("/jobs x", "x is no job's number; /jobs lists them"),
         ("/jobs stop", "/jobs stop needs the number of a job, or all; /jobs lists them"),
         ("/jobs stop 1 2", "/jobs takes a number, stop NUMBER, stop all, or background"),
         ("/jobs background", "no command runs that could go on in the background"),
