@@ -190,6 +190,51 @@ def test_failures_and_counts_stay(output: str, stays: list[str]) -> None:
     assert [each for each in stays if each not in text] == []
 
 
+PRINTED = [
+    "timeout after 30 s waiting for the payment service",
+    "django.db.utils.OperationalError: no such table: shop_order",
+    "platform not supported",
+    "created order 17",
+    "gw1 answered 502",
+    "collecting garbage",
+    "metadata lacks an id",
+]
+
+
+def test_what_a_failed_test_printed_stays() -> None:
+    """Pytest's header has lines that begin with the same words."""
+    captured = "\n".join(("- Captured stdout call -", *PRINTED, "..", "PASSED test_queue.py:3"))
+    output = PYTEST.replace(
+        "=== warnings summary ===", f"===\n{captured}\n=== warnings summary ==="
+    )
+
+    text = folded(f"{output}\n" * 4 + PADDING).text
+
+    assert captured not in PYTEST
+    assert [line for line in captured.split("\n") if line not in text.split("\n")] == []
+
+
+@pytest.mark.parametrize(
+    ("output", "printed"),
+    [
+        (PYTEST, PRINTED),
+        (CARGO, [" Running the query: refused", "  Checking credentials: none"]),
+        (VITEST, ["Duration 5s is over the limit", " Start at the beginning"]),
+    ],
+    ids=["pytest -s", "cargo", "vitest"],
+)
+def test_what_a_test_prints_is_not_taken_for_a_line_of_its_runner(
+    output: str, printed: list[str]
+) -> None:
+    """With `-s` it stands between the runner's own lines."""
+    first, *rest = output.split("\n")
+    mixed = "\n".join((first, *printed, *rest))
+
+    text = folded(f"{mixed}\n" * 4 + PADDING).text
+
+    assert [line for line in printed if line not in text.split("\n")] == []
+
+
 def test_progress_is_its_last_state_and_its_troubles() -> None:
     """400 states of a bar were 7,248 characters."""
     bar = "".join(f"downloading {n:3}%\r" for n in range(100))

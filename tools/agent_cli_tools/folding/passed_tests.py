@@ -56,12 +56,15 @@ def _without_output(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
 
 def _without_warnings(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
     """Leave out pytest's summary of warnings too; its last line counts them."""
-    in_warnings = False
+    in_failures = in_warnings = False
     for line in lines:
         if _PYTEST_RULE.match(line):
+            in_failures = bool(_PYTEST_FAILURES.match(line))
             in_warnings = " warnings summary " in line
-        # Another program's failure may stand there, since both write to one output.
-        if (not in_warnings or _FAILURE.search(line)) and not passed.match(line):
+        # A failed test's output may read like pytest's own, and another program's failure may
+        # stand among the warnings, since both write to one output.
+        is_kept = in_failures or not passed.match(line)
+        if is_kept and (not in_warnings or _FAILURE.search(line)):
             yield line
 
 
@@ -146,6 +149,7 @@ def _leads_to_test(lines: list[str], index: int, passed: re.Pattern[str]) -> boo
 
 _TIME = r"\(?[\d.,]+ ?m?s\)?"
 _PYTEST_RULE: Final = re.compile(r"=+ .* =+$|[\d,]+ (?:passed|failed|error)")
+_PYTEST_FAILURES: Final = re.compile(r"=+ (?:FAILURES|ERRORS) =+$")
 _GO_PASSED: Final = re.compile(r"\s*--- (?:PASS|SKIP): (\S+)")
 _GO_BEGAN: Final = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)")
 _RESULT: Final = re.compile(
@@ -158,6 +162,14 @@ _VITEST_FAILED: Final = re.compile(
 _VITEST_OUTPUT: Final = re.compile(r"std(?:out|err) \| (\S+\.[cm]?[jt]sx?(?: > .*)?)$")
 _JEST_SUITE: Final = re.compile(r"\s*(?:PASS|FAIL)\s+\S")
 _JEST_GROUP: Final = re.compile(r"  +(?!\d+\) )[^\s●✕✗×✖○]\S*(?: \S+)*$")
+# Cargo aligns these words at their end; what a failed test prints is hardly so by chance.
+_CARGO_STEPS: Final = "|".join(
+    f"{step:>12} "
+    for step in (
+        *("Compiling", "Downloaded", "Downloading", "Running", "Doc-tests", "Finished"),
+        *("Blocking", "Locking", "Updating", "Adding", "Fresh", "Checking"),
+    )
+)
 
 _RUNNERS: Final = (
     _Runner(  # pytest, with pytest-xdist
@@ -172,11 +184,17 @@ _RUNNERS: Final = (
             r"|\S+\.\w+::.* (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))? *(?:\[ *\d+%\])?$"
             r"|\[gw\d+\] +\[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) "
             r"|\S+\.\w+::\S+ $|(?:PASSED|XFAIL|SKIPPED) (?:\[\d+\] )?\S+\.py(?:::|:\d)"
-            r"|(?:platform|cachedir|rootdir|configfile|plugins|testpaths|asyncio|benchmark"
-            r"|hypothesis profile|django|Using --randomly-seed|collecting|collected(?!.* errors?$)"
-            r"|created|scheduling|bringing up|Test session starts|run-last-failure|metadata"
-            r"|timeout)\b"
-            r"|\d+ workers? \[|gw\d+ |=+ test session starts =+$"
+            # Its header, each line as exactly as pytest and the plugins write it: with -s, what
+            # tests print stands between the lines about them.
+            r"|=+ test session starts =+$|Test session starts \(platform: |platform \S+ -- Python "
+            r"|(?:cachedir|rootdir|plugins|testpaths|run-last-failure): \S"
+            r"|configfile: (?!.*WARNING)|metadata: \{|asyncio: mode=|benchmark: \d"
+            r"|hypothesis profile '|django: (?:version|settings): |Using --randomly-seed="
+            r"|timeout: [\d.]+s$|timeout (?:method|func_only): \w+$"
+            r"|bringing up nodes|created: \d+/\d+ workers?$|scheduling tests via "
+            r"|\d+ workers? \[|gw\d+ (?:[IC]|ok|\[\d+\])(?: / |$)"
+            r"|collecting \.\.\. *$"
+            r"|(?:collecting \.\.\. )?collected \d+ items?\b(?!.*\berrors?\b)"
         ),
         _without_warnings,
     ),
@@ -213,7 +231,9 @@ _RUNNERS: Final = (
     _Runner(  # vitest
         ("Test Files ",),
         re.compile(r"\s*Test Files +.*\(\d+\)$"),
-        re.compile(r"\s*[✓√✔↓] |\s*RUN +v\d|\s*Start at +|\s*Duration +|\s*[❯·] .*\(\d+ tests?\)$"),
+        re.compile(
+            r"\s*[✓√✔↓] |\s*RUN +v\d|\s+Start at +\d|\s+Duration +\d|\s*[❯·] .*\(\d+ tests?\)$"
+        ),
         _without_output,
     ),
     _Runner(  # go test
@@ -228,9 +248,7 @@ _RUNNERS: Final = (
         ("test result: ",),
         re.compile(r"test result: "),
         re.compile(
-            r"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?$"
-            r"| +(?:Compiling|Downloaded|Downloading|Running|Doc-tests|Finished|Blocking|Locking"
-            r"|Updating|Adding|Fresh|Checking) "
+            rf"test .* \.\.\. (?:ok|ignored.*)$|running \d+ tests?$|{_CARGO_STEPS}"
             r"|test result: ok\. 0 passed; 0 failed; 0 ignored"
         ),
         _without,
