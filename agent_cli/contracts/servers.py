@@ -50,6 +50,7 @@ class ServerState:
         changed: Tools withheld because they changed since they were approved.
         stderr: The last lines of its standard error when it last ended, made printable.
         last_end: The reason it last ended, or ""; unlike `reason`, it survives a restart.
+        hung: It is `lost` since it no longer answered, and was ended for that.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ServerState:
     changed: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
     last_end: str = ""
+    hung: bool = False
 
     @property
     def offer(self) -> str:

@@ -77,6 +77,9 @@ class Server(Protocol):
     def lose(self, client: Client) -> None:
         """Note that *client* is no longer usable; requests that run may still be answered."""
 
+    def doubt(self, client: Client) -> None:
+        """Note that a request got no answer: before the next one, the server is asked for one."""
+
     async def approved(self, tool: Tool, *, by_person: bool) -> None:
         """Note that a call of *tool* was approved: its current definition is pinned."""
 
@@ -158,8 +161,7 @@ async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -
     """
     client = await server.client()
     try:
-        with server.uses.one():
-            return await do(client)
+        return await _used(server, client, do)
     except MCPError as error:
         is_expired = (
             bool(server.config.headers_helper) and _status(error) == HTTPStatus.UNAUTHORIZED
@@ -168,9 +170,16 @@ async def in_session(server: Server, do: Callable[[Client], Awaitable[Reply]]) -
             raise
     # It refused because it does not know the session or us, so it has done nothing yet.
     server.lose(client)
-    client = await server.client()
-    with server.uses.one():
-        return await do(client)
+    return await _used(server, await server.client(), do)
+
+
+async def _used(server: Server, client: Client, do: Callable[[Client], Awaitable[Reply]]) -> Reply:
+    try:
+        with server.uses.one():
+            return await do(client)
+    except (TimeoutError, asyncio.CancelledError):
+        server.doubt(client)
+        raise
 
 
 async def _call(

@@ -26,7 +26,7 @@ from agent_cli.mcp_client.reasons import (
     needs_sign_in,
     why_not_connected,
 )
-from agent_cli.mcp_client.requests import Requests
+from agent_cli.mcp_client.requests import Requests, answers
 from agent_cli.mcp_client.stdio import StderrTail, last_words
 from agent_cli.mcp_client.transports import Link, quiet_sdk, watched
 from agent_cli.version import __version__
@@ -34,6 +34,9 @@ from agent_cli.version import __version__
 _ROOTS_LIMIT_S = 5
 _LAST_ANSWERS_S = 2.0
 """How long a forgotten session stays open, so that all its requests learn that it is."""
+_ANSWER_LIMIT_S = 10.0
+"""How long a server may take to answer a ping after a request without an answer."""
+_HUNG = f"it did not answer within {_ANSWER_LIMIT_S:g} s after a request that got no answer"
 _NOTE_MAX = 300
 """Limits the length of notes: a tool's name, or a schema's fault, may be a megabyte."""
 
@@ -80,6 +83,8 @@ class ServerConnection:
         self._link: Link | None = None
         self._needs_sign_in = False
         self._is_forgotten = False
+        self._doubted: Client | None = None
+        self._asking = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -141,9 +146,21 @@ class ServerConnection:
     async def client(self) -> Client:
         """Return the connected client; wait for a restart in progress.
 
+        After a request without an answer, the server is asked whether it still answers, and a
+        process that does not is restarted. Not earlier: it may still be at work on that request.
+
         Raises:
-            ToolError: The server is gone, or did not restart within its startup timeout.
+            ToolError: The server is gone, did not restart within its startup timeout, or hangs.
         """
+        client = await self._settled_client()
+        async with self._asking:  # requests side by side ask once
+            if self._doubted is client:
+                if not await answers(client, self.silence_limits, _ANSWER_LIMIT_S):
+                    self._restart_hung()
+                self._doubted = None
+        return await self._settled_client()
+
+    async def _settled_client(self) -> Client:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.settled.wait(), self.config.startup_timeout_s)
         if self._client is None:
@@ -156,6 +173,31 @@ class ServerConnection:
         if client is self._client:
             self._is_forgotten = True
             self._end()
+
+    def doubt(self, client: Client) -> None:
+        """Note that a request over *client* got no answer."""
+        if client is self._client:
+            self._doubted = client
+
+    def _restart_hung(self) -> None:
+        """End a process that hangs, for `run()` to start it again.
+
+        Raises:
+            ToolError: There is no process, or other requests still wait for it.
+        """
+        name = self.config.name
+        if self.config.transport != "stdio":
+            raise ToolError(
+                f"MCP server '{name}' is not available: {_HUNG}. Try later, or go on without it"
+            )
+        if self.uses.running:
+            raise ToolError(
+                f"MCP server '{name}' is not available: {_HUNG}, and others still wait for it. The"
+                f" user can restart it with /mcp reconnect {name}"
+            )
+        if self._link:
+            self._link.give_up(_HUNG)
+        self._end()
 
     async def approved(self, tool: mcp_types.Tool, *, by_person: bool) -> None:
         """Note that a call of *tool* was approved: its current definition is pinned."""
@@ -307,6 +349,7 @@ class ServerConnection:
             changed=tuple(self.offering.changed),
             stderr=self._stderr,
             last_end=self._last_end,
+            hung=phase is ServerPhase.LOST and self.fault == _HUNG,
         )
         if phase in (ServerPhase.FAILED, ServerPhase.CLOSED):
             self.settled.set()

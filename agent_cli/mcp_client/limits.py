@@ -133,6 +133,11 @@ class Uses:
         self._none = asyncio.Event()
         self._none.set()
 
+    @property
+    def running(self) -> bool:
+        """Whether a request runs."""
+        return self._count > 0
+
     @contextmanager
     def one(self) -> Generator[None]:
         """Count the body as one request."""

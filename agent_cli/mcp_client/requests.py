@@ -6,11 +6,13 @@ from typing import TypeVar
 
 from mcp import Client
 from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.mcp_client.calls import Server, in_session
 from agent_cli.mcp_client.content import content_blocks, resource_blocks
+from agent_cli.mcp_client.limits import SilenceLimits
 from agent_cli.mcp_client.listing import list_tools
 from agent_cli.mcp_client.reasons import CONNECTION_ERRORS, error_line
 
@@ -89,3 +91,19 @@ class Requests:
             raise ToolError(f"MCP server '{name}' did not answer: {what}") from error
         except CONNECTION_ERRORS as error:
             raise ToolError(f"MCP server '{name}', {what}: {error_line(error)}") from error
+
+
+async def answers(client: Client, limits: SilenceLimits, limit_s: float) -> bool:
+    """Return whether a server answers a ping within *limit_s*, be it with an error."""
+    version = client.protocol_version
+    try:
+        async with limits.limited(limit_s):
+            if version in HANDSHAKE_PROTOCOL_VERSIONS:
+                await client.session.send_ping()  # pyright: ignore[reportDeprecated] - old servers
+            else:
+                await client.session.send_discover(version)
+    except TimeoutError:
+        return False
+    except CONNECTION_ERRORS:
+        pass  # the next request says what is wrong
+    return True

@@ -75,6 +75,11 @@ class Link:
         """Why we ended the connection, as a clause; "" if we did not. Known before it is closed."""
         return self._process.fault if self._process else ""
 
+    def give_up(self, fault: str) -> None:
+        """Note, before the connection is closed, that its process is at *fault*."""
+        if self._process:
+            self._process.fault = fault
+
     @property
     def stray(self) -> tuple[str, ...]:
         """The last lines on a process's standard output that are no messages."""

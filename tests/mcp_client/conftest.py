@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -79,6 +80,15 @@ class HttpServer:
         assert self._process.poll() is None, "the HTTP server did not start"
         with socket.socket() as client:
             return client.connect_ex(("127.0.0.1", self.port)) == 0
+
+    @contextmanager
+    def suspended(self) -> Generator[None]:
+        """Let it hang while the body runs."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kill it and wait until it is gone."""

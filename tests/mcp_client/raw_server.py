@@ -22,8 +22,8 @@ raw_server.py '{"option": value, ...}':
     pids             file that gets the ids of this process and of a grandchild that is as stubborn
 
 Its tool `reply` answers on the wire with the members of its argument `reply`; `null` means no
-answer, and "die" ends the server by SIGKILL. Its argument `progress` is a message that is reported
-first. Its tool `raw` first writes its argument `line`.
+answer, "die" ends the server by SIGKILL, and "stop" stops it by SIGSTOP. Its argument `progress`
+is a message that is reported first. Its tool `raw` first writes its argument `line`.
 """
 
 import json
@@ -134,6 +134,8 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
     reply: dict[str, Any] | str | None = arguments.get("reply", result(TEXT))
     if reply == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+    if reply == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
     return reply if isinstance(reply, dict) else None
 
 

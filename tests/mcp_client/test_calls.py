@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import Elicitation, ElicitationAnswer, Host, McpServers, ServerConfig
 from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached
@@ -19,7 +21,7 @@ from tests.waiting import GROWING_LIMITS_S, at_growing_limits
 from tests.waiting import until as waiting_until
 
 if TYPE_CHECKING:
-    from tests.mcp_client.conftest import Call, RawServer
+    from tests.mcp_client.conftest import Call, HttpServer, RawServer
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 LIMIT_S = 40
@@ -252,6 +254,97 @@ async def test_silent_call_is_cancelled_after_the_idle_limit(
     assert methods(record).count("notifications/cancelled") == 1
 
 
+def quick_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_cli.mcp_client.connection._ANSWER_LIMIT_S", 1.0)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_server_that_hangs_in_a_call_is_restarted_before_the_next_one(
+    raw_server: "RawServer",
+    call: "Call",
+    tmp_path: Path,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    is_stopped: bool,
+) -> None:
+    """S1-42: each further call took the whole limit of silence, or Ctrl-C."""
+    quick_to_answer(monkeypatch)
+    record, cancel, changes = tmp_path / "record", CancelToken(), list[ServerState]()
+    limit_s = LIMIT_S if is_stopped else 1
+    async with McpServers(os.environ, on_change=changes.append) as servers:
+        servers.start([raw_server({"record": str(record)}, call_timeout_s=limit_s)])
+        await servers.wait_started(LIMIT_S)
+
+        async with asyncio.TaskGroup() as group:
+            hangs = call(servers, "mcp__raw__reply", {"reply": "stop"}, cancel=cancel)
+            task = group.create_task(stopped(hangs))
+            await until(lambda: "tools/call" in methods(record))
+            if is_stopped:
+                cancel.cancel()
+        await asyncio.gather(*(answered(servers, call) for _ in range(3)))
+
+    assert task.result() == is_stopped
+    assert [state.reason for state in changes if state.hung] == [
+        "MCP server 'raw' was lost: it did not answer within 10 s after a request that got no"
+        " answer"
+    ]
+
+
+async def test_hanging_server_is_not_restarted_while_others_wait_for_it(
+    raw_server: "RawServer",
+    call: "Call",
+    tmp_path: Path,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their calls may be at work: each ends by its own limit."""
+    quick_to_answer(monkeypatch)
+    record, stops = tmp_path / "record", [CancelToken(), CancelToken()]
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"record": str(record)})])
+        await servers.wait_started(LIMIT_S)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = list[asyncio.Task[bool]]()
+            for reply, cancel in zip((None, "stop"), stops, strict=True):
+                waits = call(servers, "mcp__raw__reply", {"reply": reply}, cancel=cancel)
+                tasks.append(group.create_task(stopped(waits)))
+                await until(partial(has_calls, record, len(tasks)))
+            stops[1].cancel()
+            await tasks[1]
+            early = await call(servers, "mcp__raw__reply")
+            stops[0].cancel()
+        late = await call(servers, "mcp__raw__reply")
+
+    assert (early.is_error, late.text) == (True, "answered")
+    assert early.text.endswith("The user can restart it with /mcp reconnect raw")
+
+
+async def test_web_server_that_hangs_costs_a_later_call_little(
+    http_server: "HttpServer", call: "Call", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new connection to it would hang as well; it is used again once it answers."""
+    quick_to_answer(monkeypatch)
+    config = ServerConfig(name="web", transport="http", url=http_server.url, call_timeout_s=1)
+    async with McpServers(os.environ) as servers:
+        servers.start([config])
+        await servers.wait_started(LIMIT_S)
+
+        with http_server.suspended():
+            hung = [await call(servers, "mcp__web__add", {"a": 1, "b": 2}) for _ in range(2)]
+        [state] = servers.states()
+        async with asyncio.timeout(LIMIT_S):
+            while (after := await call(servers, "mcp__web__add", {"a": 1, "b": 2})).is_error:
+                pass
+
+    assert "gave no sign of life for 1 s" in hung[0].text
+    assert hung[1].text == (
+        "MCP server 'web' is not available: it did not answer within 10 s after a request that got"
+        " no answer. Try later, or go on without it"
+    )
+    assert (state.phase, after.text) == (ServerPhase.READY, "3")
+
+
 async def test_progress_is_shown_and_keeps_a_long_call_alive(
     sdk_server: ServerConfig, call: "Call"
 ) -> None:
@@ -373,12 +466,23 @@ async def test_images_links_and_resources_reach_the_model(
         assert failure.is_error
 
 
+async def answered(servers: McpServers, call: "Call") -> None:
+    """Call until there is an answer: on a busy machine it may come later than the limit."""
+    async with asyncio.timeout(LIMIT_S):
+        while (await call(servers, "mcp__raw__reply")).is_error:
+            pass
+
+
 async def stopped(running: Awaitable[object]) -> bool:
     try:
         await running
     except Aborted:
         return True
     return False
+
+
+def has_calls(record: Path, count: int) -> bool:
+    return methods(record).count("tools/call") == count
 
 
 def methods(record: Path) -> list[str]:

@@ -31,6 +31,9 @@ class NoServer:
     def lose(self, client: "Client") -> None:
         raise NotImplementedError
 
+    def doubt(self, client: "Client") -> None:
+        raise NotImplementedError
+
     async def approved(self, tool: Tool, *, by_person: bool) -> None:
         raise NotImplementedError
 

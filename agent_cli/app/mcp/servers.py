@@ -353,7 +353,7 @@ class Servers:
         return [f"MCP {ready}/{enabled}"] if enabled else []
 
     def _changed(self, state: "ServerState") -> None:
-        if state.phase is ServerPhase.FAILED:
+        if state.phase is ServerPhase.FAILED or state.hung:
             self._warn(state.reason)
         if state.phase is ServerPhase.READY and state.name not in self._listed:
             self._listed.add(state.name)
