@@ -264,7 +264,8 @@ _SHOWN: Final = ("failed", "errors", "passed", "ran")
 _LISTED: Final = re.compile(r"(\d+) (failed|passed|errors?)\b")
 _SUMMARIES: Final = {
     "pytest": re.compile(
-        r"(?:=+ )?(?=.*\b(?:passed|failed|errors?)\b)(?P<listed>(?:\d+ [a-z]+(?:, )?)+)"
+        r"(?:=+ )?(?=.*\b(?:passed|failed|errors?)\b)"
+        r"(?P<listed>(?:\d+ (?:subtests )?[a-z]+(?:, )?)+)"
         r" in [\d.]+s(?: \([\d:]+\))?(?: =+)?"
     ),
     "unittest": re.compile(
@@ -278,7 +279,11 @@ _SUMMARIES: Final = {
     ),
     "go test": re.compile(r"(?:ok {2}|FAIL)\t\S+(?:\t| \[).+"),
     "rspec": re.compile(r"(?P<ran>\d+) examples?, (?P<failed>\d+) failures?(?:, \d+ pending)?"),
-    "phpunit": re.compile(r"OK \((?P<passed>\d+) tests?, \d+ assertions?\)"),
+    "phpunit": re.compile(
+        r"OK \((?P<passed>\d+) tests?, \d+ assertions?\)"
+        r"|Tests: (?P<ran>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?"
+        r"(?:, Failures: (?P<failed>\d+))?(?:, [A-Z][A-Za-z ]+: \d+)*\."
+    ),
     "maven": re.compile(
         r"\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<ran>\d+), Failures: (?P<failed>\d+),"
         r" Errors: (?P<errors>\d+), Skipped: \d+"

@@ -214,6 +214,22 @@ def test_what_a_failed_test_printed_stays() -> None:
     assert [line for line in captured.split("\n") if line not in text.split("\n")] == []
 
 
+@pytest.mark.parametrize("more", ["2 subtests passed", "1 rerun"])
+def test_a_run_with_subtests_or_reruns_is_known_as_one_of_pytest(more: str) -> None:
+    """Pytest 9 counts subtests of their own; with -v each has a line."""
+    subtests = "".join(f"tests/test_a.py::test_s SUBPASSED(i={n} of 9) [ 5%]\n" for n in range(9))
+    output = PYTEST.replace("1 warning in", f"1 warning, {more} in").replace(
+        "tests/test_tax.py::test_reduced", f"{subtests}tests/test_tax.py::test_reduced"
+    )
+
+    text, said = folded(f"{output}\n" * 4 + PADDING)
+
+    assert f"1 warning, {more} in" in text
+    assert "SUBPASSED" not in text
+    assert "test_reduced FAILED" in text
+    assert "about passed tests" in said
+
+
 @pytest.mark.parametrize(
     ("output", "printed"),
     [

@@ -175,14 +175,15 @@ _RUNNERS: Final = (
     _Runner(  # pytest, with pytest-xdist
         (" in ",),
         re.compile(
-            r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:passed|failed|skipped|errors?|deselected|xfailed"
-            r"|xpassed|warnings?)(?:, )?)+ in [\d.]+s"
+            r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:(?:subtests )?(?:passed|failed|skipped)|errors?"
+            r"|deselected|xfailed|xpassed|warnings?|rerun)(?:, )?)+ in [\d.]+s"
         ),
         re.compile(
             r"\S+\.(?:py|md|rst|txt|pyx|ipynb)(?:::\S+)? [.sxX]+ *(?:\[ *\d+%\])?$"
             r"|[.sxX]+ *(?:\[ *\d+%\])?$"
             r"|\S+\.\w+::.* (?:PASSED|SKIPPED|XFAIL)(?: \(.*\))? *(?:\[ *\d+%\])?$"
-            r"|\[gw\d+\] +\[ *\d+%\] (?:PASSED|SKIPPED|XFAIL) "
+            r"|\S+\.\w+::\S.* SUB(?:PASSED|SKIPPED|XFAIL)[\[(]"
+            r"|\[gw\d+\] +\[ *\d+%\] (?:(?:PASSED|SKIPPED|XFAIL) |SUB(?:PASSED|SKIPPED|XFAIL)[\[(])"
             r"|\S+\.\w+::\S+ $|(?:PASSED|XFAIL|SKIPPED) (?:\[\d+\] )?\S+\.py(?:::|:\d)"
             # Its header, each line as exactly as pytest and the plugins write it: with -s, what
             # tests print stands between the lines about them.
