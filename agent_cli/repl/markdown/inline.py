@@ -114,7 +114,7 @@ class _Parser:
 
     def _take(self, match: re.Match[str]) -> int:
         """Add the node for *match*; return the position behind it."""
-        kind, found = match.lastgroup, match[match.lastgroup or 0]
+        kind, found, end = match.lastgroup, match[match.lastgroup or 0], match.end()
         if kind == "ticks":
             return self._code(match.start(), match.end())
         if kind == "close":
@@ -124,13 +124,20 @@ class _Parser:
         elif kind == "open":
             self._brackets.append(len(self._nodes))
             self._nodes.append(_Node(found))
-        elif kind in ("url", "auto"):
+        elif kind == "url":
+            # Of `(https://a.example/Foo_(bar))` the inner bracket is part of the address.
+            open_ones = found.count("(") - found.count(")")
+            while open_ones > 0 and self._text[end : end + 1] == ")":
+                open_ones, end = open_ones - 1, end + 1
+            address = self._text[match.start() : end]
+            self._nodes.append(_Node(address, self._url(address)))
+        elif kind == "auto":
             self._nodes.append(_Node(found, self._url(found)))
         elif kind == "entity":
             self._nodes.append(_Node(_ENTITIES[found]))
         else:
             self._nodes.append(_Node(match[0] if self._theme.keeps_marks else found))
-        return match.end()
+        return end
 
     def _code(self, start: int, end: int) -> int:
         ticks = self._text[start:end]

@@ -113,6 +113,20 @@ def test_link_target_is_always_visible() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("https://a.example/Foo_(bar)", "https://a.example/Foo_(bar)"),
+        ("(see https://a.example/Foo_(bar)).", "https://a.example/Foo_(bar)"),
+        ("(**https://a.example/f_(b)_(c)**)", "https://a.example/f_(b)_(c)"),
+        ("(https://a.example/x))", "https://a.example/x"),
+    ],
+)
+def test_bare_address_keeps_the_brackets_that_belong_to_it(text: str, address: str) -> None:
+    """Wikipedia's have them; without the last one a click leads elsewhere."""
+    assert linked(text) == [(address, address)]
+
+
+@pytest.mark.parametrize(
     "text",
     ["[a](javascript:alert)", "[a](file:///etc/passwd)", "https://аpple.example", "[a](b c)"],
 )
