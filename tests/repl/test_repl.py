@@ -117,6 +117,21 @@ def test_long_paste_is_shown_as_a_mark_and_sent_in_full() -> None:
     assert sent() == [f"look: short {pasted}"]
 
 
+def test_ctrl_c_frees_the_prompt_from_a_paste_whose_end_was_lost() -> None:
+    """As when the connection of ssh breaks in the middle: every key was part of the paste."""
+    with Terminal() as terminal:
+        terminal.until_loaded()
+        terminal.send("\x1b[200~half of a paste\r")
+        terminal.send("typed\r")
+        terminal.until_silent(0.2)
+        terminal.send("\x03")
+        terminal.until_silent(0.2)
+        terminal.send("hello\r")
+        terminal.until("You said 'hello'")
+
+    assert sent() == ["hello"]
+
+
 def test_tab_completes_commands_and_files() -> None:
     """The choices are below the input with their help; a part of a path is enough."""
     Path("source").mkdir()

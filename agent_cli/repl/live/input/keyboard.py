@@ -1,6 +1,7 @@
 """Read keys, and what the terminal sends between them.
 
 * A paste from a terminal without bracketed paste is one key, as others are.
+* A bracketed paste whose end was lost ends at a Ctrl-C that is read alone, which then is that key.
 * The answer to the question for the background colour (OSC 11 of xterm) is no key. Some terminals
   never answer. Only leaving waits for it, for a moment: else the shell would get it as typed text.
 * Control sequences that the parser does not know, and passes on as text, are no keys. A terminal
@@ -41,6 +42,7 @@ _QUIET_S: Final = 0.1
 _CHARS_MAX: Final = 10_000_000
 _PASTE_BEGINS: Final = "\x1b[200~"
 _PASTE_ENDS: Final = "\x1b[201~"
+_CTRL_C: Final = "\x03"
 _TYPED: Final = frozenset({Keys.ControlM, Keys.ControlJ, Keys.ControlI})
 
 
@@ -172,6 +174,9 @@ class _Reader(PosixStdinReader):
         """Return *text*, or "" while it is part of a paste, and what was held back at its end."""
         if not self._pieces and text.rfind(_PASTE_BEGINS) <= text.rfind(_PASTE_ENDS):
             return text
+        if text and not text.strip(_CTRL_C):
+            # Someone presses it: the end is lost, and nothing else would be a key any more.
+            text = f"{_PASTE_ENDS}{text}"
         self._pieces.append(text)
         if _PASTE_ENDS not in "".join(self._pieces[-len(_PASTE_ENDS) :]):
             return ""

@@ -108,6 +108,26 @@ def test_paste_whose_end_comes_in_two_parts_ends_there() -> None:
     assert [(key.key, key.data) for key in keys] == [(Keys.BracketedPaste, "ab"), ("c", "c")]
 
 
+@pytest.mark.parametrize("pressed", ["\x03", "\x03\x03"])
+def test_ctrl_c_ends_a_paste_whose_end_never_comes(pressed: str) -> None:
+    """A broken connection may lose the end; then all keys would be part of the paste, for good."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    with os.fdopen(slave, encoding="utf-8") as stdin:
+        keyboard, keys = Keyboard(stdin, GroundAnswer()), list[KeyPress]()
+        for part in ("\x1b[200~a\x03b", "\r", pressed, "c"):
+            os.write(master, part.encode())
+            _wait_for(slave, len(part))
+            keys += keyboard.read_keys()
+    os.close(master)
+
+    assert [(key.key, key.data) for key in keys] == [
+        (Keys.BracketedPaste, "a\x03b\r"),
+        *[(Keys.ControlC, "\x03")] * len(pressed),
+        ("c", "c"),
+    ]
+
+
 def test_two_lines_typed_ahead_stay_keys() -> None:
     """They were typed while the program was busy; Enter sends each."""
     keys = read("one\rtwo\r")
