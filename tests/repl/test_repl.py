@@ -132,6 +132,18 @@ def test_ctrl_c_frees_the_prompt_from_a_paste_whose_end_was_lost() -> None:
     assert sent() == ["hello"]
 
 
+def test_h_and_enter_show_the_help() -> None:
+    """Other commands begin with an h, too."""
+    with Terminal() as terminal:
+        terminal.until_loaded()
+        terminal.send("/h")
+        terminal.until("/hooks")
+        terminal.send("\r")
+        terminal.until("Shift-Tab")
+
+        assert "you> /help" in terminal.text
+
+
 def test_tab_completes_commands_and_files() -> None:
     """The choices are below the input with their help; a part of a path is enough."""
     Path("source").mkdir()

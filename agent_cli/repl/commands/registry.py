@@ -238,7 +238,6 @@ _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
             ),
         ),
     ),
-    "what is there": INFORMATION_COMMANDS,
     "this program": (
         Command("help", "list commands and keys", _help, "[name]", choices=_all_commands),
         Command(
@@ -249,6 +248,7 @@ _GROUPS: Final[Mapping[str, Sequence[Command]]] = {
         ),
         Command("exit", "leave (also: exit, quit, Ctrl-D)", _exit),
     ),
+    "what is there": INFORMATION_COMMANDS,
 }
 COMMANDS: Final = tuple(chain.from_iterable(_GROUPS.values()))
 
