@@ -138,6 +138,9 @@ def _rename(context: Context, name: str) -> None:
     if not name:
         raise UsageError("/rename needs a name, such as /rename login bug")
     context.app.sessions.rename(name)
+    if context.app.sessions.is_behind:
+        context.writer.aside("this session is not saved; the name is kept once it can be", "dim")
+        return
     option = "--resume=" if name.startswith("-") else "-r "  # else it would be another option
     resuming = f"agent-cli {option}{shlex.quote(name)}"
     context.writer.aside(f"go on with this session later: {resuming}", "dim")

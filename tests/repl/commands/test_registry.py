@@ -421,6 +421,17 @@ def test_rename_names_the_session() -> None:
     ]
 
 
+def test_rename_promises_no_resume_of_a_session_that_is_not_saved() -> None:
+    """Such as on a full disk or in a read-only home."""
+    app = Application()
+    app.sessions.is_behind = True
+
+    shown = said("/rename login bug", app=app)
+
+    assert app.sessions.name == "login bug"
+    assert shown == ["this session is not saved; the name is kept once it can be"]
+
+
 def test_rewind_counts_from_the_last_prompt() -> None:
     """S2-53: later prompts are no longer part of the conversation."""
     shown = said("one", "two", "three", "/rewind", "/rewind 2", "/rewind")
