@@ -98,6 +98,20 @@ def test_context_and_permissions_commands_show_what_is_in_effect() -> None:
     assert told["output_config"] == {"effort": "low"}
 
 
+def test_context_names_recall_only_where_the_model_has_it() -> None:
+    """A denied tool is not offered to the model, so nothing sends the user to it."""
+    lines = "one\ntwo\nthree\nfour\nfive\n/compact\n/context\n"
+    long = reply("word " * 99)
+    with serve_in_thread(*[*[long] * 5, reply("Notes.")] * 2) as api:
+        has, lacks = (
+            agent_cli(*more, script=lines, api=api) for more in ((), ("--deny", "recall"))
+        )
+
+    left_out = "are summarized or left out:"
+    assert f"{left_out} recall reads them, /uncompact sends them again" in has.stderr
+    assert f"{left_out} /uncompact sends them again" in lacks.stderr
+
+
 def test_context_lists_each_instruction_file_and_why_it_was_read() -> None:
     """Before the first message too, and those of folders that a tool came to."""
     for name, says in (("AGENTS.md", "See @more.md"), ("more.md", "More."), ("sub/CLAUDE.md", "Z")):

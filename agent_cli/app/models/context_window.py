@@ -95,9 +95,10 @@ class ContextWindow:
         if left_out:
             tokens = estimate_tokens(list(messages(left_out)))
             count = counted(len(left_out), "entry", "entries")
+            reads = "recall reads them, " if self._compaction.can_recall else ""
             yield (
                 f"{count} of the record (about {tokens:,} tokens) are summarized or left out:"
-                " recall reads them, /uncompact sends them again"
+                f" {reads}/uncompact sends them again"
             )
 
     def _about_pins(self) -> Iterator[str]:
