@@ -33,6 +33,9 @@ _HOLDS_KEYS = frozenset({".gnupg", ".ssh"})
 _BUSY = re.compile(r"device or resource busy|\bEBUSY\b", re.IGNORECASE)
 NETWORK = "network"
 PAST_THE_PROXY = "a connection that does not go through the proxy in HTTPS_PROXY"
+_WRITE = "writing here (outside the workspace, or a protected file)"
+_PERHAPS_WRITE = "perhaps: a file outside the workspace, or a socket"
+WRITES = frozenset({_WRITE, _PERHAPS_WRITE})
 _SET_UP = re.compile(r"^bwrap: (.+)", re.MULTILINE)
 
 
@@ -50,7 +53,7 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
     if _SIGNING.search(output) and any(path.name in _HOLDS_KEYS for path in hidden):
         return "perhaps: the key that signs commits"
     if _READ_ONLY.search(output):
-        return "writing here (outside the workspace, or a protected file)"
+        return _WRITE
     if not network and _NETWORK.search(output):
         return NETWORK
     denied = [line for line in output.splitlines() if _DENIED.search(line)]
@@ -62,7 +65,7 @@ def denial(output: str, *, network: bool, hidden: Sequence[Path], strict: bool) 
     if _BUSY.search(output) and ".git" in output:
         return "a change of git's configuration or hooks"
     if denied and strict:
-        return "perhaps: a file outside the workspace, or a socket"
+        return _PERHAPS_WRITE
     return None
 
 

@@ -186,6 +186,8 @@ class Sandbox:
         )
         if blocked == denials.NETWORK and self._by_host and self._backend.state == "bwrap":
             blocked = denials.PAST_THE_PROXY
+        if blocked in denials.WRITES and not os.access(root := self._policy.roots[0], os.W_OK):
+            return f"{root} is read-only here, with and without the sandbox"
         return denials.sentence(blocked) if blocked else None
 
     def expect(self, path: Path) -> None:

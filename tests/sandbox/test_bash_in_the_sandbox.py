@@ -247,6 +247,19 @@ async def test_sandbox_denial_names_its_cause_and_the_unsandboxed_option(bash: B
     assert "blocked" not in (await bash("exit 3")).text
 
 
+async def test_read_only_workspace_is_not_blamed_on_the_sandbox(
+    bash: Bash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a mounted image: without the sandbox nothing can be written there either."""
+    root, access = bash.place.root, os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != root and access(path, mode))
+
+    text = (await bash("echo 'x: Read-only file system' >&2; exit 1")).text
+
+    assert text.splitlines()[-1] == f"{root} is read-only here, with and without the sandbox"
+    assert "unsandboxed" not in text
+
+
 async def test_unsandboxed_command_needs_approval_and_then_runs_unconfined(bash: Bash) -> None:
     """Threat 19: no rule and no mode replaces this approval."""
     ask = bash.tool.require_approval
