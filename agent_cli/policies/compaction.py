@@ -285,10 +285,15 @@ class Compaction:
         )
         if not summary.text:
             raise ModelError(summary.fault)
+        # Nothing forces words out of a summary that the user asks for; one too large is refused.
         words = user_words(
             conversation,
             until=until,
-            chars_max=self._room(turn, plan, plan.cut),
+            chars_max=(
+                self._words_chars_max(turn)
+                if trigger == "manual"
+                else self._room(turn, plan, plan.cut)
+            ),
             can_recall=self.can_recall,
         )
         saved = estimate_tokens(removed) - _tokens(summary.text + words)
@@ -345,11 +350,16 @@ class Compaction:
         """
         history = plan.history
         replaced = [*without_words(history.summary), *history.before(cut)]
-        window = turn.model.context_window
-        tokens = min(int(WORDS_SHARE * window), plan.tokens // 2 if turn.overflow else window)
         kept = kept_chars(turn.conversation, history.summary)
-        chars = kept + estimate_tokens(replaced) // 2 * CHARS_PER_TOKEN
-        return min(self._words_chars, tokens * CHARS_PER_TOKEN, chars)
+        chars = min(
+            self._words_chars_max(turn),
+            kept + estimate_tokens(replaced) // 2 * CHARS_PER_TOKEN,
+        )
+        return min(chars, plan.tokens // 2 * CHARS_PER_TOKEN) if turn.overflow else chars
+
+    def _words_chars_max(self, turn: Turn) -> int:
+        window = int(WORDS_SHARE * turn.model.context_window)
+        return min(self._words_chars, window * CHARS_PER_TOKEN)
 
 
 async def _request(turn: Turn, plan: _Plan) -> ModelRequest | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.found_tools import added_by
 from agent_cli.contracts.messages import AssistantMessage, UserMessage
 from agent_cli.contracts.provider import Model
-from agent_cli.contracts.timeline import TrimOutput, Usage
+from agent_cli.contracts.timeline import TrimOutput, Usage, text_block
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import CUT_TEXT, WORDS_TEXT, is_summary
@@ -392,6 +393,19 @@ async def test_compact_now_compacts_below_the_threshold_with_instructions() -> N
     assert done
     assert strategy.focus == "the port"
     assert len(llm(conversation.context())) == 4
+
+
+async def test_compact_now_keeps_all_words_of_a_conversation_of_little_else() -> None:
+    """With room for half of it, the first rules of a user who begins with rules were left out."""
+    rules = [f"rule {number}: {'never again ' * 20}" for number in range(12)]
+    said = [UserMessage.of(rule) for rule in rules]
+    done = AssistantMessage((text_block("Noted. " * 10),))
+    conversation = conversation_of(list(chain.from_iterable((each, done) for each in said)))
+
+    assert await compaction(FixedStrategy()).compact_now(turn_of(conversation))
+
+    after = str(conversation.context())
+    assert [rule for rule in rules if rule.strip() not in after] == []
 
 
 async def test_failure_of_compact_now_is_raised_and_changes_nothing() -> None:
