@@ -95,8 +95,9 @@ class Asking:
     """Swaps the draft for a question once that accepts answers, and back afterwards.
 
     A question asked while another one is open waits for its answer: the open question holds `turn`.
-    `has_unsent` returns whether a message that the user sent is not delivered yet; `closed` is
-    called when a question is no longer open.
+    `has_unsent` returns whether a message that the user sent is not delivered yet, `is_command`
+    whether a text is a command, which is no answer in a list; `closed` is called when a question
+    is no longer open.
     """
 
     can_ask = True
@@ -118,6 +119,7 @@ class Asking:
         self._checked: Choice | None = None
         self._has_closed = False
         self.has_unsent: Callable[[], bool] = bool
+        self.is_command: Callable[[str], bool] = lambda _text: False
         self.closed: Callable[[], None] = lambda: None
         self.turn = asyncio.Lock()
 
@@ -149,6 +151,7 @@ class Asking:
             if had_message and not choices.has_message and not choices.was_sent:
                 question.begin_anew()  # the user has only just seen that Enter answers
             choices.has_unsent = self.has_unsent()
+            choices.has_command = self.is_command(self._buffer.text)
         return choices
 
     def answer_of(self, text: str) -> Choice | str | None:

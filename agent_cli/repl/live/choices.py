@@ -34,12 +34,12 @@ class Choices:
     The marked row is always visible, so that no unseen choice is taken. The mark appears once
     `is_marked` is set: from then on Enter answers. `has_unsent` says that a message waits for the
     answer, `has_message` that the text was begun before the list: it is a message, and no answer.
-    Once it `was_sent`, Enter alone answers nothing, as it may be pressed twice.
+    A text that `has_command` is no answer either. Once it `was_sent`, Enter alone answers nothing, as it may be pressed twice.
     """
 
     is_marked = False
     has_unsent = True
-    has_message = was_sent = False
+    has_message = was_sent = has_command = False
 
     def __init__(
         self,
@@ -166,6 +166,8 @@ class Choices:
 
     def _what_of_text(self) -> str:
         """Return the effect of text, typed or not, while another row is marked."""
+        if self.has_command:
+            return "Enter sends your command, which answers nothing"
         if self.has_message:
             return "your text stays for your next message"
         is_sentence = self._text and not chosen(self._text, self.all)
@@ -173,6 +175,8 @@ class Choices:
 
     def _meaning(self) -> str:
         """Return the label of the text row: the effect of the typed text."""
+        if self.has_command:
+            return "Send your command, which answers nothing"
         if self.has_message:
             return "Send your message, begun before the question · ↓ chooses an answer"
         if chosen(self._text, self.all):

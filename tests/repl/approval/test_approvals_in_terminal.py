@@ -129,6 +129,22 @@ def test_keys_typed_before_the_question_appears_do_not_answer_it() -> None:
         assert not Path("made").exists()
 
 
+def test_command_typed_at_a_question_is_not_said_to_decline_the_call() -> None:
+    """The row promised that Enter declines and tells the model why; it queued the command."""
+    with Terminal() as terminal:
+        ask(terminal, "bash touch made")
+        terminal.send("!echo seen")
+        terminal.until("❯ Send your command, which answers nothing")
+        terminal.send("\r")
+        terminal.until("when done: !echo seen")
+        terminal.until("❯ 1 Yes")
+        terminal.send("no, echo it\r")
+        terminal.until("when done")
+        terminal.until_prompt()
+
+        assert "no, echo it" in terminal.text
+
+
 def test_ctrl_c_at_a_question_rejects_the_call_and_returns_to_the_prompt() -> None:
     """No further request is sent; the conversation can continue."""
     with Terminal() as terminal:
