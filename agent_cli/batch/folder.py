@@ -36,7 +36,7 @@ from agent_cli.system.authorship import refuse_strangers_link
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import private_dir, real_path
-from agent_cli.system.private_files import write_private
+from agent_cli.system.private_files import release, write_private
 from agent_cli.system.records import dataclass
 
 RESULTS: Final = "RESULTS.jsonl"
@@ -125,21 +125,21 @@ class BatchFolder:
                 self._rewrite_results()
             self.attempts = [_attempt(each) for each in self._lines(_ATTEMPTS)]
         except (TypeError, ValueError) as error:
-            os.close(self._lock)
+            release(self._lock)
             message = f"{self._file(_ATTEMPTS)} is of another version: choose another --output-dir"
             raise UsageError(message) from error
         except OSError as error:
-            os.close(self._lock)
+            release(self._lock)
             raise UsageError(f"{self.path} cannot be used: {error.strerror}") from error
         except BaseException:
-            os.close(self._lock)
+            release(self._lock)
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_failure: object) -> None:
-        os.close(self._lock)
+        release(self._lock)
 
     def check(self, tasks: Sequence[Task]) -> None:
         """Check that no task of *tasks* was changed after it was started.

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_cli.contracts.errors import SessionError
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.system.fixed_paths import write_all
-from agent_cli.system.private_files import sync_directory
+from agent_cli.system.private_files import release, sync_directory
 from agent_cli.system.records import dataclass
 
 _SUM_CHARS = 32
@@ -119,7 +119,7 @@ class LogFile:
             if log.damage:
                 raise SessionError(log.damage.message(path.stem))
         except BaseException:
-            os.close(descriptor)
+            release(descriptor)
             raise
         return cls(descriptor, log), log
 
@@ -146,7 +146,7 @@ class LogFile:
 
     def close(self) -> None:
         """Close the file and release its lock."""
-        os.close(self._descriptor)
+        release(self._descriptor)
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def held(path: Path) -> Generator[None]:
         _lock(descriptor, path)
         yield
     finally:
-        os.close(descriptor)
+        release(descriptor)
 
 
 def read_log(path: Path) -> Log:

@@ -95,7 +95,7 @@ _POLL_S: Final = 0.01
 def try_lock(descriptor: int) -> bool:
     """Lock an open file for this process alone, if no other process has; return whether it is.
 
-    Closing the file ends the lock.
+    Closing the file ends the lock; `release` ends it at once.
 
     Raises:
         OSError: The file system has no locks.
@@ -105,6 +105,18 @@ def try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def release(descriptor: int) -> None:
+    """Close a locked file, and end its lock at once.
+
+    A process that is just being started has a copy of every open file until it runs its program.
+    With ours closed, the copy would keep the lock for so long.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
 
 
 def wait_for_lock(descriptor: int, path: Path, kind: int = fcntl.LOCK_EX) -> None:

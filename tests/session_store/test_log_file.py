@@ -84,6 +84,17 @@ def test_log_file_can_be_open_in_only_one_process(path: Path) -> None:
     LogFile.open(path)[0].close()
 
 
+def test_closed_log_file_is_free_although_a_child_has_a_copy_of_its_descriptor(path: Path) -> None:
+    """As a process that is just being started: the next program found the session open."""
+    log = LogFile.create(path)
+    copy = os.dup(log._descriptor)
+
+    log.close()
+
+    LogFile.open(path)[0].close()
+    os.close(copy)
+
+
 def test_refused_open_leaves_no_lock(path: Path) -> None:
     path.write_bytes(written(path).replace(b"one", b"two"))
 
