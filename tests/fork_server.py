@@ -71,6 +71,7 @@ JSON_VALUES: list[object] = [None, True, 1, 1.0, "", [], {}, ()]
 MADV_COLLAPSE = 25
 PAGE_BYTES = 2 * 1024 * 1024
 GIT_LIMIT_S = 60.0
+REMOVAL_LIMIT_S = 60.0
 # Libraries that are imported lazily on first use: a quarter of a run's time.
 ON_FIRST_USE = (
     "anyio._backends._asyncio",
@@ -169,6 +170,7 @@ def import_everything() -> None:
     # commands that never come: a third of their time.
     preparations._REPLY_IS_LATE_S = LATE_S  # type: ignore[misc]
     facts._GIT_LIMIT_S = GIT_LIMIT_S  # type: ignore[misc]
+    preparations._REMOVAL_LIMIT_S = REMOVAL_LIMIT_S  # type: ignore[misc]
     # Most forks run no command, and the first one starts the launcher, too.
     setattr(launching.Launcher, "start", lambda _self: None)  # noqa: B010 - for mypy, too
     gc.collect()

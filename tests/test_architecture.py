@@ -119,7 +119,6 @@ SLEEPERS = {
     "messages_api/gate/": "the pieces of a reply come one by one",
     "mcp_client/raw_server/": "a server that answers late",
     "mcp_client/test_features/": "a person thinks for longer than the time limit of a call",
-    "providers/test_progress/": "time limits themselves",
     "undo/test_kills/": "the kill comes at a random moment of the undo",
     "repl/live/test_random_input/": "keys come at random moments, as from a person",
 }

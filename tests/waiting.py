@@ -120,6 +120,19 @@ def ended_by_signals(process: "Program | subprocess.Popen[str]") -> int:
     return process.wait()
 
 
+def open_descriptors() -> set[tuple[str, str]]:
+    """Return the number of each descriptor of this process, and what it leads to.
+
+    For what a test leaves open. What earlier ones left may be closed at any time, by a thread that
+    ends or by a collection of garbage.
+    """
+    found = set[tuple[str, str]]()
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the descriptor with which they are listed
+            found.add((each.name, str(each.readlink())))
+    return found
+
+
 def is_alive(pid: int) -> bool:
     """Return whether process *pid* runs; a zombie is dead but not yet reaped."""
     try:

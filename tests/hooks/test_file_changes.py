@@ -7,8 +7,8 @@ import pytest
 
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
 from agent_cli.undo.stopped_calls import why_missing
-from tests.e2e.program import agent_cli
-from tests.hooks.test_scripts import bash, command, hooks, printed, script
+from tests.e2e.program import agent_cli, finished, started_for
+from tests.hooks.test_scripts import YOLO, bash, command, hooks, printed, script
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.waiting import LIMIT_S
 
@@ -185,11 +185,13 @@ def test_only_the_first_files_of_a_call_are_told() -> None:
     path = script("count.sh", "#!/bin/sh\nread -r line; echo x >> told.jsonl\n")
     hooks(None, FileChanged=command(path, "*.py"))
 
-    run, _ = printed(
-        reply(bash("for i in $(seq 130); do echo x > $i.py; echo x > $i.txt; done")),
-        reply(bash('until [ "$(wc -l < told.jsonl)" -ge 100 ]; do sleep 0.05; done')),
-        reply("Done."),
-    )
+    make = bash("for i in $(seq 130); do echo x > $i.py; echo x > $i.txt; done")
+    wait = bash('until [ "$(wc -l < told.jsonl)" -ge 100 ]; do sleep 0.05; done')
+    with (
+        serve_in_thread(reply(make), reply(wait), reply("Done.")) as api,
+        started_for(3 * LIMIT_S, "-p", "go", *YOLO, api=api) as process,
+    ):
+        run = finished(process)
 
     assert run.code == 0, run.stderr
     assert len(Path("told.jsonl").read_text().splitlines()) == 100

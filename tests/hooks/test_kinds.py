@@ -9,11 +9,12 @@ import pytest
 from agent_cli.contracts.timeline import Json
 from agent_cli.hooks.definition import HookGroup, parse_hooks
 from agent_cli.trust.store import what_would_act
-from tests.e2e.program import agent_cli, results_in, text_of
+from tests.e2e.program import Finished, agent_cli, results_in, text_of
 from tests.forked import arguments_of
 from tests.hooks.test_scripts import YOLO, bash, hooks, printed, result_of
 from tests.messages_api import Gate, reply, serve_in_thread, tool_use
 from tests.messages_api.script import Payload
+from tests.waiting import at_growing_limits
 
 NO = '{"ok": false, "reason": "the tests come first"}'
 SERVER = """
@@ -89,7 +90,7 @@ def test_agent_hook_reads_files_and_sends_the_model_back(tmp_path: Path) -> None
 def test_agent_hook_reads_the_file_that_its_call_has_just_edited(tmp_path: Path) -> None:
     """The call holds the file until its hooks have ended: they wait for no turn with it."""
     (tmp_path / "a.txt").write_text("one\n")
-    hooks(None, PostToolUse=asked("agent", "Edit", prompt="Is it good?", timeout=10))
+    hooks(None, PostToolUse=asked("agent", "Edit", prompt="Is it good?", timeout=50))
     read = tool_use("read", {"path": "a.txt"})
     edit = tool_use("edit", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
 
@@ -167,19 +168,23 @@ def test_faulty_definitions_are_named(event: str, hook: dict[str, Json], fault: 
     assert fault in problem
 
 
-def test_agent_hook_over_its_time_limit_blocks_and_its_request_ends(tmp_path: Path) -> None:
+async def test_agent_hook_over_its_time_limit_blocks_and_its_request_ends(tmp_path: Path) -> None:
     """Nothing of its agent works on, and the run does."""
-    held = Gate()
-    hooks(None, PreToolUse=asked("agent", "Bash", prompt="No files.", timeout=1))
-    script_of = (reply(bash("touch made")), reply("late", gate=held), reply("Done."))
 
-    with serve_in_thread(*script_of) as api:
-        run = agent_cli("-p", "go", *YOLO, api=api)
-        requests: list[Payload] = [request.body for request in api.requests]
-        held.open()
+    async def run_with(limit_s: int) -> tuple[Finished, list[Payload], str]:
+        held = Gate()
+        hooks(None, PreToolUse=asked("agent", "Bash", prompt="No files.", timeout=limit_s))
+        script_of = (reply(bash("touch made")), reply("late", gate=held), reply("Done."))
+        with serve_in_thread(*script_of) as api:
+            run = agent_cli("-p", "go", *YOLO, api=api)
+            requests: list[Payload] = [request.body for request in api.requests]
+            held.open()
+        return run, requests, f"it took longer than {limit_s} s"
 
-    assert (run.code, len(requests)) == (0, 3), run.stderr
-    assert "it took longer than 1 s" in result_of(requests, 2)
+    run, requests, told = await at_growing_limits(run_with, lambda found: len(found[1]) == 3)
+
+    assert run.code == 0, run.stderr
+    assert told in result_of(requests, 2)
     assert not (tmp_path / "made").exists()
 
 

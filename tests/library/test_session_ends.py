@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli import SessionOptions, query
 from tests.messages_api import reply, serve_in_thread, tool_use
+from tests.waiting import open_descriptors
 
 CALLS = (
     tool_use("write", {"path": "a.txt", "content": "a\n"}),
@@ -26,12 +27,7 @@ def _uncollected() -> Iterator[None]:
 
 def open_files() -> set[str]:
     """Return the files and folders that this process holds open."""
-    found = set[str]()
-    for each in Path("/proc/self/fd").iterdir():
-        try:
-            found.add(str(each.readlink()))
-        except FileNotFoundError:  # the descriptor with which they are listed
-            continue
+    found = {path for _number, path in open_descriptors()}
     return {path for path in found if path.startswith("/") and not path.startswith("/proc/")}
 
 

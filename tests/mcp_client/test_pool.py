@@ -26,7 +26,7 @@ from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.limits import RestartPolicy
 from agent_cli.mcp_client.transports import Link
 from tests.mcp_client.hostile_http import Handler, hostile_http
-from tests.waiting import is_alive, unstalled_s, wait_until
+from tests.waiting import at_growing_limits, is_alive, unstalled_s, wait_until
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, HttpServer, RawServer
@@ -168,25 +168,24 @@ async def test_start_failure_quotes_what_a_program_without_mcp_prints(
     raw_server: "RawServer",
 ) -> None:
     """A program that only prints its usage, or a shell's prompt, is told apart from a slow one."""
-    async with McpServers(os.environ) as servers:
-        servers.start(
-            [
-                raw_server({"stdout": "usage: tool\n\n", "exit": 2}, name="ends"),
-                raw_server(
-                    {"stdout": "\x1b[1m> \x1b[0m\nready\n", "hang": True},
-                    name="waits",
-                    startup_timeout_s=1,
-                ),
-            ]
-        )
-        await servers.wait_started(LIMIT_S)
+    usage = raw_server({"stdout": "usage: tool\n\n", "exit": 2}, name="ends")
+    shell: dict[str, Json] = {"stdout": "\x1b[1m> \x1b[0m\nready\n", "hang": True}
 
-        assert [state.reason for state in servers.states()] == [
-            "MCP server 'ends' did not start: it ended (exit code 2) before it was ready; "
-            'it printed on its standard output: "usage: tool"',
-            "MCP server 'waits' did not start: no answer within 1 s; "
-            'it printed on its standard output: "> / ready"',
-        ]
+    async def reasons(limit_s: int) -> list[str]:
+        async with McpServers(os.environ) as servers:
+            servers.start([usage, raw_server(shell, name="waits", startup_timeout_s=limit_s)])
+            await servers.wait_started(LIMIT_S)
+            ended, waiting = (state.reason for state in servers.states())
+        return [ended, waiting.replace(f"no answer within {limit_s} s", "no answer in time")]
+
+    found = await at_growing_limits(reasons, lambda found: "it printed" in found[1])
+
+    assert found == [
+        "MCP server 'ends' did not start: it ended (exit code 2) before it was ready; "
+        'it printed on its standard output: "usage: tool"',
+        "MCP server 'waits' did not start: no answer in time; "
+        'it printed on its standard output: "> / ready"',
+    ]
 
 
 async def test_refused_handshake_is_reported_with_the_servers_reason(

@@ -6,6 +6,7 @@ import pytest
 
 from agent_cli.providers.arrivals import ProgressLimit
 from agent_cli.providers.failures import CallFailed
+from tests.waiting import StoppedClock
 
 LIMIT_S = 600
 PIECE, OTHER = True, False
@@ -37,17 +38,24 @@ async def test_other_data_does_not_extend_the_progress_limit() -> None:
 
 async def test_progress_limit_counts_from_the_last_piece() -> None:
     """One timer serves all waits; it was set for the first of them."""
-    loop = asyncio.get_running_loop()
-    limit = ProgressLimit(0.1, "the server")
+    clock = StoppedClock()
+    limit = ProgressLimit(LIMIT_S, "the server")
+
+    async def wait() -> None:
+        with limit:
+            await asyncio.Event().wait()
+
     with limit:
-        await asyncio.sleep(0.05)
-    noted_s = loop.time()
+        await clock.pass_s(LIMIT_S / 2)
     limit.restart()
+    waiting = asyncio.create_task(wait())
+    await clock.pass_s(LIMIT_S / 2)
+    waits_on = not waiting.done()
+    await clock.pass_s(LIMIT_S / 2)
 
-    with pytest.raises(CallFailed), limit:
-        await asyncio.Event().wait()
-
-    assert loop.time() - noted_s >= 0.1
+    assert waits_on
+    with pytest.raises(CallFailed):
+        await waiting
 
 
 async def test_cancelled_wait_raises_cancelled_error_and_not_a_timeout() -> None:
@@ -66,11 +74,12 @@ async def test_cancelled_wait_raises_cancelled_error_and_not_a_timeout() -> None
 
 async def test_time_between_two_waits_does_not_count_as_silence() -> None:
     """A reader that handles a piece slowly is not cancelled meanwhile."""
-    limit = ProgressLimit(0.01, "the server")
+    clock = StoppedClock()
+    limit = ProgressLimit(LIMIT_S, "the server")
     with limit:
         pass
 
-    await asyncio.sleep(0.03)
+    await clock.pass_s(LIMIT_S + 1)
     limit.restart()
     with limit:
         await asyncio.sleep(0)

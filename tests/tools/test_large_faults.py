@@ -113,7 +113,7 @@ async def test_command_that_wants_input_from_a_user_ends_by_itself(
     if not shutil.which(program):
         pytest.skip(f"no {program}")
 
-    assert "[exit " in await tools.text("bash", command=command, timeout=10)
+    assert "[exit " in await tools.text("bash", command=command, timeout=60)
 
 
 @linux

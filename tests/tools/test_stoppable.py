@@ -14,6 +14,7 @@ from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.atomic_write import write_atomic
 from agent_cli_tools.stoppable import Claim
 from tests.fakes import LIMIT_S, calls, says, scripted_agent, texts, tool_use
+from tests.waiting import StoppedClock
 
 EDIT: dict[str, Json] = {"path": "a", "edits": [{"old": "one", "new": "two"}]}
 WRITE: dict[str, Json] = {"path": "new", "content": "two"}
@@ -59,7 +60,8 @@ async def test_stopped_tool_call_never_writes(
     """S0-18: the thread continues, but may not write any more."""
     (tmp_path / "a").write_text("one")
     slow = Slow()
-    options = LoopConfig(tool_timeout_s=0.05 if stopped_by == "limit" else 0)
+    clock = StoppedClock()
+    options = LoopConfig(tool_timeout_s=LIMIT_S if stopped_by == "limit" else 0)
     agent, _, _ = scripted_agent(
         calls(tool_use(name, given)),
         says("ok"),
@@ -71,7 +73,10 @@ async def test_stopped_tool_call_never_writes(
     await happens(slow.reached)
     if stopped_by == "abort":
         agent.abort()
-    result = await asyncio.wait_for(running, LIMIT_S)
+    else:
+        await clock.pass_s(LIMIT_S)
+    await clock.until(running.done)
+    result = await running
     slow.go_on.set()
     await happens(slow.ended)
 
@@ -103,7 +108,8 @@ async def test_write_that_can_no_longer_be_stopped_is_reported(
 
     monkeypatch.setattr("agent_cli_tools.atomic_write.write_atomic", slow_write)
     monkeypatch.setattr(Claim, "withdraw", withdraw_and_go_on)
-    options = LoopConfig(tool_timeout_s=0.05 if stopped_by == "limit" else 0)
+    clock = StoppedClock()
+    options = LoopConfig(tool_timeout_s=LIMIT_S if stopped_by == "limit" else 0)
     agent, _, _ = scripted_agent(
         calls(tool_use("edit", EDIT)),
         says("ok"),
@@ -115,7 +121,10 @@ async def test_write_that_can_no_longer_be_stopped_is_reported(
     await happens(claimed)
     if stopped_by == "abort":
         agent.abort()
-    result = await asyncio.wait_for(running, LIMIT_S)
+    else:
+        await clock.pass_s(LIMIT_S)
+    await clock.until(running.done)
+    result = await running
 
     assert "too late to stop the change: a: 1 edit, line 1" in texts(result.messages)["t1"]
     assert path.read_text() == "two"

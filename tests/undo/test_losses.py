@@ -15,6 +15,7 @@ from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from tests.tools.test_undo_commands import Session
 from tests.tools.undoing import tree
+from tests.waiting import LIMIT_S
 
 watching = pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
 EDIT = "for i in {1..9}; do echo more >> m$i"
@@ -347,6 +348,6 @@ def test_named_pipe_in_the_place_of_a_git_file_holds_nothing(tmp_path: Path, pla
     )
 
     looking.start()
-    looking.join(0.9)
+    looking.join(LIMIT_S)
 
     assert found == [False]
