@@ -23,7 +23,7 @@ import os, sys, time
 from agent_cli.undo import kept_files, watch as module
 from agent_cli.undo.locations import Locations
 from agent_cli.undo.recorder import ChangeRecorder
-module.CALL_LIMIT_S = 0.5
+module.CALL_LIMIT_S = 20.0  # for a keeper that a busy machine holds up
 limit, ask = 0, None
 folder, root, command, fault = sys.argv[1:]
 exec(fault)
@@ -56,6 +56,7 @@ def fail(*_arguments, **_options):
 {target} = fail
 """
 HANGS = """
+module.CALL_LIMIT_S = 0.5
 def hang(*_arguments, **_options):
     time.sleep(600)
 {target} = hang
