@@ -115,6 +115,9 @@ def fitted(image: Image) -> Image:
     try:
         with Pillow.open(io.BytesIO(image.data)) as opened:
             upright = ImageOps.exif_transpose(opened)
+            if upright.mode in ("1", "P"):
+                # Pillow shrinks a palette by leaving pixels out, and letters with them.
+                upright = upright.convert("RGBA" if "transparency" in upright.info else "RGB")
             upright.thumbnail((_WANTED_SIDE, _WANTED_SIDE))
             return _encoded(upright, lossless=image.media_type != "image/jpeg")
     except Exception as error:  # for a damaged file Pillow raises TypeError and struct.error too

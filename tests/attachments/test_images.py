@@ -92,6 +92,27 @@ def test_scaled_down_photo_stays_a_jpeg_and_is_turned_upright() -> None:
     assert (small.media_type, small.width, small.height) == ("image/jpeg", 500, 2_000)
 
 
+@pytest.mark.parametrize("mode", ["1", "P"])
+def test_thin_lines_of_a_picture_with_few_colours_survive_shrinking(mode: str) -> None:
+    """Scans and optimised screenshots are such: letters lost every second line."""
+    picture = Pillow.new(mode, (4_000, 40), 0)
+    if mode == "P":
+        picture.putpalette([255, 255, 255, 0, 0, 0])
+    else:
+        picture.paste(1, (0, 0, 4_000, 40))
+    ink = 1 if mode == "P" else 0
+    for x in range(0, 4_000, 2):
+        picture.paste(ink, (x, 0, x + 1, 40))
+    picture.save(buffer := io.BytesIO(), "PNG")
+
+    small = fitted(image_of(buffer.getvalue(), name="it"))
+
+    with Pillow.open(io.BytesIO(small.data)) as shown:
+        darkest, lightest = shown.convert("L").getextrema()
+    assert small.width == 2_000
+    assert 100 < darkest <= lightest < 160
+
+
 def test_damaged_large_image_is_refused_with_an_error_message() -> None:
     """Its header and its end may be intact, and what is between them missing."""
     data = encoded("PNG", 3_000, 3_000)
