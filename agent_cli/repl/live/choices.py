@@ -34,7 +34,8 @@ class Choices:
     The marked row is always visible, so that no unseen choice is taken. The mark appears once
     `is_marked` is set: from then on Enter answers. `has_unsent` says that a message waits for the
     answer, `has_message` that the text was begun before the list: it is a message, and no answer.
-    A text that `has_command` is no answer either. Once it `was_sent`, Enter alone answers nothing, as it may be pressed twice.
+    A text that `has_command` is no answer either. Once it `was_sent`, Enter alone answers nothing,
+    as it may be pressed twice.
     """
 
     is_marked = False
