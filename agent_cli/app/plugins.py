@@ -28,7 +28,7 @@ from agent_cli.prompt_files.command_files import (
 from agent_cli.prompt_files.skill_files import Skill, SkillFolder, find_skills
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
 from agent_cli.system import paths
-from agent_cli.system.repositories import repository_root
+from agent_cli.system.repositories import in_each, project_folders, repository_root
 from agent_cli.trust.store import COMMAND_FOLDERS, STYLE_FOLDERS, skill_folders
 from agent_cli_tools.secret_files import is_other_name, is_secret
 
@@ -148,7 +148,8 @@ def output_styles(startup: StartupContext, warn: Callable[[str], None]) -> Outpu
         for added in startup.plugins
         for folder in added.folders["outputStyles"]
     ]
-    project = [(startup.workspace / folder, "project") for folder in STYLE_FOLDERS]
+    around = project_folders(startup.workspace)
+    project = [(folder, "project") for folder in in_each(around, STYLE_FOLDERS)]
     warn_once = once(warn)
 
     def find() -> Mapping[str, OutputStyle]:
@@ -211,7 +212,7 @@ def _about(loaded: LoadedInstructions) -> dict[str, Json]:
 
 
 def _skill_folders(startup: StartupContext) -> Sequence[SkillFolder]:
-    folders = skill_folders(startup.workspace)
+    folders = skill_folders(project_folders(startup.workspace))
     return [
         *map(SkillFolder, _own_skill_folders()),
         *(SkillFolder(folder, folders) for folder in folders if startup.trusted),
@@ -233,23 +234,24 @@ def command_files(startup: StartupContext, expanding: Expanding = unchecked) -> 
 
     *expanding* may refuse the text of a command; see `CommandFolder`.
     """
+    around = project_folders(startup.workspace)
     untrusted = "this workspace is not trusted; `agent-cli trust` or --trust changes that"
     project = CommandFolder(
         startup.workspace,
         "project",
-        inside=startup.workspace,
+        inside=around[-1],
         refusal="" if startup.trusted else untrusted,
         objection=startup.objection,
     )
     folders = [CommandFolder(folder / "commands", "yours") for folder in paths.own_dirs()]
     folders.append(CommandFolder(paths.codex_dir() / "prompts", "yours"))
-    folders += [project._replace(path=startup.workspace / name) for name in COMMAND_FOLDERS]
+    folders += [project._replace(path=path) for path in in_each(around, COMMAND_FOLDERS)]
     plugin_settings = startup.loaded.settings.plugins
     if plugin_settings.enabled and "skills" not in plugin_settings.disabled:
         own = CommandFolder(startup.workspace, "your skills", holds_skills=True)
         folders += [own._replace(path=path) for path in _own_skill_folders()]
         theirs = project._replace(source="project skills", holds_skills=True)
-        shelves = skill_folders(startup.workspace)
+        shelves = skill_folders(around)
         folders += [theirs._replace(path=path, shelves=shelves) for path in shelves]
     for added in startup.plugins:
         of_plugin = CommandFolder(

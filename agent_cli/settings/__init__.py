@@ -22,6 +22,7 @@ PROJECT_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_A
 # TOML is the main format of this program, so it wins if both exist.
 SETTINGS_FILES = ("appsettings.json", "appsettings.toml")
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
+SERVERS_FILE = ".mcp.json"
 RULE_KINDS = ("allow", "ask", "deny")
 
 KeyPath: TypeAlias = tuple[str, ...]

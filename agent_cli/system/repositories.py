@@ -1,12 +1,15 @@
 """Find repositories by the files that git keeps in them; git itself is not started."""
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_file, real_path
 
+# One of these holds what a folder brings to the folders below it.
+_OF_PROJECT: Final = (".claude", ".mcp.json", ".agents", ".agent-cli")
 _POINTER_BYTES_MAX: Final = 1_048_576  # as git
 
 
@@ -15,7 +18,40 @@ def repository_root(folder: Path) -> Path | None:
 
     An empty `.git`, as sandboxes leave behind, is none: git passes over it too.
     """
-    return next((each for each in (folder, *folder.parents) if _is_root(each / ".git")), None)
+    return next((each for each in (folder, *folder.parents) if _is_root(f"{each}/.git")), None)
+
+
+def project_folders(workspace: Path) -> tuple[Path, ...]:
+    """Return the folders whose project files count in *workspace*, the nearest first.
+
+    These are *workspace* and, of the folders above it up to the root of its repository, those that
+    hold any. A folder of another owner ends them, and so does the home directory: a repository in
+    `/tmp` would be anybody's, and one of dotfiles is no project around everything at home.
+    """
+    root = repository_root(workspace)
+    if root in (None, workspace):
+        return (workspace,)
+    found = [workspace]
+    home, owner = real_path(Path.home()), _owner(workspace)
+    for folder in workspace.parents:
+        if home.is_relative_to(folder) or _owner(folder) != owner:
+            break
+        if any(os.path.exists(f"{folder}/{name}") for name in _OF_PROJECT):  # noqa: PTH110 - see _is_root
+            found.append(folder)
+        if folder == root:
+            break
+    return tuple(found)
+
+
+def in_each(around: Iterable[Path], names: Sequence[str]) -> Iterator[Path]:
+    """Yield *names* in the first of the folders *around* a workspace, then in the next."""
+    return (folder / name for folder in around for name in names)
+
+
+def place_in_project(path: Path, workspace: Path) -> tuple[Path, str]:
+    """Return the folder around *workspace* that *path* lies in, and its name there."""
+    folder = next(filter(path.is_relative_to, project_folders(workspace)), workspace)
+    return folder, os.path.relpath(path, folder)
 
 
 def git_folder_at(top: Path) -> Path:
@@ -44,5 +80,13 @@ def pointer_in(file: Path) -> str:
     return os.fsdecode(start_of(file, _POINTER_BYTES_MAX).partition(b"\0")[0]).strip("\n")
 
 
-def _is_root(git: Path) -> bool:
-    return exists(git / "HEAD") or is_file(git)
+def _owner(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_uid
+    except OSError:
+        return None
+
+
+def _is_root(git: str) -> bool:
+    # A path object costs three times as much, and this runs in each folder up to the root.
+    return os.path.exists(f"{git}/HEAD") or os.path.isfile(git)  # noqa: PTH110, PTH113

@@ -7,17 +7,16 @@ Printable ones that are blank are left to `reveal`, of those that show the sente
 """
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.prompt_files import prompt_text
 from agent_cli.prompt_files.skill_files import FILES
 from agent_cli.prompt_files.written_servers import written_servers
-from agent_cli.settings import CLAUDE_FILES, Entry, WrittenHooks, read_file
+from agent_cli.settings import CLAUDE_FILES, SERVERS_FILE, Entry, WrittenHooks, read_file
 from agent_cli.settings.env_file import is_user_only
 from agent_cli.settings.extension_settings import McpServer
 from agent_cli.settings.files import ClaudeFile, file_entries
@@ -32,6 +31,7 @@ from agent_cli.settings.schema import Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
+from agent_cli.system.repositories import place_in_project
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.parts import server_files
 from agent_cli.trust.store import (
@@ -58,8 +58,10 @@ _LONG_LINES = 40
 
 def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
     """Return one sentence per effect; an invalid file yields a sentence about that."""
+    name = PurePath(place_in_project(path, workspace)[1])
+    folders = {*map(str, name.parents)}
     try:
-        if os.path.relpath(path, workspace) in CLAUDE_FILES:
+        if str(name) in CLAUDE_FILES:
             file = ClaudeFile.read(path)
             rules = (_plain(f"{_KINDS[x.kind]} {x.text}") for x in file.rules(from_project=True))
             return (*rules, *hook_effects(file.hooks(from_project=True)))
@@ -71,12 +73,11 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
                 _plain(what),
                 "adds a command: its text is sent as yours when you type its name",
             )
-        if os.path.relpath(path.parent, workspace) in AGENT_FOLDERS:
+        if not folders.isdisjoint(AGENT_FOLDERS):
             return tuple(_agent(path, used_variables(workspace)))
-        if os.path.relpath(path.parent, workspace) in STYLE_FOLDERS:
+        if not folders.isdisjoint(STYLE_FOLDERS):
             return (_plain(f"tells the model how to answer (output style {path.stem}) if chosen"),)
-        named_as = os.path.relpath(path, workspace)
-        if named_as not in ACTING_FILES and path in server_files(
+        if str(name) not in ACTING_FILES and path in server_files(
             acting_files(workspace), workspace
         ):
             return (_PROGRAM,)
@@ -84,7 +85,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
             return ("adds a command: its text is sent as yours when you type its name",)
         if path.name == ".env":
             return tuple(_variables(used_variables(workspace)))
-        if path.name == ".mcp.json":
+        if path.name == SERVERS_FILE:
             return tuple(_mcp_json(path, used_variables(workspace)))
         return tuple(_settings(path, used_variables(workspace)))
     except SettingsError as error:

@@ -6,7 +6,6 @@ it outlives a change of another setting in the same file.
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -15,12 +14,19 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
 from agent_cli.prompt_files import prompt_text
 from agent_cli.prompt_files.written_servers import written_servers
-from agent_cli.settings import CLAUDE_FILES, SETTINGS_FILES, WrittenHooks, read_file
+from agent_cli.settings import (
+    CLAUDE_FILES,
+    SERVERS_FILE,
+    SETTINGS_FILES,
+    WrittenHooks,
+    read_file,
+)
 from agent_cli.settings.files import ClaudeFile, file_entries
 from agent_cli.settings.hook_files import all_scripts_of, hooks_in_files, scripts_of
 from agent_cli.settings.layers import Layers, is_guard, is_guard_variable
 from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
 from agent_cli.system.json_text import load_commented
+from agent_cli.system.repositories import place_in_project
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli.trust.variables import acting_variables
 
@@ -60,7 +66,7 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
 
 
 def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, bool]]:
-    name = os.path.relpath(path, workspace)
+    name = place_in_project(path, workspace)[1]
     if name in CLAUDE_FILES:
         try:
             file = ClaudeFile.read(path)
@@ -115,18 +121,23 @@ def _digest(value: object) -> str:
 def server_files(files: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     """Return the files that servers of the acting *files* name and that a stranger may write."""
     # The search for a hook's scripts serves: both name files in a command and its words.
-    commands = [_as_group(entry) for path in files for entry in _entries(path, workspace)]
-    return scripts_of(commands, workspace)
+    found: dict[Path, None] = {}
+    for path in files:
+        # A server of a folder above the workspace runs in that folder.
+        folder, name = place_in_project(path, workspace)
+        commands = [*map(_as_group, _entries(path, name))]
+        found |= dict.fromkeys(scripts_of(commands, folder if name == SERVERS_FILE else workspace))
+    return tuple(sorted(found))
 
 
-def _entries(path: Path, workspace: Path) -> Iterator[Mapping[str, object]]:
+def _entries(path: Path, name: str) -> Iterator[Mapping[str, object]]:
     """Yield the servers of a file, as written; an unreadable file is reported by its reader."""
     try:
-        if path == workspace / ".mcp.json":
+        if name == SERVERS_FILE:
             document = load_commented(read_file(path))
             servers = document.get("mcpServers") if is_object(document) else None
             yield from _tables(servers)
-        elif path.parent == workspace and path.name in SETTINGS_FILES:
+        elif name in SETTINGS_FILES:
             layers = Layers()
             layers.take(file_entries(path, from_project=True))
             for server in layers.settings().mcp.servers:

@@ -16,8 +16,9 @@ from agent_cli.prompt_files import markdown_files, nested_markdown_files
 from agent_cli.prompt_files.command_files import command_paths
 from agent_cli.prompt_files.skill_files import skill_paths
 from agent_cli.settings import CLAUDE_FILES as HOOK_FILES
-from agent_cli.settings import SETTINGS_FILES
+from agent_cli.settings import SERVERS_FILE, SETTINGS_FILES
 from agent_cli.system import paths
+from agent_cli.system.repositories import in_each, project_folders
 from agent_cli.system.shapes import is_object
 from agent_cli.trust.variables import acting_variables
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from agent_cli.trust.parts import Fingerprint, Part
 
 # All files of a repository that change what this program does or starts.
-ACTING_FILES = (*SETTINGS_FILES, ".env", ".mcp.json")
+ACTING_FILES = (*SETTINGS_FILES, ".env", SERVERS_FILE)
 # Folders of skills: the model follows their instructions.
 SKILL_FOLDERS = (".agent-cli/skills", ".agents/skills", ".claude/skills")
 # Folders of agents: subagents follow their instructions.
@@ -62,8 +63,9 @@ def special_files(workspace: Path) -> tuple[Path, ...]:
 
     Not a `.env`: it is mostly the project's own, and password managers make it a named pipe.
     """
-    places = (workspace / name for name in (*SETTINGS_FILES, ".mcp.json", *HOOK_FILES))
-    return tuple(filter(paths.is_special, places))
+    around = project_folders(workspace)
+    places = [*in_each([workspace], SETTINGS_FILES), *in_each(around, [SERVERS_FILE])]
+    return tuple(filter(paths.is_special, (*places, *in_each([workspace], HOOK_FILES))))
 
 
 def _sets_variables(workspace: Path, files: Sequence[Path]) -> bool:
@@ -84,23 +86,24 @@ def used_variables(workspace: Path) -> Mapping[str, str]:
 
 def _named_files(workspace: Path) -> tuple[Path, ...]:
     """Return the files that would act by their names; only those with hooks are opened."""
-    named = [workspace / name for name in ACTING_FILES]
-    for skills in skill_folders(workspace):
+    around = project_folders(workspace)
+    named = [*in_each([workspace], ACTING_FILES), *in_each(around[1:], [SERVERS_FILE])]
+    for skills in skill_folders(around):
         named += skill_paths(skills, entries_max=None)
-    for folder in AGENT_FOLDERS:
-        named += nested_markdown_files(workspace / folder)
-    for folder in STYLE_FOLDERS:
-        named += markdown_files(workspace / folder)
-    for folder in COMMAND_FOLDERS:
-        named += command_paths(workspace / folder)
+    for folder in in_each(around, AGENT_FOLDERS):
+        named += nested_markdown_files(folder)
+    for folder in in_each(around, STYLE_FOLDERS):
+        named += markdown_files(folder)
+    for folder in in_each(around, COMMAND_FOLDERS):
+        named += command_paths(folder)
     there = [*filter(paths.is_file, named)]
     return tuple(dict.fromkeys([*there, *_hook_files(workspace), *_server_files(there, workspace)]))
 
 
-def skill_folders(workspace: Path) -> tuple[Path, ...]:
-    """Return a workspace's folders of skills; in the home directory, one is the user's own."""
+def skill_folders(around: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders of skills of a project; in the home directory, one is the user's own."""
     own = paths.shared_skills_dir()
-    return tuple(path for name in SKILL_FOLDERS if (path := workspace / name) != own)
+    return tuple(path for path in in_each(around, SKILL_FOLDERS) if path != own)
 
 
 def _hook_files(workspace: Path) -> tuple[Path, ...]:
@@ -131,9 +134,11 @@ def _names_hooks(path: Path) -> bool:
 
 def _server_files(named: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     """Return the files that MCP servers of the *named* files run."""
-    names = (*SETTINGS_FILES, ".mcp.json")
-    is_agent = [workspace / folder in path.parents for path in named for folder in AGENT_FOLDERS]
-    if not any(is_agent) and not any(workspace / name in named for name in names):
+    if not named:
+        return ()
+    agents = {*in_each(project_folders(workspace), AGENT_FOLDERS)}
+    names = (*SETTINGS_FILES, SERVERS_FILE)
+    if not any(path.name in names or not agents.isdisjoint(path.parents) for path in named):
         return ()
     from agent_cli.trust.parts import server_files  # most have no servers
 
@@ -230,7 +235,8 @@ class TrustStore:
         """Return what the user's trust covers now.
 
         A git worktree stands as its repository's main one does, and so does a directory that is
-        known to be a copy of another one.
+        known to be a copy of another one. Trust in a folder above it, in the same repository,
+        covers that folder's files here too.
 
         Raises:
             SettingsError: The store, or a file that would act, cannot be read.
@@ -239,22 +245,23 @@ class TrustStore:
             return Standing()
         stored = self._read()
         name = _name(workspace)
-        if name not in stored:
+        now = {_key(part): part for part in fingerprint(workspace)}
+        above = _trusted_above(Path(name), now, stored)
+        if name not in stored and above is None:
             from agent_cli.system.worktrees import counterpart_of  # rare
 
             original = copy_of or counterpart_of(Path(name))
             name = _name(original) if original else name
-        now = {_key(part): part for part in fingerprint(workspace)}
-        if name not in stored:
+            above = _trusted_above(Path(name), now, stored)
+        if name not in stored and above is None:
             return Standing(lost=_trusted_elsewhere(Path(name), now, stored))
-        trusted = stored[name]
+        trusted = stored.get(name, {})
         if trusted is None:
             return Standing()
-        changed = {
-            key
-            for key in {*now, *trusted}
-            if key not in now or trusted.get(key) != _record(now[key])
-        }
+        if above is not None:  # what is gone from there was seen when it was trusted anew
+            gone = {key for key in trusted if key not in now and key.startswith("../")}
+            trusted = {k: r for k, r in trusted.items() if k not in gone or _guards(r)} | above
+        changed = {*now, *trusted} - {k for k in now if trusted.get(k) == _record(now[k])}
         lost = [k for k in changed if _guards(trusted.get(k)) or (k in now and now[k].guards)]
         has_guards = any(part.guards for part in now.values())
         return Standing(not changed, has_guards and not lost, _files(lost), is_known=True)
@@ -349,6 +356,19 @@ def _parts(stored: object) -> _Trusted | None:
     if not is_object(stored):
         return {"\n": str(stored)}
     return {key: str(record) for key, record in stored.items()}
+
+
+def _trusted_above(
+    workspace: Path, now: "Mapping[str, Part]", stored: "Mapping[str, _Trusted | None]"
+) -> _Trusted | None:
+    """Return the records of what acts *now* and is trusted in a folder above; None without any."""
+    found: _Trusted | None = None
+    for folder in project_folders(workspace)[1:]:
+        if (records := stored.get(str(folder))) is not None:
+            here = {os.path.relpath(folder / key, workspace): each for key, each in records.items()}
+            same = {key: here[key] for key in here if key in now and here[key] == _record(now[key])}
+            found = same | (found or {})
+    return found
 
 
 def _trusted_elsewhere(

@@ -1,10 +1,17 @@
 """The root of a repository and its git folders, found without git."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from agent_cli.system.repositories import common_git_folder, git_folder_at, repository_root
+from agent_cli.system.repositories import (
+    common_git_folder,
+    git_folder_at,
+    place_in_project,
+    project_folders,
+    repository_root,
+)
 
 
 @pytest.fixture
@@ -51,3 +58,38 @@ def test_worktree_shares_the_git_folder_of_its_repository(top: Path, tmp_path: P
     assert git_folder_at(tree) == own
     assert common_git_folder(own) == top / ".git"
     assert common_git_folder(git_folder_at(top)) == top / ".git"
+
+
+def test_project_reaches_up_to_the_root_of_its_repository(top: Path) -> None:
+    """Folders between that hold nothing of a project are left out."""
+    deep = top / "src" / "a"
+    deep.mkdir()
+    (top / ".mcp.json").touch()
+    without = project_folders(deep)
+    (top / "src" / ".claude").mkdir()
+
+    assert (without, project_folders(deep)) == ((deep, top), (deep, top / "src", top))
+    assert project_folders(top) == (top,)
+    assert project_folders(top.parent) == (top.parent,)
+    assert place_in_project(top / ".mcp.json", deep) == (top, ".mcp.json")
+    assert place_in_project(top.parent / "x", deep) == (deep, "../../../x")
+
+
+def test_project_ends_below_the_home_directory(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository of dotfiles is no project around everything in the home directory."""
+    deep = top / "src" / "a"
+    deep.mkdir()
+    (top / ".claude").mkdir()
+    (top / "src" / ".claude").mkdir()
+    monkeypatch.setenv("HOME", str(top))
+
+    assert project_folders(deep) == (deep, top / "src")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_project_ends_at_a_folder_of_another_owner(top: Path) -> None:
+    """Everyone can make a repository of /tmp."""
+    (top / ".claude").mkdir()
+    os.chown(top, 12_345, -1)
+
+    assert project_folders(top / "src") == (top / "src",)

@@ -16,6 +16,7 @@ from agent_cli.contracts.wording import one_line, whole_seconds
 from agent_cli.core.agent import Agent
 from agent_cli.system import paths
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.repositories import in_each, project_folders
 from agent_cli.trust.store import AGENT_FOLDERS
 
 _ENDED_MAX: Final = 20
@@ -149,8 +150,8 @@ class AgentList:
 
 def catalogue(startup: StartupContext, warn: Callable[[str], None]) -> AgentCatalogue:
     """Return the available agents; agents of the workspace only if it is trusted."""
-    workspace = startup.workspace
-    project = [AgentFolder(workspace / folder, inside=workspace) for folder in AGENT_FOLDERS]
+    around = project_folders(startup.workspace)
+    project = [AgentFolder(path, inside=around[-1]) for path in in_each(around, AGENT_FOLDERS)]
     own = [AgentFolder(folder / "agents") for folder in paths.own_dirs()]
     folders = [*own, *(project if startup.trusted else ())]
     return AgentCatalogue(

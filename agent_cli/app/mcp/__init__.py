@@ -12,11 +12,13 @@ from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.permissions import NETWORK
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.user_servers import Switches, local_file, user_file
+from agent_cli.settings import SERVERS_FILE
 from agent_cli.settings.environment import Environment
 from agent_cli.system import paths
 from agent_cli.system.authorship import author_of
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import search_path
+from agent_cli.system.repositories import in_each, place_in_project, project_folders
 from agent_cli.trust.store import acting_files
 
 if TYPE_CHECKING:
@@ -106,7 +108,11 @@ def _in_folder(
 
 
 def _of_file(
-    server: "ServerConfig | ServerProblem", startup: StartupContext, *, is_projects: bool
+    server: "ServerConfig | ServerProblem",
+    startup: StartupContext,
+    *,
+    is_projects: bool,
+    folder: Path | None = None,
 ) -> "ServerConfig | ServerProblem":
     """Return *server* with the folder for its `headersHelper`, and what may forbid its start.
 
@@ -121,7 +127,7 @@ def _of_file(
         server = replace(server, objection=startup.objection)
     if not server.headers_helper:
         return server
-    return replace(server, cwd=str(startup.workspace) if is_projects else "")
+    return replace(server, cwd=str(folder or startup.workspace) if is_projects else "")
 
 
 def _switched(server: "ServerConfig", *, on: bool) -> "ServerConfig | ServerProblem":
@@ -224,7 +230,11 @@ def _of_files(
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(shown, f"{path} {_CHANGED}")
             continue
-        yield from (_of_file(each, startup, is_projects=is_projects) for each in read.servers)
+        folder, _ = place_in_project(path, startup.workspace)
+        for server in read.servers:
+            # One of a folder above the workspace runs there: its relative paths are meant so.
+            found = _of_file(server, startup, is_projects=is_projects, folder=folder)
+            yield _in_folder(found, folder)
         yield from read.problems
 
 
@@ -273,10 +283,13 @@ def _files(startup: StartupContext) -> dict[Path, bool]:
     files: dict[Path, bool] = {}
     named = set(_named(startup))
     acting = acting_files(startup.workspace)
-    for name in startup.loaded.settings.mcp.config:
-        path = startup.workspace / paths.expanded(name)
+    names = startup.loaded.settings.mcp.config
+    found = [startup.workspace / paths.expanded(name) for name in names]
+    if SERVERS_FILE in names:
+        found += in_each(project_folders(startup.workspace)[1:], (SERVERS_FILE,))
+    for path in found:
         if path in named and not path.exists():
-            is_json = name.lstrip().startswith("{")
+            is_json = os.path.relpath(path, startup.workspace).lstrip().startswith("{")
             why = f"{path} does not exist" if not is_json else "write that JSON into a file"
             raise SettingsError(f"--mcp-config: {why}")
         is_users = path not in acting and not author_of(path, startup.folders).author.is_stranger

@@ -1,0 +1,173 @@
+"""A start in a folder of a repository: what the folders above it, up to the root, bring along."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_cli.app.agents import catalogue
+from agent_cli.app.arguments import Arguments
+from agent_cli.app.mcp import configured_servers
+from agent_cli.app.plugins import command_files, output_styles, skill_texts
+from agent_cli.app.startup import StartupContext, start
+from agent_cli.mcp_client import ServerConfig
+from agent_cli.trust.store import TrustStore, acting_files, shown_name, what_would_act
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository; its root and its package `pay` have commands, a skill, agents and servers."""
+    root = tmp_path / "shop"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "HEAD").touch()
+    (root / "tools").mkdir()
+    (root / "tools" / "serve.sh").write_text("cat > /dev/null\n")
+    _fill(root, "root", server={"command": "sh", "args": ["tools/serve.sh"]})
+    _fill(root / "packages" / "pay", "pay", server={"command": "true"})
+    return root
+
+
+def _fill(folder: Path, name: str, *, server: dict[str, object]) -> None:
+    head = f"---\nname: {{}}\ndescription: of {name}\n---\n{name}\n"
+    for path, text in {
+        ".claude/commands/both.md": f"{name}\n",
+        f".claude/commands/only-{name}.md": f"{name}\n",
+        f".claude/skills/skill-{name}/SKILL.md": head.format(f"skill-{name}"),
+        ".claude/agents/both.md": head.format("both"),
+        f".claude/agents/agent-{name}.md": head.format(f"agent-{name}"),
+        f".claude/output-styles/style-{name}.md": f"{name}\n",
+        ".mcp.json": json.dumps({"mcpServers": {"both": server, f"server-{name}": server}}),
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def _found(startup: StartupContext) -> dict[str, list[str]]:
+    """Return the names that start with the name of a folder of the fixture, or are in both."""
+
+    def known(names: list[str]) -> list[str]:
+        return [name for name in names if name.startswith(("both", "only", "s", "agent-"))]
+
+    commands = [each for each in command_files(startup).commands() if not each.problem]
+    agents = catalogue(startup, warn=lambda _text: None).all()
+    return {
+        "commands": known([each.name for each in commands]),
+        "agents": known([each.name for each in agents]),
+        "styles": known([*output_styles(startup, print).names()]),
+        "servers": [each.name for each in configured_servers(startup)],
+    }
+
+
+def test_root_of_the_repository_brings_its_prompts_and_servers_the_nearest_first(
+    root: Path,
+) -> None:
+    """Claude Code and Codex walk up too; of two with one name, the nearest counts."""
+    pay = root / "packages" / "pay"
+    TrustStore.of_user().trust(pay)
+
+    startup = start(Arguments(), may_ask=False, workspace=pay)
+    found = _found(startup)
+    agents = {each.name: each.description for each in catalogue(startup, warn=print).all()}
+    servers = [each for each in configured_servers(startup) if isinstance(each, ServerConfig)]
+
+    assert found == {
+        "commands": ["both", "only-pay", "both", "only-root", "skill-pay", "skill-root"],
+        "agents": ["agent-pay", "both", "agent-root"],
+        "styles": ["style-pay", "style-root"],
+        "servers": ["both", "server-pay", "both", "server-root"],
+    }
+    assert agents["both"] == "of pay"
+    assert skill_texts(startup, ["skill-root"]) == ["[skill skill-root]\nroot"]
+    assert [Path(each.cwd) for each in servers] == [pay, pay, root, root]
+
+
+def test_nothing_of_the_root_acts_without_trust(root: Path) -> None:
+    """The wall is the same: a stranger's repository brings nothing by way of its root either."""
+    api = root / "packages" / "api"
+    api.mkdir()
+
+    startup = start(Arguments(), may_ask=False, workspace=api)
+
+    assert _found(startup) == {"commands": [], "agents": [], "styles": [], "servers": []}
+    assert any("../../.mcp.json" in notice for notice in startup.notices)
+
+
+def test_trust_in_the_root_covers_its_files_below_until_they_change(root: Path) -> None:
+    """Nobody wants to answer in each package; a package's own files are asked about."""
+    api = root / "packages" / "api"
+    api.mkdir()
+    store = TrustStore.of_user()
+    store.trust(root)
+    trusted, with_own = store.standing(api), store.standing(root / "packages" / "pay")
+
+    (root / "tools" / "serve.sh").write_text("rm -rf ~\n")
+
+    assert (trusted.is_trusted, with_own.is_trusted) == (True, False)
+    assert not store.is_trusted(api)
+
+
+def test_trust_revoked_below_a_trusted_root_stays_revoked(root: Path) -> None:
+    """Who revokes it means this folder."""
+    api = root / "packages" / "api"
+    api.mkdir()
+    store = TrustStore.of_user()
+    store.trust(root)
+    store.revoke(api)
+
+    assert (store.is_trusted(root), store.is_trusted(api)) == (True, False)
+
+
+def test_trust_in_a_package_outlives_new_trust_in_its_root(root: Path) -> None:
+    """The root's files changed, and the user looked at them there."""
+    pay = root / "packages" / "pay"
+    store = TrustStore.of_user()
+    store.trust(pay)
+    (root / ".mcp.json").write_text("{}")
+    changed = store.is_trusted(pay)
+    store.trust(root)
+
+    assert (changed, store.is_trusted(pay)) == (False, True)
+
+
+def test_trust_in_the_root_does_not_reach_a_repository_in_it(root: Path) -> None:
+    """A clone or a submodule is somebody else's."""
+    inner = root / "vendor" / "lib"
+    (inner / ".git").mkdir(parents=True)
+    (inner / ".git" / "HEAD").touch()
+    store = TrustStore.of_user()
+    store.trust(root)
+
+    assert not store.is_trusted(inner)
+    assert acting_files(inner) == ()
+
+
+def test_question_of_trust_says_what_files_of_the_root_do(root: Path) -> None:
+    """Each by its name from here, the script that a server of the root runs included."""
+    api = root / "packages" / "api"
+    api.mkdir()
+
+    told = {shown_name(each.path, api): each.effects for each in what_would_act(api)}
+
+    command = "adds a command: its text is sent as yours when you type its name"
+    assert told == {
+        "../../.mcp.json": (
+            "starts sh tools/serve.sh (MCP server both)",
+            "starts sh tools/serve.sh (MCP server server-root)",
+        ),
+        "../../.claude/skills/skill-root/SKILL.md": (
+            "tells the model how to do skill-root (a skill)",
+            command,
+        ),
+        "../../.claude/agents/agent-root.md": (
+            "tells an agent called agent-root what to do, when the model starts it",
+        ),
+        "../../.claude/agents/both.md": (
+            "tells an agent called both what to do, when the model starts it",
+        ),
+        "../../.claude/output-styles/style-root.md": (
+            "tells the model how to answer (output style style-root) if chosen",
+        ),
+        "../../.claude/commands/both.md": (command,),
+        "../../.claude/commands/only-root.md": (command,),
+        "../../tools/serve.sh": ("is a file that an MCP server runs, outside the sandbox",),
+    }
