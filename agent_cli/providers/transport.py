@@ -151,7 +151,7 @@ def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTranspo
 
         # A custom transport bypasses proxies from the environment, so recordings use none.
         return RecordTransport(httpx2.AsyncHTTPTransport(), connection.record, connection.redact)
-    if {"http", "https", "all"} & getproxies().keys():
+    if _may_need_proxy(address):
         return None
     options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     for name, value in KEEPALIVE.items():
@@ -161,6 +161,20 @@ def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTranspo
     is_plain = address.lower().startswith("http://")
     trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True
     return httpx2.AsyncHTTPTransport(verify=trusted, socket_options=options)
+
+
+def _may_need_proxy(address: str) -> bool:
+    """Return whether a proxy of the environment takes requests to the URL *address*.
+
+    The HTTP library makes its connections to all proxies at once: for a SOCKS proxy it needs a
+    package, even if NO_PROXY excepts this address.
+    """
+    if not {"http", "https", "all"} & getproxies().keys():
+        return False
+    try:
+        return not address or bool(proxy_for(address))
+    except ValueError:  # the request reports the address
+        return True
 
 
 def connection_failure(error: BaseException | None, base_url: str, variable: str) -> CallFailed:

@@ -663,6 +663,20 @@ async def test_socks_proxy_error_names_the_package_to_install(
     )
 
 
+async def test_proxy_that_no_proxy_excepts_this_address_from_is_not_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A SOCKS proxy for everything else ended each request: its package was missing."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    monkeypatch.setitem(sys.modules, "socksio", None)
+
+    async with FakeMessagesApi(reply("here")) as api, asker(api) as it:
+        asked = await it.ask()
+
+    assert asked.text == "here"
+
+
 @pytest.mark.parametrize("key", ["secret-1\nkey", "secret-\u043a"])
 async def test_api_key_invalid_in_a_header_is_refused_without_showing_the_key(key: str) -> None:
     """The HTTP library would print the key."""
