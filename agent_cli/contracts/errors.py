@@ -17,7 +17,7 @@
     ├── ToolError                 a tool failed; the text is written for the model
     ├── PluginError               a plugin broke a rule; names the plugin
     ├── SessionError              a session could not be found, read or written
-    │   └── SessionNotFound       no session, or several, have that id; a UsageError   exit 2
+    │   └── SessionNotFound       none, or several, are what was asked for; a UsageError   exit 2
     └── Aborted                   the user stopped the run (not a failure)             exit 130
 
 Messages say what happened, to what, and what to do now; they carry no "Error:" and no full stop.
@@ -168,7 +168,7 @@ class SessionError(AgentCliError):
 
 
 class SessionNotFound(SessionError, UsageError):
-    """No session, or more than one, has the id that was given."""
+    """No session, or more than one, is the one that was asked for."""
 
 
 class Aborted(AgentCliError):

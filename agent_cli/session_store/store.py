@@ -215,7 +215,7 @@ class SessionStore:
         The user is told of a later one whose directory cannot be read.
 
         Raises:
-            SessionError: It has none.
+            SessionNotFound: It has none.
         """
         above = moved = ""
         for path in self.files():
@@ -234,7 +234,7 @@ class SessionStore:
                 above = above or other
             else:
                 moved = f"{other}, which is gone"
-        raise SessionError(f"there is no session of {workspace} to continue yet{above or moved}")
+        raise SessionNotFound(f"there is no session of {workspace} to continue yet{above or moved}")
 
     def _tell_left_out(self, path: Path) -> None:
         with suppress(FileNotFoundError):  # deleted meanwhile

@@ -569,7 +569,7 @@ def test_latest_session_is_the_latest_of_the_workspace(store: SessionStore) -> N
     used_in_this_order(*here, there)
 
     assert store.latest(Path("/here")) == here[1].id
-    with pytest.raises(SessionError, match=r"no session of /else/nowhere to continue yet$"):
+    with pytest.raises(SessionNotFound, match=r"no session of /else/nowhere to continue yet$"):
         store.latest(Path("/else/nowhere"))
 
 
