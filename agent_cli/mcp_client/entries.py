@@ -31,7 +31,9 @@ from agent_cli.system.paths import expanded
 from agent_cli.system.records import dataclass
 from agent_cli.system.shapes import is_array, is_object
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-|(?=\}))")
+# VS Code and others write ${env:NAME}.
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-|(?=\}))")
+_INPUT = re.compile(r"\$\{input:([^}]{1,100})\}")
 _BRACE = re.compile(r"\$\{|\}")
 _NESTED_MAX = 50
 
@@ -49,8 +51,15 @@ class Expansion:
         """Return *text* expanded; *key* names it in errors.
 
         Raises:
-            SettingsError: A variable is not set and has no default, or too many are nested.
+            SettingsError: A variable is not set and has no default, too many are nested, or VS Code
+                would ask for it.
         """
+        if asked := _INPUT.search(text):
+            name = re.sub(r"\W", "_", asked[1]).upper()
+            raise SettingsError(
+                f'"{key}" uses {asked[0]}, which only VS Code asks for; write ${{{name}}} in its'
+                " place, and set that variable"
+            )
         ends = _ends(key, text)
         parts, at = list[str](), 0
         for found in _VARIABLE.finditer(text):
@@ -103,13 +112,15 @@ _NO_WEB_SOCKET: Final = (
 
 
 def _transport_alias(raw: object) -> object:
-    """Accept the names of streamable HTTP that other programs use.
+    """Accept the names of transports that other programs use.
 
     Raises:
         SettingsError: It is WebSocket.
     """
     if raw in _WEB_SOCKET:
         raise SettingsError(_NO_WEB_SOCKET)
+    if raw == "local":
+        return "stdio"
     return "http" if raw in _STREAMABLE_HTTP else raw
 
 
@@ -173,7 +184,7 @@ class _Entry(BaseModel):
     args: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     env: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
     cwd: str = ""
-    url: str = ""
+    url: str = Field(default="", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
     headers: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(default_factory=dict)
     headers_helper: str = Field(
         default="", validation_alias=AliasChoices("headersHelper", "headers_helper")

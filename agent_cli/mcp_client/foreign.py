@@ -83,7 +83,7 @@ def read_foreign(path: Path, *, workspace: Path) -> ForeignServers:
     if not is_object(content):
         return ForeignServers(path)
     problems: list[str] = []
-    entries = _converted(_servers(content), path, workspace, problems)
+    entries = _converted(servers_in(content), path, workspace, problems)
     # Claude Code keeps servers of the "local" scope per project directory.
     projects = content.get("projects")
     servers = {
@@ -116,7 +116,7 @@ def _converted(
     return entries
 
 
-def _servers(content: Mapping[str, Json]) -> Mapping[str, Json]:
+def servers_in(content: Mapping[str, Json]) -> Mapping[str, Json]:
     """Return the entries of a file, without entries for single directories."""
     keys = ("mcpServers", "servers", "mcp_servers")
     nested = content.get("mcp")  # settings of older VS Code versions

@@ -21,8 +21,9 @@ from agent_cli.cli.mcp.exercise import (
     answer_with,
     exercise,
 )
+from agent_cli.cli.mcp.reports import GOOD_PHASES, tested_json, tested_view
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.servers import ServerPhase
+from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import (
     command_browser,
@@ -197,7 +198,33 @@ def _call(text: str) -> tuple[str, Mapping[str, Json]]:
     return name, arguments
 
 
-# `agent-cli mcp approve|login|logout`: a user's decisions about a server.
+# `agent-cli mcp test|approve|login|logout`: connect, and a user's decisions about a server.
+
+
+def check_servers(parsed: argparse.Namespace, context: CommandContext) -> int:
+    """Connect to the servers and show the offer of each, or the reason it cannot be used."""
+    configured = [context.server(parsed.name)] if parsed.name else context.configured()
+    usable = [each for each in configured if isinstance(each, ServerConfig)]
+    tested = {state.name: state for state in run_loop(_states(usable, context))}
+    states = [
+        tested[each.name]
+        if isinstance(each, ServerConfig)
+        else ServerState(each.name, ServerPhase.MISCONFIGURED, each.reason)
+        for each in configured
+    ]
+    if parsed.json:
+        context.print_json(tested_json(states))
+    else:
+        context.show(tested_view(states))
+    return 0 if all(state.phase in GOOD_PHASES for state in states) else 1
+
+
+async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple[ServerState, ...]:
+    from agent_cli.terminal.views.progress import counting  # rich
+
+    with counting("connecting", total=len(configs), stream=context.err) as show:
+        async with connected(context.environment, configs, show) as servers:
+            return servers.states()
 
 
 def approve_server(parsed: argparse.Namespace, context: CommandContext) -> int:
@@ -254,6 +281,10 @@ def sign_out(parsed: argparse.Namespace, context: CommandContext) -> int:
 
 def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the arguments of these commands; *add_parser* adds a command by its name."""
+    test = add_parser("test", help="connect to one server, or to all")
+    test.add_argument("name", nargs="?")
+    test.add_argument("--json", action="store_true", help="for scripts")
+    test.set_defaults(do=check_servers)
     approve = add_parser("approve", help="see and approve how a server's tools changed")
     approve.add_argument("name")
     approve.add_argument("--dry-run", action="store_true", help="only show it")

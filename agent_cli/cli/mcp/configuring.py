@@ -1,32 +1,26 @@
 """`agent-cli mcp add|add-json|list|get|remove|enable|disable|test|import`: configure servers."""
 
 import argparse
-import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from getpass import getpass
 from pathlib import Path
 from typing import Final, cast
 
-from agent_cli.app.checks.outside import connected
 from agent_cli.app.mcp import switches
 from agent_cli.cli.mcp import CommandContext
 from agent_cli.cli.mcp.reports import (
-    GOOD_PHASES,
     configured_json,
     configured_rows,
     configured_view,
-    tested_json,
-    tested_view,
 )
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.servers import ServerPhase, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import server_config
-from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign
+from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign, servers_in
 from agent_cli.mcp_client.user_servers import Scope, UserServers, project_file
-from agent_cli.system.event_loop import run_loop
+from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import Redactor
 from agent_cli.system.shapes import is_object
 from agent_cli.trust.store import TrustStore, fingerprint
@@ -38,13 +32,18 @@ _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 
 def separated(words: Sequence[str]) -> list[str]:
-    """Return *words* with "--" before the command of `add`, so that it keeps its options."""
+    """Return *words* with "--" before the command of `add`, so that it keeps its options.
+
+    Codex writes `--url` before an address, which needs no option here.
+    """
     named = False
     places = iter(range(1, len(words) if words[0] == "add" else 0))
     for at in places:
         word = words[at]
         if word == "--" or (named and "://" in word):
             break
+        if named and word == "--url":
+            return [*words[:at], *words[at + 1 :]]
         if word.startswith("-"):
             if "=" not in word and word != "--client-secret":
                 next(places, None)  # its value
@@ -61,24 +60,37 @@ def add_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     target, *arguments = parsed.target
     entry: dict[str, Json]
     if "://" in target:
+        _check_address(parsed.name, target)
         if arguments or parsed.env or parsed.transport == "stdio":
             raise UsageError(
                 "an address takes no arguments and no --env, and is not stdio; it takes --header"
             )
         entry = {"type": parsed.transport or "http", "url": target}
-        if parsed.header:
-            entry["headers"] = dict(_pair(each, ":", "--header") for each in parsed.header)
+        headers = dict(_pair(each, ":", "--header") for each in parsed.header)
+        if parsed.bearer_token_env_var:
+            headers["Authorization"] = f"Bearer ${{{parsed.bearer_token_env_var}}}"
+        if headers:
+            entry["headers"] = dict[str, Json](headers)
         if oauth := _oauth(parsed, context):
             entry["oauth"] = oauth
     else:
         if parsed.client_id or parsed.client_secret or parsed.callback_port:
             raise UsageError("--client-id, --client-secret and --callback-port are for an address")
-        if parsed.header or parsed.transport not in (None, "stdio"):
+        is_web = parsed.header or parsed.bearer_token_env_var
+        if is_web or parsed.transport not in (None, "stdio"):
             raise UsageError("--header and --transport are for an address; a program takes --env")
         entry = {"command": target, "args": list[Json](arguments)}
         if parsed.env:
             entry["env"] = dict(_pair(each, "=", "--env") for each in parsed.env)
     return _add(parsed, entry, context)
+
+
+def _check_address(name: str, url: str) -> None:
+    scheme = url.partition("://")[0].lower()
+    if scheme not in ("http", "https") and "$" not in scheme:
+        usable = server_config(name, {"type": "http", "url": url}, {})
+        begin = f"{scheme}://... is not the address of a server: begin it with https:// or http://"
+        raise UsageError(usable.reason if isinstance(usable, ServerProblem) else begin)
 
 
 def _oauth(parsed: argparse.Namespace, context: CommandContext) -> dict[str, Json]:
@@ -99,7 +111,10 @@ def _oauth(parsed: argparse.Namespace, context: CommandContext) -> dict[str, Jso
                 ' "clientSecret": "${NAME}" into it'
             )
         # Not as an argument: those stand in the shell's history and the list of processes.
-        secret = context.environment.get(_SECRET) or getpass("client secret: ")
+        try:
+            secret = context.environment.get(_SECRET) or getpass("client secret: ")
+        except EOFError:
+            secret = ""
         if not secret.strip():
             raise UsageError(f"the client secret is empty: type it, or set {_SECRET}")
         entry["clientSecret"] = secret.strip()
@@ -112,12 +127,14 @@ def add_json(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Add a server to the file of its scope, from an entry as it stands in `.mcp.json`."""
     _check_name(parsed.name)
     try:
-        entry: object = json.loads(parsed.json)
+        entry = load_commented(parsed.json)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the entry of {parsed.name} is not JSON ({error})") from error
-    servers = entry.get("mcpServers") if is_object(entry) else None
-    if is_object(servers):  # pages of servers often show a whole file
-        entry = servers.get(parsed.name)
+    if is_object(entry) and (
+        servers := servers_in(entry)
+    ):  # pages of servers often show a whole file
+        only = next(iter(servers.values())) if len(servers) == 1 else None
+        entry = servers.get(parsed.name, only)
     if not is_object(entry):
         raise UsageError(f"the entry of {parsed.name} must be an object, {{...}}")
     usable = server_config(parsed.name, entry, context.environment)
@@ -220,24 +237,6 @@ def switch_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     return 0
 
 
-def check_servers(parsed: argparse.Namespace, context: CommandContext) -> int:
-    """Connect to the servers and show the offer of each, or the reason it cannot be used."""
-    configured = [context.server(parsed.name)] if parsed.name else context.configured()
-    usable = [each for each in configured if isinstance(each, ServerConfig)]
-    tested = {state.name: state for state in run_loop(_states(usable, context))}
-    states = [
-        tested[each.name]
-        if isinstance(each, ServerConfig)
-        else ServerState(each.name, ServerPhase.MISCONFIGURED, each.reason)
-        for each in configured
-    ]
-    if parsed.json:
-        context.print_json(tested_json(states))
-    else:
-        context.show(tested_view(states))
-    return 0 if all(state.phase in GOOD_PHASES for state in states) else 1
-
-
 def import_servers(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Copy the servers of other programs into the user's files; existing names are kept."""
     if parsed.file and not Path(parsed.file).is_file():
@@ -311,14 +310,6 @@ def _files(program: str | None, context: CommandContext) -> Iterator[Path]:
                 yield path
 
 
-async def _states(configs: list[ServerConfig], context: CommandContext) -> tuple[ServerState, ...]:
-    from agent_cli.terminal.views.progress import counting  # rich
-
-    with counting("connecting", total=len(configs), stream=context.err) as show:
-        async with connected(context.environment, configs, show) as servers:
-            return servers.states()
-
-
 def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the arguments of these commands; *add_parser* adds a command by its name."""
     add = add_parser("add", help="add a server")
@@ -328,6 +319,8 @@ def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     add.add_argument("-t", "--transport", choices=kinds, help="for a URL; http by default")
     add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("-H", "--header", action="append", default=[], metavar="NAME:VALUE")
+    token = "the variable with a token, which a header of the address sends"
+    add.add_argument("--bearer-token-env-var", default="", metavar="NAME", help=token)
     add.add_argument("--client-id", default="", help="of a client registered at the server")
     secret = f"ask for its secret, or take it from {_SECRET}"
     add.add_argument("--client-secret", action="store_true", help=secret)
@@ -354,10 +347,6 @@ def arguments(add_parser: Callable[..., argparse.ArgumentParser]) -> None:
     remove.add_argument("name")
     remove.add_argument("-s", "--scope", choices=_SCOPES, help=_SCOPE_HELP)
     remove.set_defaults(do=remove_server)
-    test = add_parser("test", help="connect to one server, or to all")
-    test.add_argument("name", nargs="?")
-    test.add_argument("--json", action="store_true", help="for scripts")
-    test.set_defaults(do=check_servers)
     bring = add_parser("import", help="take over the servers of other programs")
     bring.add_argument("program", nargs="?", choices=PROGRAMS)
     bring.add_argument("--file", help="a file of any of them")

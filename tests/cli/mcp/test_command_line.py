@@ -16,6 +16,7 @@ import pytest
 from agent_cli.cli.mcp import CommandContext
 from agent_cli.cli.mcp.command_line import run
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.browsers import pasting_browser
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import read_config_file
@@ -263,7 +264,15 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
         ),
         (["add", "a", "-t", "stdio", "https://x"], "and is not stdio"),
         (["add-json", "a", "{"], "the entry of a is not JSON"),
-        (["add-json", "a", '{"mcpServers": {"b": {}}}'], "must be an object"),
+        (["add", "a", "wss://x"], "servers over WebSocket cannot be used"),
+        (["add", "a", "postgres://x"], "postgres://... is not the address of a server"),
+        (["add", "a", "--url", "https://x", "y"], "an address takes no arguments"),
+        (["add", "a", "--bearer-token-env-var", "T", "y"], "are for an address"),
+        (["add-json", "a", '{"mcpServers": {"b": {}, "c": {}}}'], "must be an object"),
+        (
+            ["add-json", "a", '{"url": "https://x", "headers": {"K": "${input:my-key}"}}'],
+            '"headers.K" uses ${input:my-key}, which only VS Code asks for; write ${MY_KEY}',
+        ),
         (["add-json", "a", '{"command": 7}'], "command"),
         (["get", "gone"], "there is no MCP server 'gone'; there are: none"),
         (["disable", "gone"], "there is no MCP server 'gone'; there are: none"),
@@ -287,6 +296,46 @@ def test_invalid_mcp_arguments_are_refused_with_the_reason(
         mcp(*words)
 
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "entry"),
+    [
+        (
+            ["add", "a", "--url", "https://x", "--bearer-token-env-var", "TOKEN"],
+            {"type": "http", "url": "https://x", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+        ),
+        (
+            ["add", "a", "x", "--url", "https://x"],
+            {"command": "x", "args": ["--url", "https://x"]},
+        ),
+        (
+            ["add-json", "a", '{"servers": {"b": {"command": "x",},},} // VS Code\'s file'],
+            {"command": "x"},
+        ),
+        (["add-json", "a", '{"httpUrl": "https://x"}'], {"httpUrl": "https://x"}),
+        (
+            ["add-json", "a", '{"type": "local", "command": "x", "args": ["${env:HOME}"]}'],
+            {"type": "local", "command": "x", "args": ["${env:HOME}"]},
+        ),
+    ],
+)
+def test_server_is_added_as_pages_for_other_programs_write_it(
+    words: list[str], entry: dict[str, Json]
+) -> None:
+    """Codex, VS Code, Gemini CLI, Copilot CLI."""
+    code, _ = mcp(*words)
+
+    assert code == 0
+    assert json.loads(user_file().read_text())["mcpServers"] == {"a": entry}
+
+
+def test_client_secret_without_a_terminal_names_the_variable() -> None:
+    """It was an internal error."""
+    ran = agent_cli("mcp", "add", "a", "--client-id", "i", "--client-secret", "https://x")
+
+    assert ran.code == 2
+    assert ran.stderr.endswith("the client secret is empty: type it, or set MCP_CLIENT_SECRET\n")
 
 
 def test_unknown_mcp_command_exits_with_2() -> None:
