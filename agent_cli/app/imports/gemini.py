@@ -9,21 +9,21 @@ from typing import Final
 from agent_cli.app.imports import NO_COUNTERPART, NO_KEYBINDINGS, WRITE_AGENTS, Findings
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.shapes import is_array, is_object
 
+# By name, and by class as earlier versions had them.
 _TOOLS: Final[Mapping[str, str]] = {
-    "run_shell_command": "bash",
-    "ShellTool": "bash",
-    "read_file": "read",
-    "read_many_files": "read",
-    "list_directory": "glob",
-    "glob": "glob",
-    "search_file_content": "grep",
-    "grep_search": "grep",
-    "replace": "edit",
-    "write_file": "write",
+    **dict.fromkeys(("run_shell_command", "ShellTool"), "bash"),
+    **dict.fromkeys(("read_file", "read_many_files", "ReadFileTool", "ReadManyFilesTool"), "read"),
+    **dict.fromkeys(("list_directory", "glob", "LSTool", "GlobTool"), "glob"),
+    **dict.fromkeys(("search_file_content", "grep_search", "GrepTool"), "grep"),
+    **dict.fromkeys(("replace", "EditTool"), "edit"),
+    **dict.fromkeys(("write_file", "WriteFileTool"), "write"),
+    **dict.fromkeys(("web_fetch", "WebFetchTool"), WEB_FETCH_TOOL),
+    **dict.fromkeys(("google_web_search", "WebSearchTool"), WEB_SEARCH_TOOL),
 }
 _MODES: Final = {"default": "ask", "auto_edit": "auto-edit", "plan": "plan"}
 _SERVER_KEYS: Final[Mapping[str, str]] = {

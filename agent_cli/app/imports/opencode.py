@@ -14,6 +14,7 @@ from agent_cli.app.imports import (
 )
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
 from agent_cli.prompt_files import prompt_text, split_front_matter
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
@@ -38,7 +39,13 @@ _FOLDERS: Final[Mapping[str, str]] = {
 }
 _AGENTS: Final = ("agent", "agents")
 _COMMANDS: Final = ("command", "commands")
-_TOOLS: Final = ("edit", "bash", "read", "grep", "glob")
+_TOOLS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("edit", "write", "bash", "read", "grep", "glob")},
+    "list": "glob",
+    "webfetch": WEB_FETCH_TOOL,
+    "websearch": WEB_SEARCH_TOOL,
+}
+_WEB: Final = (WEB_FETCH_TOOL, WEB_SEARCH_TOOL)
 _STATE: Final = ("node_modules", "package.json", "bun.lock", ".gitignore", "package-lock.json")
 _NO_RULE: Final = "it cannot be said as a rule here"
 _CONFIGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
@@ -91,6 +98,12 @@ def _config(findings: Findings, path: Path) -> None:
         elif key == "permission" and is_object(value):
             for tool, setting in value.items():
                 _rules(findings, path, tool, setting)
+        elif key == "tools" and is_object(value):
+            for tool, is_on in value.items():
+                if is_on is False:
+                    _rules(findings, path, tool, "deny")
+                else:
+                    findings.cannot("setting", f"{key}.{tool}", NO_COUNTERPART, path)
         elif key == "model" and str(value).startswith("anthropic/"):
             findings.setting(key, "model", str(value).removeprefix("anthropic/"), path)
         else:
@@ -101,8 +114,10 @@ def _rules(findings: Findings, path: Path, tool: str, setting: object) -> None:
     patterns = setting if is_object(setting) else {"*": setting}
     for pattern, kind in patterns.items():
         written = f"{tool} {pattern}"
-        rule = tool if pattern == "*" else f"{tool}({pattern})"
-        if kind not in ("allow", "ask", "deny") or tool not in _TOOLS:
+        ours = _TOOLS.get(tool, "")
+        rule = ours if pattern == "*" else f"{ours}({pattern})"
+        is_of_page = ours in _WEB and pattern != "*"  # theirs is a pattern, ours a server
+        if kind not in ("allow", "ask", "deny") or not ours or is_of_page:
             findings.cannot("permissions", f"{kind} {written}", _NO_RULE, path)
             continue
         if pattern == "*" and is_object(setting) and len(setting) > 1:

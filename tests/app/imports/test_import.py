@@ -324,6 +324,34 @@ def test_codex_gemini_and_opencode_are_used_or_named() -> None:
         assert each in names["opencode"]
 
 
+def test_denied_tools_of_gemini_and_opencode_stay_denied() -> None:
+    """Their names differ from ours; without them a guard was lost."""
+    gemini, opencode = Path.home() / ".gemini", Path.home() / ".config/opencode"
+    excluded = ["web_fetch", "google_web_search", "WriteFileTool", "save_memory"]
+    (gemini / "settings.json").write_text(json.dumps({"tools": {"exclude": excluded}}))
+    permission = {"webfetch": "deny", "websearch": {"x*": "deny"}, "list": "ask", "lsp": "deny"}
+    tools = {"write": False, "bash": True}
+    (opencode / "opencode.json").write_text(json.dumps({"permission": permission, "tools": tools}))
+
+    of_gemini, of_opencode = found("gemini"), found("opencode")
+    folder = Path.home() / ".config" / "agent-cli" / "imported"
+    rules = [
+        json.loads((folder / name / "appsettings.json").read_text())["permissions"]
+        for name in ("gemini", "opencode")
+    ]
+
+    assert rules == [
+        {"deny": ["web_fetch", "web_search", "write"]},
+        {"deny": ["web_fetch", "write"], "ask": ["glob"]},
+    ]
+    assert of_gemini["permissions", "deny save_memory"] == "cannot"
+    assert [of_opencode["permissions", f"deny {it}"] for it in ("websearch x*", "lsp *")] == [
+        "cannot",
+        "cannot",
+    ]
+    assert of_opencode["setting", "tools.bash"] == "cannot"
+
+
 def test_file_of_a_project_that_nothing_here_reads_is_named() -> None:
     """They were passed over in silence, and the project's instructions and servers were missing."""
     names = {
