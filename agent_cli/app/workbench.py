@@ -154,7 +154,7 @@ class Workbench:
         self.hooks.tell(event, matched, about)
 
     def _opened(self, folder: Path) -> None:
-        self.servers.tell_roots(folder)
+        self.servers.tell_roots()
         about: dict[str, Json] = {"directory": str(folder), "source": "slash_command"}
         self.hooks.tell("DirectoryAdded", folder.name, about)
 

@@ -146,7 +146,7 @@ class Servers:
         self._of_agents.add(pool)
         return pool
 
-    def tell_roots(self, _added: Path) -> None:
+    def tell_roots(self) -> None:
         """Tell the servers that a directory was added to the workspace."""
         self.all.tell_roots()
 
