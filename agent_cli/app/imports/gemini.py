@@ -1,6 +1,7 @@
 """The setup of Gemini CLI: `~/.gemini`."""
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +51,7 @@ _PROJECT: Final[Mapping[str, str]] = {
     ".gemini/skills": "put them into .agents/skills",
 }
 _UNSUPPORTED_MARKS: Final = ("!{", "@{")
+_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)", re.ASCII)
 
 
 def read_gemini(startup: StartupContext) -> Findings:
@@ -115,6 +117,7 @@ def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
 
 def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
     kept = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
+    kept = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(kept)))
     if isinstance(url := entry.get("httpUrl"), str):
         return {**kept, "type": "http", "url": url}
     if isinstance(url := entry.get("url"), str):

@@ -1,5 +1,7 @@
 """The setup of OpenCode: `~/.config/opencode`."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -48,6 +50,9 @@ _TOOLS: Final[Mapping[str, str]] = {
 _WEB: Final = (WEB_FETCH_TOOL, WEB_SEARCH_TOOL)
 _STATE: Final = ("node_modules", "package.json", "bun.lock", ".gitignore", "package-lock.json")
 _NO_RULE: Final = "it cannot be said as a rule here"
+_VARIABLE: Final = re.compile(r"\{env:([A-Za-z_]\w*)\}", re.ASCII)
+_FILE: Final = "{file:"
+_NO_FILE: Final = "its {file:...} is not read here: put the text into a variable of the environment"
 _CONFIGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
 
 
@@ -93,7 +98,9 @@ def _config(findings: Findings, path: Path) -> None:
             continue
         if key == "mcp" and is_object(value):
             for name, entry in value.items():
-                if is_object(entry):
+                if is_object(entry) and _FILE in json.dumps(entry):
+                    findings.cannot("MCP server", name, _NO_FILE, path)
+                elif is_object(entry):
                     findings.server(name, _server(entry), path)
         elif key == "permission" and is_object(value):
             for tool, setting in value.items():
@@ -140,7 +147,8 @@ def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
             kept[key] = entry[key]
     if entry.get("enabled") is False:
         kept["disabled"] = True
-    return kept
+    named: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(kept)))
+    return named
 
 
 def _texts(findings: Findings, kind: str, folder: Path) -> Iterator[tuple[Path, str]]:

@@ -352,6 +352,36 @@ def test_denied_tools_of_gemini_and_opencode_stay_denied() -> None:
     assert of_opencode["setting", "tools.bash"] == "cannot"
 
 
+def test_variables_in_servers_of_gemini_and_opencode_stay_variables() -> None:
+    """Each program has its own form; ours would pass theirs on as a text."""
+    gemini, opencode = Path.home() / ".gemini", Path.home() / ".config/opencode"
+    theirs = {"command": "g", "env": {"A": "$A_B", "C": "${C}"}, "args": ["--at=$HOME/x"]}
+    (gemini / "settings.json").write_text(json.dumps({"mcpServers": {"g": theirs}}))
+    servers = {
+        "o": {"command": ["o"], "environment": {"A": "{env:A_B}"}},
+        "p": {"url": "https://p.io", "headers": {"Authorization": "Bearer {env:TOKEN}"}},
+        "q": {"url": "https://q.io", "headers": {"Authorization": "{file:~/key}"}},
+    }
+    (opencode / "opencode.json").write_text(json.dumps({"mcp": servers}))
+
+    found("gemini")
+    rows = found("opencode")
+    imported = Path.home() / ".config" / "agent-cli" / "imported"
+    of_gemini, of_opencode = (
+        json.loads((imported / name / "mcp.json").read_text())["mcpServers"]
+        for name in ("gemini", "opencode")
+    )
+
+    assert of_gemini == {
+        "g": {"command": "g", "env": {"A": "${A_B}", "C": "${C}"}, "args": ["--at=${HOME}/x"]}
+    }
+    assert of_opencode == {
+        "o": {"command": "o", "args": [], "env": {"A": "${A_B}"}},
+        "p": {"url": "https://p.io", "headers": {"Authorization": "Bearer ${TOKEN}"}},
+    }
+    assert rows["MCP server", "q"] == "cannot"
+
+
 def test_file_of_a_project_that_nothing_here_reads_is_named() -> None:
     """They were passed over in silence, and the project's instructions and servers were missing."""
     names = {
