@@ -116,8 +116,8 @@ def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
 
 
 def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
-    kept = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
-    kept = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(kept)))
+    known = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
+    kept: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(known)))
     if isinstance(url := entry.get("httpUrl"), str):
         return {**kept, "type": "http", "url": url}
     if isinstance(url := entry.get("url"), str):
