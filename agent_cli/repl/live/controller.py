@@ -82,7 +82,6 @@ class LiveShell:
         self._outbox = Outbox(app.agent, attachments, lambda text: give_back([text]))
         self._unsent = UnsentRecord(app.agent, screen.draft.marks.recalled)
         screen.asking.has_unsent = lambda: bool(self._outbox)
-        screen.asking.is_command = self.is_command
         self._runs = Runs(
             app,
             questions=screen.asking,

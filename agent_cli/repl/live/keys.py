@@ -51,8 +51,10 @@ def _know_shift_enter() -> None:
 def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
     busy = Condition(lambda: screen.listener.is_busy and not screen.asking.is_open)
 
-    def is_command() -> bool:
-        return screen.listener.is_command(screen.draft.text)
+    def is_command(text: str) -> bool:
+        return screen.listener.is_command(text)
+
+    screen.asking.is_command = is_command  # Enter sends it, and answers nothing
 
     @keys.add("enter", filter=~is_searching)
     def enter(event: KeyPressEvent) -> None:
@@ -63,7 +65,11 @@ def _bind_sending(keys: KeyBindings, screen: LiveScreen) -> None:
         elif screen.queue.is_active:
             if not screen.menu.take():
                 screen.queue.keep()
-        elif screen.asking.choices and event.key_processor.input_queue and not is_command():
+        elif (
+            screen.asking.choices
+            and event.key_processor.input_queue
+            and not is_command(screen.draft.text)
+        ):
             buffer.insert_text("\n")  # an unmarked paste: an Enter within it must not answer
         elif screen.asking.is_open:
             _answer_with_line(screen)
