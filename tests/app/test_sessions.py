@@ -423,7 +423,7 @@ def test_session_resumed_in_another_directory_says_where_it_works_now(
         latest = agent_cli("--continue", "-p", "two", api=api)
         resumed = agent_cli("--resume", info.id[:6], "-p", "two", api=api)
 
-    assert (latest.code, f"no session of {elsewhere}" in latest.stderr) == (1, True)
+    assert (latest.code, f"no session of {elsewhere}" in latest.stderr) == (2, True)
     assert (resumed.code, resumed.stdout) == (0, "Second.\n")
     assert f"this session was about {here}; from now on its tools work in {elsewhere}" in (
         resumed.stderr
