@@ -23,6 +23,7 @@ from agent_cli.settings.environment import Environment
 from agent_cli.settings.layers import Layers, only_guards
 from agent_cli.settings.schema import Settings
 from agent_cli.system import paths
+from agent_cli.system.repositories import project_folders
 
 
 class Loaded(NamedTuple):
@@ -72,8 +73,9 @@ def load_settings(
         layers.take(_file(extra_file, from_project=False))
     layers.take(environment_entries(environment, environment.project_names))
     layers.take(override_entries(overrides))
-    notices = (*environment.notices, *layers.notices)
     settings = layers.settings()
+    above = _guards_above(workspace, settings) if trusted else ()
+    notices = (*environment.notices, *layers.notices, *above)
     rules, hooks = _of_claude(settings, workspace, trusted=trusted, guarded=guarded)
     return Loaded(
         settings,
@@ -129,6 +131,33 @@ def _of_claude(
                 if trusted or not of_project or guards_on(group.event):
                     hooks.append(group)
     return rules, hooks
+
+
+def _guards_above(workspace: Path, settings: Settings) -> Iterator[str]:
+    """Yield a notice about each file of the folders above whose guards do not hold here."""
+    reads_claude = settings.permissions.claude_files or settings.hooks.claude_files
+    names = (*SETTINGS_FILES, *(CLAUDE_FILES if reads_claude else ()))
+    for folder in project_folders(workspace)[1:]:
+        found = [name for name in names if _has_guards(folder, name)]
+        if found:
+            named = " and ".join(os.path.relpath(folder / name, workspace) for name in found)
+            yield f"{named} not read: these hooks and rules hold only if you start in {folder}"
+
+
+def _has_guards(folder: Path, name: str) -> bool:
+    path = folder / name
+    if not paths.is_file(path):
+        return False
+    from agent_cli.settings.files import ClaudeFile, file_entries  # as in `_file`
+
+    try:
+        if name not in CLAUDE_FILES:
+            return any(True for _ in only_guards(file_entries(path, from_project=True)))
+        file = ClaudeFile.read(path)
+    except SettingsError:
+        return True
+    guards = (True for each in file.hooks(from_project=True) if guards_on(each.event))
+    return any(guards) or any(True for _ in file.rules(from_project=True))
 
 
 def _files(folder: Path, *, from_project: bool) -> Iterator[Entry]:

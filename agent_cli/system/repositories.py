@@ -9,7 +9,7 @@ from agent_cli.system.fixed_paths import start_of
 from agent_cli.system.paths import exists, is_file, real_path
 
 # One of these holds what a folder brings to the folders below it.
-_OF_PROJECT: Final = (".claude", ".mcp.json", ".agents", ".agent-cli")
+_OF_PROJECT: Final = (".claude", ".mcp.json", ".agents", ".agent-cli", "appsettings.toml")
 _POINTER_BYTES_MAX: Final = 1_048_576  # as git
 
 

@@ -171,3 +171,24 @@ def test_question_of_trust_says_what_files_of_the_root_do(root: Path) -> None:
         "../../.claude/commands/only-root.md": (command,),
         "../../tools/serve.sh": ("is a file that an MCP server runs, outside the sandbox",),
     }
+
+
+def test_guards_of_the_root_that_do_not_hold_below_it_are_named(root: Path) -> None:
+    """Settings are those of the folder alone; a team's rules would be missing, and nobody know."""
+    api = root / "packages" / "api"
+    api.mkdir()
+    (root / "appsettings.toml").write_text('model = "x"\n')
+    (root / ".claude" / "settings.json").write_text('{"permissions": {"deny": ["Bash"]}}')
+    formatter = {"PostToolUse": [{"hooks": [{"type": "command", "command": "fmt"}]}]}
+    (root / ".claude" / "settings.local.json").write_text(json.dumps({"hooks": formatter}))
+    untrusted = start(Arguments(), may_ask=False, workspace=api).notices
+    TrustStore.of_user().trust(root)
+
+    notices = start(Arguments(), may_ask=False, workspace=api).notices
+
+    assert notices == (
+        "../../.claude/settings.json not read: these hooks and rules hold only if you start in"
+        f" {root}",
+    )
+    assert not any("settings.json" in each for each in untrusted)
+    assert start(Arguments(), may_ask=False, workspace=root).notices == ()
