@@ -104,7 +104,7 @@ async def call_tool(
             server,
             lambda client: _call(client, server, tool, arguments, on_update, as_task=as_task),
         )
-        if fault := _output_fault(result, output_schema):
+        if fault := await asyncio.to_thread(_output_fault, result, output_schema):
             return ToolResult.error(
                 f"MCP server '{name}' answered {tool} with something its own output schema does not"
                 f" allow: {fault}. The call may have taken effect."

@@ -37,3 +37,21 @@ def test_a_check_of_more_than_50_000_steps_is_given_up() -> None:
     assert schema_faults({"allOf": alternatives}, 1) == []
     with pytest.raises(UncheckableSchema, match="too many alternatives"):
         schema_faults({"allOf": [*alternatives, {"const": 1}]}, 1)
+
+
+def test_step_that_takes_long_counts_as_several() -> None:
+    """The event loop stands still meanwhile."""
+    objects: list[Json] = [{"a": number} for number in range(5_000)]
+    referring: dict[str, Json] = {"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {}}}
+    comparing: dict[str, Json] = {"items": {"enum": objects}}
+
+    for schema, items in ((referring, objects), (comparing, objects[-100:])):
+        with pytest.raises(UncheckableSchema, match="too many alternatives"):
+            schema_faults(schema, items)
+
+
+def test_items_are_not_compared_with_each_other() -> None:
+    """3,000 objects took 8 s; the server finds out."""
+    items: list[Json] = [{"a": 1}] * 3_000
+
+    assert schema_faults({"uniqueItems": True}, items) == []

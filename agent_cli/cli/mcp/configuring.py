@@ -130,9 +130,8 @@ def add_json(parsed: argparse.Namespace, context: CommandContext) -> int:
         entry = load_commented(parsed.json)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the entry of {parsed.name} is not JSON ({error})") from error
-    if is_object(entry) and (
-        servers := servers_in(entry)
-    ):  # pages of servers often show a whole file
+    # Pages of servers often show a whole file.
+    if is_object(entry) and (servers := servers_in(entry)):
         only = next(iter(servers.values())) if len(servers) == 1 else None
         entry = servers.get(parsed.name, only)
     if not is_object(entry):
