@@ -60,7 +60,7 @@ def test_open_question_is_asked_in_another_folder_too(call: Payload, shown: str,
             terminal.send("\r")
             terminal.until("Thanks.")
 
-    assert (latest.code, "no session of" in latest.stderr) == (1, True)
+    assert (latest.code, "no session of" in latest.stderr) == (2, True)
     assert told_to_the_model(api) == told
 
 
