@@ -221,7 +221,9 @@ def _key(event: str, call: ToolCall) -> _Key:
 
 
 def _denied(answer: HookAnswer) -> Deny:
-    return Deny(f"A hook of the user's declined this call: {answer.reason}")
+    # Nobody decided about the call if a hook could not run, and it may be the project's.
+    who = "This call was not made" if answer.fault else "A hook of the user's declined this call"
+    return Deny(f"{who}: {answer.reason}")
 
 
 def _changed(

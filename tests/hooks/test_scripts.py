@@ -485,7 +485,9 @@ def test_broken_guard_blocks_unless_it_may_fail_open(name: str, tmp_path: Path) 
 
     _, requests = printed(reply(bash("touch a")))
 
-    assert "cannot be used" in result_of(requests)
+    told = result_of(requests)
+    assert "This call was not made: the PreToolUse hook" in told
+    assert "cannot be used" in told
     assert not (tmp_path / "a").exists()
     hooks(PreToolUse=[{"matcher": "Bash", "hooks": [{**guard, "onFailure": "continue"}]}])
 
