@@ -9,12 +9,12 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading
-from agent_cli.policies.shell.starters import base_name
+from agent_cli.policies.shell.starters import base_name, sed_commands, set_value
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import is_too_long
 
@@ -47,7 +47,7 @@ _DELETION: Final = late_pattern(
 _AT_HOME: Final = late_pattern(rf"{_HOME}|homedir")
 _STARTS: Final = late_pattern(
     r"subprocess|popen|\bsystem\b|spawn|child_process|\bexec|\bfork\b|\bpty\b|%x|\bqx|`|\|&?\s*getline"
-    r"|[\"']\s*\||shell-command|\bshell\(|\bCommand\(",
+    r"|[\"']\s*\||\|&?\s*[\"']|shell-command|call-process|\bshell\(|\bCommand\(",
     re.IGNORECASE,
 )
 _RUNS_TEXT: Final = late_pattern(
@@ -66,14 +66,14 @@ _LITERAL_CONTENT: Final = {
     "'": late_pattern(r"(?:[^'\\\n]|\\.)*+", re.DOTALL),
     '"': late_pattern(r'(?:[^"\\\n]|\\.)*+', re.DOTALL),
     "`": late_pattern(r"(?:[^`\\]|\\.)*+", re.DOTALL),
-    "perl": late_pattern(r"[^})\]/|]*+"),
+    **{
+        begin: late_pattern(rf"[^{re.escape(end)}]*+")
+        for begin, end in (("{", "}"), ("(", ")"), ("[", "]"), ("/", "/"), ("|", "|"))
+    },
 }
 _JOINED: Final = late_pattern(r"(['\"])\s*+(?:[+.]\s*+)?\1")
-# In a script of sed: a file behind r or w, and a command behind e.
+# In a script of sed.
 _FILE_OF_SED: Final = late_pattern(r"[rRwW]\s*([~/.]\S*)")
-_COMMAND_OF_SED: Final = late_pattern(r"(?:^|[\d$/;{}\s])e\s+(\S.*)|(?:^|[;{}\s])\d+e(\S.*)")
-_SUBSTITUTES: Final = late_pattern(r"s([^\w\s])")
-_RUNS_RESULT: Final = late_pattern(r"([^\w\s])\w*e")
 _LITERALS_MAX: Final = 400
 
 
@@ -96,7 +96,9 @@ def code_of(words: Reading) -> Iterator[str]:
             found = True
             yield word
     if not found and _LINE_EDITORS.fullmatch(name):
-        yield from [word for word in arguments if word and not word.startswith("-")][:1]
+        before = pairwise(("", *arguments))
+        operands = (word for option, word in before if option not in ("-v", "-F", "-l"))
+        yield from [word for word in operands if word and not word.startswith("-")][:1]
 
 
 def code_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
@@ -115,10 +117,18 @@ def code_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> 
 
 
 def started_by(words: Reading) -> Iterator[str]:
-    """Yield the commands that code on the command line of an interpreter may start."""
-    for code in code_of(words):
-        yield from _commands_of_sed(code)
+    """Yield the commands that code on the command line of an interpreter may start.
+
+    Its arguments too: `perl -e 'system @ARGV' rm x`, `awk -v c='rm x' 'BEGIN {system(c)}'`.
+    """
+    codes = dict.fromkeys(code_of(words))
+    for code in codes:
         yield from commands_in(code)
+    if any(map(_STARTS.search, codes)):
+        behind = max(at for at, word in enumerate(words) if word in codes) + 1
+        yield " ".join(filter(None, words[behind:]))
+        given = (word for word in words[1:] if word and word not in codes and " " in word)
+        yield from (set_value(word) or word for word in given)
 
 
 def commands_in(code: str) -> Iterator[str]:
@@ -159,21 +169,10 @@ def _deletions(code: str, literals: Sequence[str]) -> Iterator[str]:
         yield f"rm -rf {each if each.startswith('~') else shlex.quote(each)}"
 
 
-def _commands_of_sed(code: str) -> Iterator[str]:
-    yield from (found[1] or found[2] for found in _COMMAND_OF_SED.finditer(code))
-    for line in code.split("\n"):
-        ends = {found[1]: found.start() for found in _RUNS_RESULT.finditer(line)}
-        begins = {found[1]: found.end() for found in reversed([*_SUBSTITUTES.finditer(line)])}
-        for mark in begins.keys() & ends.keys():
-            replacement = line.find(mark, begins[mark]) + 1
-            if 0 < replacement <= ends[mark]:
-                yield line[replacement : ends[mark]]
-
-
 def sed_leaves(code: str, reach: Reach, is_reserved: Callable[[str], bool]) -> bool:
     """Return whether a script of sed names a file outside, or a command that is reserved."""
     return any(is_foreign(name, reach) for name in _FILE_OF_SED.findall(code)) or any(
-        map(is_reserved, _commands_of_sed(code))
+        map(is_reserved, sed_commands(code))
     )
 
 
@@ -223,7 +222,8 @@ def literals_in(code: str) -> Iterator[str]:
     while begin := _LITERAL_BEGIN.search(code, at):
         at = begin.start() + 1
         # Three quotes without three others are an empty literal, and a quote.
-        for mark in ("perl",) if begin["perl"] else dict.fromkeys((begin[0], begin[0][0])):
+        marks = (begin[0][-1],) if begin["perl"] else dict.fromkeys((begin[0], begin[0][0]))
+        for mark in marks:
             start = begin.end() if begin["perl"] else begin.start() + len(mark)
             if start <= endless.get(mark, 0):
                 continue

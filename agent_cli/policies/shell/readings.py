@@ -63,7 +63,9 @@ _RUN_BY_THEMSELVES = _EVALUATES | _CALLS_BACK
 _RUN_VALUES = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4"})
 # And those of which programs do.
 _COMMAND_VARIABLE = late_pattern(
-    r"PROMPT_COMMAND|PS[0124]|MANPAGER|LESS(?:OPEN|CLOSE)|GIT_PROXY_COMMAND|(?:\w+_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SSH_COMMAND|ASKPASS|EXTERNAL_DIFF)"
+    r"PROMPT_COMMAND|PS[0124]|MANPAGER|LESS(?:OPEN|CLOSE)|GIT_(?:PROXY_COMMAND|CONFIG_VALUE_\d+)"
+    r"|RSYNC_(?:RSH|CONNECT_PROG)|FZF_DEFAULT_COMMAND|CC|CXX|RUSTC(?:_\w*WRAPPER)?|CARGO_\w+_RUNNER"
+    r"|(?:\w+_)?(?:PAGER|EDITOR|VISUAL|BROWSER|SSH_COMMAND|ASKPASS|EXTERNAL_DIFF|(?i:SCRIPT_SHELL))"
 )
 _START_FILES = frozenset({"BASH_ENV", "ENV"})
 _NAMED_COMMANDS = frozenset({"BASH_ALIASES", "BASH_CMDS"})
@@ -341,7 +343,7 @@ def _run_later(name: str, value: str | None, depth: int) -> Iterator[Reading]:
     if name in _NAMED_COMMANDS or (value is None and name in _START_FILES | _RUN_VALUES):
         yield UNSEEN
     elif value and (_COMMAND_VARIABLE.fullmatch(name) or _SUBSTITUTES.search(value)):
-        yield from readings(value, depth + 1)
+        yield from readings(value.removeprefix("!"), depth + 1)  # an alias of git
 
 
 def _called_back(words: Reading, depth: int) -> Iterator[Reading]:

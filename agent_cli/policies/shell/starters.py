@@ -91,6 +91,8 @@ _STARTS_BEHIND: Final[Mapping[str, Sequence[tuple[str, frozenset[str]]]]] = Mapp
             ("nix guix", "", "-c --command --"),
             ("cmake ctest", "", "-E --test-command"),
             ("vagrant", "", "ssh"),
+            ("docker-compose podman-compose nerdctl", "", "exec run"),
+            ("ip oc", "", "exec --"),
         )
         for program in programs.split()
     }
@@ -106,6 +108,11 @@ _COMMAND_OPTIONS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
             r"--to-command|--checkpoint-action(?:=exec)?|-I|--use-compress-program|-F"
             r"|--(?:info|new-volume)-script|--rsh-command|--rmt-command"
         ),
+        "man": late_pattern(r"-\w*[PH]|--(?:pager|html)"),
+        "java": late_pattern(r"-XX:On\w+(?==)"),
+        "tcpdump": late_pattern(r"-z"),
+        **dict.fromkeys(("mysql", "mariadb"), late_pattern(r"--pager")),
+        **dict.fromkeys(("npm", "pnpm"), late_pattern(r"--script-shell")),
         "rsync": late_pattern(r"-[a-zA-Z]*e|--rsh|--rsync-path"),
         "make": late_pattern(r"--eval|-E|[A-Z_]+(?==)"),
         "rg": late_pattern(r"--pre|--hostname-bin"),
@@ -138,14 +145,28 @@ _OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 # A command in a word of a program that leaves to a shell: `vim -c '!x'`, `sqlite3 a '.shell x'`.
 _TO_SHELL: Final = late_pattern(
-    r"\+?[:\\]?!|\.sh\w*\s|\.system\s|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:"
+    r"\+?[:\\]?(?:sil\w*!?\s+|exe\w*\s+[\"'])?(?:r|w|read|write)?\s*!|\+?:?call\s+system\([\"']"
+    r"|\.sh\w*\s|\.system\s|\.\w+\s+[\"']?\||\\o\s*\||\\?copy\s[^']*\bprogram\s+'?|ext::"
+    r"|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:",
 )
 # Behind an `e` in a script of sed, to the end of the line; without an address behind a blank.
-_SED_ADDRESS: Final = r"(?:[\d$~]++|/(?:[^/\\\n]|\\.)*+/[IM]*)"
-_SED_RUNS: Final = late_pattern(
-    r"(?:^(?:--?\w+=|-\w*e)?|[;{}\n])\s*+(?:"
-    rf"{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?\s*+!?\s*+e[ \t]*|!?\s*+e[ \t]+)([^\n]+)"
+_SED_ADDRESS: Final = r"(?:[\d$~]++|/(?:[^/\\\n]|\\.)*+/[IM]*{})".format(
+    "".join(
+        rf"|\\{re.escape(mark)}(?:[^{mark}\\\n]|\\.)*+{re.escape(mark)}[IM]*"
+        for mark in ",|%#@:!_+="
+    )
 )
+_SED_BEGIN: Final = r"(?:^(?:--?\w+=|-\w*e)?|[;{}\n])\s*+"
+_SED_WHERE: Final = rf"{_SED_ADDRESS}(?:,[+~]?{_SED_ADDRESS})?\s*+!?\s*+"
+_SED_RUNS: Final = late_pattern(
+    rf"{_SED_BEGIN}(?:{_SED_WHERE}e[ \t]*|!?\s*+e[ \t]+)([^\n;}}][^\n]*)"
+)
+_SED_REPLACES: Final = late_pattern(
+    r"s([^\w\s])(?:\\.|(?!\1)[^\n]){0,500}+\1((?:\\.|(?!\1).){0,500}+)\1[gpIiMm\d]*e", re.DOTALL
+)
+# Sed then runs the line that it has read, or what a substitution makes of it.
+_SED_RUNS_INPUT: Final = late_pattern(rf"{_SED_BEGIN}(?:{_SED_WHERE}|!?\s*+)e\s*+(?:$|[;}}\n])")
+_OF_INPUT: Final = late_pattern(r"\s*|.*(?:&|\\\d).*", re.DOTALL)
 _SAYS_ONLY: Final = frozenset(
     {"echo", "printf", "grep", "egrep", "fgrep", "rg", "gh", "find", "awk", "gawk", "mawk", "nawk"}
 )
@@ -212,7 +233,7 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
             value = _value(word, found.end(), words[at + 1 :])
             yield from filter(None, (value, set_value(value)))
         if name == "sed":
-            yield from (found[1] for found in _SED_RUNS.finditer(word))
+            yield from sed_commands(word)
         if name == "git" and words[at - 1] in ("-c", "--config"):
             yield from _git_setting(word)
         if name == "git" and word.startswith("--config="):
@@ -221,6 +242,12 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
             continue
         if " " in word and (mark := _TO_SHELL.match(word)):
             yield word[mark.end() :]
+
+
+def sed_commands(script: str) -> Iterator[str]:
+    """Yield the commands that *script*, of sed, runs."""
+    yield from (found[1] for found in _SED_RUNS.finditer(script))
+    yield from (found[2] for found in _SED_REPLACES.finditer(script))
 
 
 def _usual_name(program: str) -> str:
@@ -252,8 +279,14 @@ def reads_recipes(name: str, operands: Sequence[str]) -> bool:
 
 def runs_input(words: Sequence[str | None]) -> bool:
     """Return whether the program of *words*, which is no shell, runs commands that it reads."""
-    name = base_name(words[0] or "")
+    name = _usual_name(words[0] or "")
     operands = [word for word in words[1:] if word]
+    if name == "sed":
+        return bool(_FROM_INPUT.search(" ".join(operands))) or any(
+            _SED_RUNS_INPUT.search(word)
+            or any(_OF_INPUT.fullmatch(found[2]) for found in _SED_REPLACES.finditer(word))
+            for word in operands
+        )
     return (name in _RUNS_LATER and _SHOWS_JOBS.isdisjoint(operands)) or reads_recipes(
         name, operands
     )

@@ -53,6 +53,13 @@ RUN_IT = (
         "gsed -ne '/a\\/b/,$!e {inside}' f",
         "sed --expression='p;e {inside}' f",
     ),
+    *("sed '\\,x,e {inside}' f", "sed '\\%a,b%I,$e{inside}' f", "sed -n 's,x,{inside},gep' f"),
+    *("man --pager={text} ls", "java -XX:OnError={text} X", "npm --script-shell={text} run x"),
+    *("vim -es -c 'call system(\"{inside}\")'", "vi -c 'r!{inside}' f", "vim +'sil !{inside}' f"),
+    *("sqlite3 a '.once |{inside}'", "psql -c \"copy x from program '{inside}'\""),
+    *("git -c protocol.ext.allow=always clone 'ext::{inside}' x", "RSYNC_RSH={text} rsync f h:"),
+    *("GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!{inside}' git x", "CC={text} make"),
+    *("docker-compose exec db {words}", "nerdctl run x {words}", "ip netns exec x {words}"),
     *("psql -c '\\! {inside}'", "gdb -ex 'shell {inside}'", "watchexec -e py {words}"),
     *("apt-get -o Dpkg::Pre-Invoke::={text} install x", "dpkg -i x --pre-invoke={text}"),
 )
@@ -70,6 +77,13 @@ MAY_RUN_IT = (
     *("python3 - <<'E'\nimport os; os.system('{inside}')\nE", "echo {text} | batch"),
     *("printf 'all:\\n\\t{inside}\\n' | make -f -", "mywrapper -v -- {words}"),
     *("mywrapper --message=x {text}", "mywrapper --title=x {words}"),
+    *(
+        "perl -e 'system @ARGV' {words}",
+        "python3 -c 'import os, sys; os.system(sys.argv[1])' {text}",
+    ),
+    *("awk -v c={text} 'BEGIN{{system(c)}}'", "awk '{{print | \"{inside}\"}}' f"),
+    *("perl -e 'qx({inside})'", "ruby -e '%x[{inside}]'", "perl -e 'open F, \"{inside} |\"'"),
+    *("echo {text} | sed e", "sed -n '$e' <<< {text}", "echo {text} | sed 's/^x//e'"),
 )
 # Programs that are no shell, and run commands which stand in what they read.
 FED = (
@@ -170,7 +184,12 @@ def test_words_behind_a_split_text_belong_to_its_command(script: str) -> None:
         *("mytool --note='rm -rf / is bad'", "mytool -m 'rm -rf / is bad' x"),
         *("python3 -c 'print(\"rm -rf /\")'", "gh pr create --body 'git reset --hard'"),
         *("rg --pre-glob '*.pdf' curl", "git -c user.name=curl log", "make MSG='no curl x'"),
-        *("sed 's/e curl x/b/' f", "sed -n '/e curl x/p' f", "sed 's/a/;ecurl x/' f"),
+        *(
+            "sed 's/a/curl x/g;s/e/the/' f",
+            "sed 's/e curl x/b/' f",
+            "sed -n '/e curl x/p' f",
+            "sed 's/a/;ecurl x/' f",
+        ),
         *("sed -i 's/git reset --hard/git stash/' a.sh", "./manage.py shutdown", "git clean -xn"),
         *("echo '!rm -rf ~'", "cat <<'E' > a.sh\nrm -rf ~\nE"),
         *("ed f <<< 'a\nnever git reset --hard\n.\nw'", "crontab -l | grep 'git push -f'", "m4 f"),
