@@ -330,7 +330,9 @@ class Permissions:
 
         hides = report is not None and report.hides_secrets
         is_safe = hides and (self._trusted or names_no_program(self._reach.root))
-        return replace(self._reach, secrets_are_masked=hides, git_is_safe=is_safe)
+        own = report is not None and report.state == "bwrap"
+        reach = replace(self._reach, git_is_safe=is_safe, has_own_temporary=own)
+        return replace(reach, secrets_are_masked=hides)
 
     def _is_held(self, call: ToolCall, report: Report, reach: Reach, mode: Mode) -> bool:
         """Return whether the sandbox of *report* makes approval unnecessary in *mode*."""
@@ -394,7 +396,5 @@ class Permissions:
 
     def _rule_for_every_command(self) -> Rule | None:
         """Return the rule that allows any script, parsed or not."""
-        return next(
-            (rule for rule in self._rules.allow if rule.names(COMMAND_TOOL) and rule.text is None),
-            None,
-        )
+        every = (rule for rule in self._rules.allow if rule.text is None)
+        return next((rule for rule in every if rule.names(COMMAND_TOOL)), None)

@@ -1266,6 +1266,28 @@ def test_deleting_every_file_of_a_folder_asks_in_every_mode(
     assert runs(permissions, command, BWRAP) is (Ask if is_asked else Allow)
 
 
+@pytest.mark.parametrize(
+    ("report", "options", "root", "is_asked"),
+    [
+        (BWRAP, {}, "/ws", False),
+        (BWRAP, {"unsandboxed": True}, "/ws", True),
+        (BWRAP, {}, "/tmp/ws", True),
+        (Report("landlock"), {}, "/ws", True),
+        (None, {}, "/ws", True),
+    ],
+)
+def test_deleting_in_tmp_asks_unless_it_is_the_sandboxs_own(
+    report: Report | None, options: dict[str, Any], root: str, *, is_asked: bool
+) -> None:
+    """Threat 19: bubblewrap has a /tmp in which no other program has files."""
+    permissions = Permissions(Reach(root=Path(root)), mode="yolo")
+    call = ToolCall("1", "bash", {"command": "rm -rf /tmp/x && mkdir /tmp/x", **options})
+
+    verdict = permissions.decide(call, BASH, None, report).verdict
+
+    assert isinstance(verdict, Ask) is is_asked
+
+
 def test_hidden_character_does_not_hide_the_other_reasons() -> None:
     """Threat 8: the question says both what the text hides and what it does."""
     permissions = Permissions(Reach(root=Path("/ws")), mode="ask")

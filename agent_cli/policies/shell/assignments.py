@@ -11,6 +11,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
@@ -40,6 +41,19 @@ _FOLDER = late_pattern(r"\$\(\s*pwd\s*\)|`\s*pwd\s*`")
 _NEW_FILE = late_pattern(r"(?:\$\(|`)\s*mktemp(?:\s+[\w./+=-]+)*\s*[)`]")
 # A file that mktemp has just made; no name holds this private-use character.
 _NEW = "/tmp/\ue001"
+_NEW_HERE = "./new-in-tmp"
+_QUOTED = late_pattern(r"\"([^\"'\\]*)\"|'([^\"'\\]*)'")
+_PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
+_OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
+_WORDS_OF_BRACES_MAX = 20
+_ALL_CHARS_MAX = 50_000
+# A database of tests is made anew by such a task.
+_ON_TEST_DATABASE = late_pattern(
+    r"(?:RAILS_ENV|RACK_ENV|MIX_ENV)=test (?:bundle exec )?(?:bin/)?(?:rails|rake|mix)"
+    r"(?: (?:db|ecto)[:.][\w:.]+)+"
+)
+_DOES_NOTHING = ":"
+_STATEMENTS = frozenset({"list", "declaration_command"})
 
 
 def preset_values(reach: Reach) -> Mapping[str, Sequence[str]]:
@@ -77,6 +91,15 @@ class Assignments:
         if prod(map(len, pieces)) > _TEXTS_MAX or longest > _CHARS_MAX:
             return None
         return ["".join(each) for each in product(*pieces)]
+
+    def is_set_at(self, expansion: "Node") -> bool:
+        """Return whether *expansion* surely has one of the known values, and is not empty."""
+        found = _VALUE.fullmatch(source(expansion))
+        if not found:
+            return _FOLDER.fullmatch(source(expansion)) is not None
+        name = found[1] or found[2]
+        words = self._words.get(name) or ()
+        return (name == "PWD" and not words) or any(_sets_before(word, expansion) for word in words)
 
     def _texts_of(self, expansion: "Node", depth: int) -> Sequence[str] | None:
         written = source(expansion)
@@ -121,6 +144,103 @@ def composed_words(
                     yield from composed_words(script_in(text), preset, depth + 1)
 
 
+def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
+    """Return *script* with known words in the place of those that bash expands; () if it has none.
+
+    One script for each value of a variable that has several, and one for none where it may have
+    none. A pattern is a known word if it stands for names in the folder alone, neither for all of
+    them nor for git's own data; so is a file that mktemp makes, and, with *own_temporary*, each
+    in /tmp: no other program has files there. Tasks that only empty a database of tests are left
+    out.
+    """
+    tree = syntax_tree(script)
+    known = Assignments(tree, {"PWD": ["."]})
+    changes: list[tuple[Node, Sequence[str]]] = []
+    for node in descendants(tree):
+        if node.type != "command":
+            continue
+        if _ON_TEST_DATABASE.fullmatch(source(node)):
+            changes.append((node, [_DOES_NOTHING]))
+        for word in node.children_by_field_name("argument"):
+            texts = [_known(each, own_temporary=own_temporary) for each in _values(word, known)]
+            if texts and None not in texts and texts != [source(word)]:
+                changes.append((word, [each or "" for each in texts]))
+    count = max((len(texts) for _, texts in changes), default=0)
+    if count * len(script) > _ALL_CHARS_MAX:
+        return ()
+    return [_changed(tree, changes, at) for at in range(count)]
+
+
+def _changed(tree: "Node", changes: Sequence[tuple["Node", Sequence[str]]], chosen: int) -> str:
+    """Return the script of *tree* with one of the texts, the *chosen* one, for each word."""
+    text, at, pieces = tree.text or b"", 0, list[bytes]()
+    for word, texts in changes:
+        if word.start_byte >= at:
+            known = texts[min(chosen, len(texts) - 1)]
+            pieces += [text[at : word.start_byte], known.encode()]
+            at = word.end_byte
+    return b"".join([*pieces, text[at:]]).decode()
+
+
+def _values(word: "Node", known: Assignments) -> Sequence[str]:
+    """Return the texts that *word* may stand for, without quotes; () if they are not known."""
+    expansions = [*outermost(word, _EXPANSIONS)]
+    texts = known.texts(word) or ()
+    written = source(word)
+    is_alone = len(expansions) == 1 and source(expansions[0]) == written.strip('"')
+    if not is_alone and not all(map(known.is_set_at, expansions)):
+        for each in expansions:
+            written = written.replace(source(each), "")
+        texts = [*texts, written] if texts else ()
+    return [_QUOTED.sub(lambda found: found[1] or found[2] or "", each) for each in texts]
+
+
+def _known(text: str, *, own_temporary: bool) -> str | None:
+    """Return the word *text* as it is put in a script; None if what it stands for is not known."""
+    text = text.replace(_NEW, _NEW_HERE)
+    if own_temporary:
+        text = _OF_TEMPORARY.sub(_NEW_HERE, text, count=1) if text.startswith("/tmp") else text
+    if not _PLAIN.fullmatch(text.replace(_NEW_HERE, ".")):
+        return None
+    try:
+        words = [*unbraced(text, words_max=_WORDS_OF_BRACES_MAX)]
+    except TooManyWords:
+        return None
+    return " ".join(map(_quoted, words)) if all(map(_is_chosen, words)) else None
+
+
+def _quoted(word: str) -> str:
+    return f"'{word}'" if set("*?{}") & set(word) else word
+
+
+def _is_chosen(word: str) -> bool:
+    """Return whether *word*, if it is a pattern, stands for some names in the folder alone."""
+    if not {"*", "?"}.intersection(word):
+        return True
+    parts = [part for part in word.split("/") if part != "."]
+    if word.startswith("/") or ".." in parts or ".git" in word:
+        return False
+    hidden = (part for part in parts if part.startswith(".") and {"*", "?"}.intersection(part))
+    return not any(hidden) and any(re.search(r"\w", part) for part in parts)
+
+
+def _sets_before(value: "Node", use: "Node") -> bool:
+    """Return whether the statement that sets a variable to *value* surely came before *use*."""
+    node = value.parent
+    if node is None or "$(" in source(value) or "`" in source(value) or not source(value):
+        return False
+    if node.type == "for_statement":
+        body = node.child_by_field_name("body")
+        return body is not None and body.start_byte <= use.start_byte < body.end_byte
+    while node.parent is not None and node.parent.type in _STATEMENTS:
+        if node.parent.named_children[0].id != node.id:
+            return False  # of a list, only the first surely runs
+        node = node.parent
+    is_run = node.parent is not None and node.parent.type == "program"
+    in_background = node.next_sibling is not None and node.next_sibling.type == "&"
+    return is_run and not in_background and value.end_byte <= use.start_byte
+
+
 def script_in(text: str) -> str:
     """Return the script that a shell gets if one word of its call is *text*, quotes included."""
     if text[:1] == '"':
@@ -145,6 +265,8 @@ def _assigned(node: "Node") -> Iterator[tuple[str, "list[Node] | None"]]:
             words = [source(child) for child in node.children]
             if any(re.match(r"-\w*n", word) for word in words):
                 yield from ((word.partition("=")[2], None) for word in words)
+        case "unset_command":
+            yield from ((source(child), None) for child in node.named_children)
         case "command":
             yield from ((name, None) for name in _filled(node))
         case _:

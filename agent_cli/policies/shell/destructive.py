@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import dropwhile, pairwise, takewhile
+from itertools import chain, dropwhile, pairwise, takewhile
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
@@ -17,8 +17,9 @@ from agent_cli.policies.shell.searches import (
     REMOVERS,
     REMOVES_TREES,
     fd_removes_all,
-    is_narrow,
     is_vital,
+    listed_removals,
+    lists_few,
     lost_by_find,
     removals,
 )
@@ -30,6 +31,7 @@ _DISK = frozenset(
     {"wipefs", "fdisk", "parted", "sfdisk", "sgdisk", "gdisk", "shred", "blkdiscard", "mkswap"}
     | {"mke2fs", "mkntfs", "wipe", "scrub"}
 )
+_LISTS_DISKS = late_pattern(r"(?:sfdisk|fdisk|parted) (?:-l|--list)(?: /dev/\w+)*")
 _POWER = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 # Git accepts the beginning of a long option.
 _FORCE = r"-\w*f\w*|--fo(?:r(?:c(?:e)?)?)?"
@@ -92,18 +94,19 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
-        chosen = dict(pair for each in searches for pair in removals(each, root))
+        chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
+        chosen |= listed_removals(seen, root)
         seen = [chosen.get(each, each) for each in seen]
         commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     found = [_destruction(name, words, root, moved=moved) for name, words in commands]
     reads = any(name == "read" for name, _ in commands)
     if not any(found) and any(
-        (name in _RUN_FOR_EACH and REMOVERS.intersection(words))
+        (name in _RUN_FOR_EACH and _removes_each(words))
         or (name in REMOVERS and reads and None in words)
         for name, words in commands
     ):
         narrow = (
-            name in _FIND_BY_CONTENT or (name in FINDS and is_narrow(words, lists=True))
+            name in _FIND_BY_CONTENT or (name in FINDS and lists_few(words, root))
             for name, words in commands
         )
         if not any(narrow):
@@ -111,6 +114,13 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
+
+
+def _removes_each(words: Reading) -> bool:
+    """Return whether `xargs` with *words* deletes what it reads; `git rm` keeps what changed."""
+    if "git" in words and not any(word and _IS_FORCED.fullmatch(word) for word in words):
+        return False
+    return not REMOVERS.isdisjoint(words)
 
 
 def _leaves(arguments: Reading, root: PurePath) -> bool:
@@ -165,6 +175,8 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
         return lost
     if name == "git":
         return _git_loss(words, root)
+    if _LISTS_DISKS.fullmatch(" ".join((name, *words))):
+        return None
     if name in _DISK or name.startswith(("mkfs", "newfs")):
         return f"{name} permanently overwrites disks or files"
     if name == "dd" and any(word.startswith("of=/dev/") for word in words):

@@ -5,7 +5,7 @@ Nothing is decided here, and text that is not understood is a part that says so.
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +14,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import runs_unknown, what_it_does
 from agent_cli.policies.shell.judgement import losses_of
+from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import RUN_WORDS, STARTERS, base_name
 from agent_cli.policies.shell.syntax import (
@@ -83,7 +84,7 @@ def explained(script: str, root: PurePath) -> tuple[ExplainedPart, ...]:
         rest = f"{counted(len(left_out), 'more part')}: read them in the command"
         parts.append(ExplainedPart("", rest, 0, any(part.is_danger for part in left_out)))
     effects = "; ".join(part.does for part in parts)
-    losses = losses_of(script, [*readings(script)], root)
+    losses = losses_of(script, [*readings(script)], Reach(root=Path(root)))
     parts += [ExplainedPart("", loss, 0, True) for loss in losses if loss not in effects]
     if syntax_tree(script).has_error:
         parts.append(ExplainedPart("", "is not understood in full: read it yourself", 0, True))

@@ -7,11 +7,12 @@ before the script; so once a copy or a move may have brought another one, nothin
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from agent_cli.policies.shell.assignments import with_known_words
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.destructive import destructions, written_losses
 from agent_cli.policies.shell.effects import effects
@@ -95,8 +96,21 @@ def judge(script: str, rules: CommandRules, reach: Reach) -> Judgement:
     )
 
 
-def losses_of(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
+def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
     """Return descriptions of what *script*, whose readings are *seen*, cannot take back."""
+    found = _losses(script, seen, reach.root)
+    if not found:
+        return found
+    # A folder of the workspace in /tmp lies in the sandbox's, too.
+    is_own = reach.has_own_temporary and not any(
+        each.is_relative_to("/tmp") for each in (reach.root, *reach.extra_dirs)
+    )
+    known = with_known_words(script, own_temporary=is_own)
+    each_loss = (_losses(each, [*readings(each)], reach.root) for each in known)
+    return [*dict.fromkeys(chain.from_iterable(each_loss))] if known else found
+
+
+def _losses(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
     found = destructions([*seen, *fed_commands(script, seen)], root) or written_losses(script)
     programs = [(each[0], each[1:]) for each in seen if each and each[0]]
     if not found and deletes_data(script, {base_name(program) for program, _ in programs}):
@@ -120,7 +134,7 @@ def _forbidden(script: str, rules: CommandRules, reach: Reach) -> _Finding | Non
     denied, deny = strongest(rules.deny, seen)
     if deny and denied == "yes":
         return "deny", f"denied by the rule {deny.written}", deny, False
-    losses = losses_of(script, seen, reach.root)
+    losses = losses_of(script, seen, reach)
     asked, ask = strongest(rules.ask, seen)
     if ask and asked == "yes":
         return "ask", _joined([f"the rule {ask.written} asks", *losses]), ask, False

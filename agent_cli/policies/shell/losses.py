@@ -48,10 +48,8 @@ _LOSSES: Final[Mapping[str, Sequence[Sequence[str]]]] = MappingProxyType(
             ("mvn mvnw gradle gradlew", ("deploy", "publish", *_TASKS_OF_BUILDS)),
             ("semantic-release goreleaser", ("",)),
             ("crontab", ("-r",)),
-            (
-                "killall5 dropdb dropuser lvremove vgremove pvremove lvreduce vgreduce luksformat",
-                ("",),
-            ),
+            ("killall5 dropdb dropuser lvremove vgremove pvremove", ("",)),
+            ("lvreduce vgreduce luksformat", ("",)),
             ("mysqladmin", ("drop",)),
             ("docker-compose podman-compose", ("down -v", "down --volumes")),
             ("systemctl", ("poweroff", "reboot", "halt", "kexec")),
@@ -168,6 +166,7 @@ _MANAGERS: Final = _CLOUDS | {
 # They delete what is of this machine alone and made again, such as a list of processes.
 _LOCAL: Final = frozenset(
     {"coverage", "pm2", "rush", "xcrun", "avdmanager", "zellij", "ip", "tc", "nmcli", "gt", "stg"}
+    | {"rails"}
 )
 # The verbs of programs that are in no table: those that leave no doubt.
 _SURE_LOSS: Final = late_pattern(

@@ -142,7 +142,7 @@ class _Script:
     def is_reserved(self) -> bool:
         """Return whether a person must allow it."""
         return (
-            bool(losses_of(self._script, self._readings, self._reach.root))
+            bool(losses_of(self._script, self._readings, self._reach))
             or any(map(self._leaves, self._commands))
             or any(map(self._has_reserved_text, self._commands))
             or any(map(self._is_reserved_document, documents(self._script)))

@@ -3,7 +3,7 @@
 Their tests choose files by name, or they take every file of a folder. Knows no other program.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import PurePath
 from typing import Final
@@ -44,6 +44,7 @@ _NOT: Final = frozenset({"!", "-not"})
 _MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
 _FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
 _FOLLOWS: Final = frozenset({"-H", "-L", "-follow"})
+_NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
 _ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
 _HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
@@ -87,10 +88,39 @@ def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Readin
     read = with_unknown(command)
     for at, word in enumerate(command):
         # Without an end it is no command of `find`, but one behind it in a script of many pieces.
-        if base_name(word or "") in ("rm", *REMOVES_TREES) and _ENDS.intersection(command[at:]):
+        if _removes_trees(word) and _ENDS.intersection(command[at:]):
             own = tuple(each for each in command[at:] if each != "{}")
             yield read[at:], own
             yield (*read[at:], None), own
+
+
+def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading, Reading]:
+    """Return, as `removals` does, each removal that `find … -print0 | xargs -0` starts in *seen*.
+
+    None if there is another `xargs`. Without -0, the name of a file may hold the names of others.
+    """
+    search: Reading = ()
+    found: dict[Reading, Reading] = {}
+    for words in seen:
+        name = base_name(words[0] or "") if words else ""
+        if name == "xargs":
+            if not ("-print0" in search and _NUL.intersection(words) and lists_few(search, root)):
+                return {}
+            tails = (words[at:] for at, word in enumerate(words) if _removes_trees(word))
+            found |= {(*tail, None): tail for tail in tails}
+        search = words[1:] if name in FINDS else ()
+    return found
+
+
+def _removes_trees(word: str | None) -> bool:
+    return base_name(word or "") in ("rm", *REMOVES_TREES)
+
+
+def lists_few(arguments: Reading, root: PurePath) -> bool:
+    """Return whether `find` with *arguments* lists no more than may be deleted."""
+    if None in arguments or not _stays_inside(arguments, root):
+        return False
+    return is_narrow(arguments, lists=True) or _names_folders(arguments, root)
 
 
 def is_narrow(arguments: Reading, *, lists: bool = False) -> bool:

@@ -1,6 +1,7 @@
 """What cannot be undone on servers, in registries and databases asks in every mode."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -569,3 +570,161 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
 
     assert time.process_time() - before < 3
     assert length < 128_000 or (verdict == "ask" and needs_person)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm -rf build dist *.egg-info",
+        "rm -rf *.dSYM",
+        "rm -rf build/*",
+        "rm -rf dist/* .cache",
+        'rm -rf "$PWD/build"',
+        "rm -rf $(pwd)/build",
+        "rm -rf **/__pycache__",
+        "rm -rf {build,dist}",
+        "BUILD_DIR=build; rm -rf $BUILD_DIR",
+        'd=build; rm -rf "$d" && mkdir -p "$d"',
+        'd=build && rm -rf "$d/x"',
+        'export d=build; rm -rf "$d/x"',
+        'd="build"; rm -rf "${d}/x"',
+        "t=$(mktemp -d) && cd $t && git init -q && cd /nowhere && rm -rf $t",
+        'tmp=$(mktemp -d); cp a.py "$tmp"; python "$tmp/a.py"; rm -rf "$tmp"',
+        'tmp=`mktemp -d /tmp/x.XXXX`; rm -rf "$tmp"',
+        'for d in packages/*; do rm -rf "$d/dist"; done',
+        "for d in a b; do rm -rf $d/dist; done",
+        "cd frontend && rm -rf *.log dist",
+        "rm -rf src/*.o",
+        "find . -name __pycache__ -print0 | xargs -0 rm -rf",
+        "find dist -type f | xargs rm -f",
+        "git ls-files --deleted | xargs git rm",
+        "fdisk -l",
+        "rails destroy model User",
+        "rm src/*",
+        "RAILS_ENV=test bin/rails db:drop db:create",
+        "MIX_ENV=test mix ecto.reset",
+        "d=build; rm -rf $d*",
+    ],
+)
+def test_deleting_what_is_known_to_lie_in_the_workspace_is_left_to_the_rules(script: str) -> None:
+    assert not asks(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "rm -rf *",
+        "rm -rf ./*",
+        "rm -rf */*",
+        "rm -rf **/*",
+        "rm -rf /*",
+        "rm -rf .*",
+        "rm -rf .g*",
+        "rm -rf .[^.]*",
+        "rm -rf .git/*",
+        "rm -rf .git/obj*",
+        "rm -rf ../*.x",
+        "rm -rf ~/*.x",
+        'rm -rf "$d"',
+        'rm -rf "$d/x"; d=build',
+        "d=/etc; rm -rf $d",
+        "d=build; d=/; rm -rf $d/x",
+        '(d=build); rm -rf "$d/x"',
+        'false && d=build; rm -rf "$d/x"',
+        'd=build & rm -rf "$d/x"',
+        't=$(mktemp -d); rm -rf "$t"/*',
+        't=$(mktemp -d); rm -rf "$t/x"',
+        "read d; d=build; rm -rf $d",
+        'd=build rm -rf "$d"',
+        "d='*'; rm -rf $d",
+        "d=''; rm -rf \"$d/x\"",
+        "d=; rm -rf $d/x",
+        "for d in build /; do rm -rf $d; done",
+        "for d in *; do rm -rf $d; done",
+        'for d in b; do :; done; rm -rf "$d/x"; rm -rf ..',
+        'cd .. && rm -rf "$PWD/x"',
+        "d=..; rm -rf $d/x",
+        "d=build; rm -rf $d $e",
+        "d='~'; eval rm -rf $d",
+        'f() { d=build; }; rm -rf "$d/x"',
+        'if x; then d=build; fi; rm -rf "$d/x"',
+        'd=build; d=$e; rm -rf "$d"',
+        "rm -rf {build,/etc}",
+        "rm -rf build/../*",
+        "rm -rf {.git,b}",
+        "rm -rf {..,b}",
+        'd=build; rm -rf "$d/../.."',
+        "d=x; rm -rf $d; git reset --hard",
+        "d=build; sh -c 'rm -rf \"$d/x\"'",
+        'rm -rf "$(pwd)/.."',
+        "PWD=/; rm -rf $PWD/x",
+        'd=(a /); rm -rf "${d[1]}"',
+        'd=x; unset d; rm -rf "$d/etc"',
+        "d=x; unset -v d; rm -rf $d/etc",
+        "find . -print0 | xargs -0 rm -rf",
+        "find . -name __pycache__ | xargs rm -rf",
+        "find / -name x -print0 | xargs -0 rm -rf",
+        "find .. -name x -print0 | xargs -0 rm -rf",
+        "find . -name x -print0 | cat a | xargs -0 rm -rf",
+        "find . -name x -print0 | xargs -0 rm -rf /etc",
+        "find . -name x -print0 | xargs -0 -I{} rm -rf {}/..",
+        "find . -name x -print0 | xargs -0 -I{} sh -c 'rm -rf {}/..'",
+        "find . -name x -print0; cat l | xargs -0 rm -rf",
+        "find . -name x -print0 | xargs -0 rm -rf; cat l | xargs -0 rm -rf",
+        "find . -name x -print0 -o -print0 | xargs -0 rm -rf",
+        "find -L build -type f | xargs rm -f",
+        'find "$d" -type f | xargs rm -f',
+        "git ls-files | xargs git rm -f",
+        "git ls-files | xargs git rm -rf",
+        "git ls-files | xargs rm",
+        "sgdisk -l b.gpt /dev/sda",
+        "fdisk /dev/sda",
+        "parted -l /dev/sda mklabel gpt",
+        "find .git -type f | xargs rm -f",
+        "RAILS_ENV=test rails db:drop && rails db:drop",
+        "RAILS_ENV=test rails db:migrate; rails db:reset",
+        "RAILS_ENV=test DATABASE_URL=x rails db:drop",
+        "DATABASE_URL=x RAILS_ENV=test rails db:drop",
+        "RAILS_ENV=testing rails db:drop",
+        "RAILS_ENV=test rails runner 'User.delete_all'",
+        "RAILS_ENV=test rails db:drop; rm -rf ~",
+        "RAILS_ENV=test rails db:drop RAILS_ENV=production",
+    ],
+)
+def test_deleting_what_is_not_known_asks(script: str) -> None:
+    """Threat 19: a variable may be empty, and a pattern stand for everything."""
+    assert asks(script)
+
+
+@pytest.mark.parametrize(
+    ("script", "is_asked"),
+    [
+        ("rm -rf /tmp/x && mkdir /tmp/x", False),
+        ("cd /tmp && rm -rf x", False),
+        ("rm -rf /tmp/../x", True),
+        ("cd /tmp/a && rm -rf ../../x", True),
+        ("rm -rf /tmpx", True),
+        ("rm -rf /tmp/x /x", True),
+        ("rm -rf /tmp/x; git clean -f", True),
+    ],
+)
+def test_deleting_in_the_sandboxs_own_tmp_is_left_to_the_rules(
+    script: str, *, is_asked: bool
+) -> None:
+    """Threat 19: it asks without such a sandbox, or where a folder of the workspace lies there."""
+    reach = Reach(root=Path("/nowhere"), has_own_temporary=True)
+    of_workspace = replace(reach, extra_dirs=(Path("/tmp/other"),))
+
+    assert (judge(script, CommandRules(), reach).verdict == "ask") is is_asked
+    assert judge(script, CommandRules(), of_workspace).verdict == "ask"
+    assert asks(script)
+
+
+def test_many_values_of_a_variable_are_looked_at_in_a_moment() -> None:
+    """Each value is another script to read."""
+    names = " ".join(f"a{number}" for number in range(190))
+    before = time.process_time()
+
+    asks(f"for d in {names}; do rm -rf $d; done; {'echo x; ' * 500}")
+
+    assert time.process_time() - before < 3

@@ -639,8 +639,8 @@ def test_command_rule_without_words_matches_every_command(written: str | None) -
         *("rsync -a --delete a/ b/", "rsync --remove-source-files a b", "truncate -s 0 x"),
         *("git checkout -- x", "git checkout HEAD~1 x", "git checkout --theirs x", "git rm -rf ."),
         *("git gc --prune=now", "find . ! -name x -print | xargs rm"),
-        *("find src -type f | xargs rm -f", "git ls-files -z | xargs -0 rm", "ls | parallel rm"),
-        *('for f in *; do rm "$f"; done', "for f in src/*; do echo $f; rm -- ${f}; done"),
+        *("find . -type f | xargs rm -f", "git ls-files -z | xargs -0 rm", "ls | parallel rm"),
+        *('for f in *; do rm "$f"; done', "for f in ./*; do echo $f; rm -- ${f}; done"),
         *(
             "find . -name '*' -delete",
             "find . -name x -o -delete",
