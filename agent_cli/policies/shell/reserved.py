@@ -12,6 +12,7 @@ run a task whose name says that it loses something.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,7 @@ from agent_cli.policies.shell.judgement import losses_of
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
+from agent_cli.policies.shell.searches import FINDS
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
 from agent_cli.policies.shell.syntax import descendants, odd_character, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
@@ -50,6 +52,12 @@ _SED: Final = late_pattern(r"g?sed")
 _RUNS_INPUT: Final = SHELLS | {"make", "gmake", "xargs", "parallel", "source", "."}
 _SHEBANG: Final = late_pattern(r"#!\S*/(?:env )?\w*sh\b")
 _VARIABLE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))")
+# A script that changes its folder once, and what else may be in it than commands joined by `&&`.
+_CHANGES_FOLDER: Final = late_pattern(
+    r"((?:(?!\bcd\s).)*?)\bcd\s+([\w./-]+)\s*&&(?:(?!\b(?:cd|pushd|popd)\b).)*"
+)
+_MAY_RUN_ELSEWHERE: Final = late_pattern(r"[;\n(`]|\|\||(?<![&>])&(?![&\d>])")
+_FIND_ENDS: Final = frozenset({";", "+"})
 _VALUES_MAX: Final = 64
 _DEPTH_MAX: Final = 3
 
@@ -138,6 +146,7 @@ class _Script:
             or any(map(reads_code, self._commands))
         )
         self._names = names
+        self._behind_cd = _behind_cd(script, reach)
 
     def is_reserved(self) -> bool:
         """Return whether a person must allow it."""
@@ -155,13 +164,17 @@ class _Script:
     def _leaves(self, words: Reading) -> bool:
         """Return whether one command is unknown, or reaches beyond the workspace."""
         head = words[0] if words else ""
+        is_of_find = not FINDS.isdisjoint(self._names) and not _FIND_ENDS.isdisjoint(words)
         if head is None:
+            # What `find -exec` puts in the place of {} starts nothing.
+            return not is_of_find
+        if is_of_find and head.startswith("$"):
             return True
         if is_reserved_program(base_name(head), [word for word in words[1:] if word]):
             return True
         code = set(code_of(words)) if is_code(words) else ()
         pieces = (piece for word in words if word and word not in code for piece in _pieces(word))
-        return any(_is_outside(piece, self._reach) for piece in pieces)
+        return any(_is_outside(piece, self._behind_cd) for piece in pieces)
 
     def _has_reserved_text(self, words: Reading) -> bool:
         """Return whether a word of a command is code or a script that is reserved."""
@@ -194,6 +207,20 @@ class _Script:
         return any(_acts(word, self._reach) for word in words) or any(
             map(self._reach.is_secret, named_paths(self._script, self._reach))
         )
+
+
+def _behind_cd(script: str, reach: Reach) -> Reach:
+    """Return *reach* from the folder that *script* changes to first: `cd build && cmake ..`.
+
+    Only if each command with a `..` surely runs there.
+    """
+    found = _CHANGES_FOLDER.fullmatch(script)
+    if not found or _MAY_RUN_ELSEWHERE.search(script) or ".." in found[1] + found[2]:
+        return reach
+    folder = Path(os.path.realpath(reach.root / found[2]))
+    if not is_inside(folder, reach.root):
+        return reach
+    return replace(reach, root=folder, extra_dirs=(reach.root, *reach.extra_dirs))
 
 
 def _with_values(script: str, reach: Reach) -> Iterator[str]:

@@ -728,3 +728,34 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment() -> None:
     asks(f"for d in {names}; do rm -rf $d; done; {'echo x; ' * 500}")
 
     assert time.process_time() - before < 3
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("find . -name '*.py' -exec sed -i s/a/b/ {} +", False),
+        ("mkdir -p build && cd build && cmake .. && make", False),
+        ("cd build && cmake .. -DX=1 2>&1 | tail -5", False),
+        ("cd a/b && node ../../x.js", False),
+        ("cd build && cmake ../..", True),
+        ("cd build; cp x ..", True),
+        ("cp x .. && cd build && ls", True),
+        ("cd build && make; cp x ..", True),
+        ("(cd build && make) && cp x ..", True),
+        ("cd build || cp x ..", True),
+        ("cd build && make & cp x ..", True),
+        ("cd $x && cp a ..", True),
+        ("cd build && cd .. && cp a ..", True),
+        ("cd link && cp a ..", True),
+        ("find . -name x -exec cp {} /srv/x ';'", True),
+        ("find . -name x; $y +", True),
+        ("find . -exec sh -c '$0 +' {} ';'", True),
+    ],
+)
+def test_what_stays_inside_is_not_reserved_for_a_person(
+    script: str, *, expected: bool, tmp_path: Path
+) -> None:
+    """Threat 26: a `..` counts from the folder that a command surely runs in."""
+    (tmp_path / "link").symlink_to("/etc/ssl")
+
+    assert is_reserved(script, Reach(root=tmp_path.resolve())) is expected
