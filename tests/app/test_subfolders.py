@@ -12,6 +12,7 @@ from agent_cli.app.plugins import command_files, output_styles, skill_texts
 from agent_cli.app.startup import StartupContext, start
 from agent_cli.mcp_client import ServerConfig
 from agent_cli.trust.store import TrustStore, acting_files, shown_name, what_would_act
+from tests.e2e.program import agent_cli
 
 
 @pytest.fixture
@@ -192,3 +193,15 @@ def test_guards_of_the_root_that_do_not_hold_below_it_are_named(root: Path) -> N
     )
     assert not any("settings.json" in each for each in untrusted)
     assert start(Arguments(), may_ask=False, workspace=root).notices == ()
+
+
+def test_import_lists_what_counts_of_the_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each where it lies, as the start in the package reads it."""
+    api = root / "packages" / "api"
+    api.mkdir()
+    monkeypatch.chdir(api)
+
+    listed = agent_cli("import", "claude", "--dry-run", "--trust")
+
+    assert f"read where it lies  {root}/.mcp.json" in listed.stdout
+    assert f"read where they lie  {root}/.claude/commands" in listed.stdout

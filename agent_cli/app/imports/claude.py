@@ -34,9 +34,10 @@ from agent_cli.plugins.project_instructions import BYTES_MAX
 from agent_cli.prompt_files import FILE_BYTES_MAX, split_front_matter
 from agent_cli.prompt_files.command_files import CommandFiles, CommandFolder
 from agent_cli.prompt_files.skill_files import SkillFolder, find_skills, skill_file
-from agent_cli.settings import CLAUDE_FILES
+from agent_cli.settings import CLAUDE_FILES, SERVERS_FILE
 from agent_cli.system import paths
 from agent_cli.system.json_text import json_object
+from agent_cli.system.repositories import project_folders
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli_tools.secret_files import is_secret
 
@@ -197,23 +198,29 @@ def _project(findings: Findings, startup: StartupContext) -> None:
     names = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
     rules = sorted((workspace / ".claude" / "rules").rglob("*.md"))
     read_instructions(findings, [*(workspace / name for name in names), *rules], workspace)
-    for name, read in _FOLDERS.items():
-        folder = workspace / ".claude" / name
-        if startup.trusted:
-            read(findings, folder)
-        elif folder.is_dir():
-            findings.cannot(name, f".claude/{name}", _UNTRUSTED, folder)
+    for around in project_folders(workspace):
+        _project_folder(findings, startup, around)
     for name in CLAUDE_FILES:
         path = workspace / name
         if startup.trusted:
             read_settings(findings, path, startup, is_project=True)
         elif paths.is_file(path):
             findings.cannot("setting", name, _UNTRUSTED, path)
-    servers = workspace / ".mcp.json"
+
+
+def _project_folder(findings: Findings, startup: StartupContext, around: Path) -> None:
+    """Note what counts of the workspace or of a folder above it."""
+    for name, read in _FOLDERS.items():
+        folder = around / ".claude" / name
+        if startup.trusted:
+            read(findings, folder)
+        elif folder.is_dir():
+            findings.cannot(name, f".claude/{name}", _UNTRUSTED, folder)
+    servers = around / SERVERS_FILE
     if servers.is_file() and startup.trusted:
-        findings.used("MCP server", [".mcp.json"], "read where it lies", servers)
+        findings.used("MCP server", [SERVERS_FILE], "read where it lies", servers)
     elif servers.is_file():
-        findings.cannot("MCP server", ".mcp.json", _UNTRUSTED, servers)
+        findings.cannot("MCP server", SERVERS_FILE, _UNTRUSTED, servers)
 
 
 def _hooks(findings: Findings, startup: StartupContext) -> None:
