@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.messages import CustomMessage
-from agent_cli.contracts.timeline import Json, ToolOutput, UserOutput, text_of
+from agent_cli.contracts.messages import CustomMessage, typed_in
+from agent_cli.contracts.timeline import Json, ToolOutput, UserOutput
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.projection import entries
@@ -208,7 +208,8 @@ def _words(conversation: Conversation) -> list[str]:
     left = _WORDS_CHARS
     for output in reversed([*entries(conversation.prompts)]):
         if isinstance(output, UserOutput) and output.is_typed and left > 0:
-            shown = one_line(text_of(output.content), left)
+            # What goes with them is not the user's: files, outputs, what a server returned.
+            shown = one_line(typed_in(output.content), left)
             kept.append(f"- {shown}")
             left -= len(shown)
     return kept[::-1]
