@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Final
 
 from agent_cli.contracts.events import Notice
-from agent_cli.contracts.messages import Message, UserMessage
+from agent_cli.contracts.messages import Message, UserMessage, typed_in
 from agent_cli.contracts.options import USER_WORDS_CHARS
 from agent_cli.contracts.timeline import (
     Block,
@@ -321,7 +321,7 @@ def _items(
 def _user_text(output: Output) -> str:
     match output:
         case UserOutput():
-            return _text(output.content) if output.is_typed else ""
+            return typed_in(output.content).strip() if output.is_typed else ""
         case ToolOutput(result=Success(content)) if output.name in _ANSWERED:
             return f"(answer) {_text(content)}"
         case ToolOutput(decision="rejected", result=Success(content) | Error(content)):

@@ -462,6 +462,16 @@ def test_answers_and_refusals_are_words_of_the_user() -> None:
     ]
 
 
+def test_files_that_the_user_attached_take_no_room_from_the_words() -> None:
+    """They stand before what was typed, and the end of a long text alone was left of it."""
+    typed = "Keep the API as it is. " * 60
+    conversation = Conversation()
+    said(conversation, "first")
+    conversation.begin(UserMessage((text_block("a file\n" * 2_000), text_block(typed))))
+
+    assert words_of(conversation) == [f"- [4] {typed.strip()}"]
+
+
 def test_newest_words_stay_if_the_budget_is_too_small_for_all() -> None:
     """The rest is named, and can be recalled."""
     conversation = Conversation()
