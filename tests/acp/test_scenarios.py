@@ -68,6 +68,16 @@ def link(path: Path, name: str = "it") -> schema.ResourceContentBlock:
     return schema.ResourceContentBlock(type="resource_link", uri=path.resolve().as_uri(), name=name)
 
 
+def editing(old: str, new: str) -> FakeMessagesApi:
+    """Return a model that reads `a.txt` and then, in the call `e1`, replaces *old* in it."""
+    edit = {"path": "a.txt", "edits": [{"old": old, "new": new}]}
+    return FakeMessagesApi(
+        reply(tool_use("read", {"path": "a.txt"}, id="r1")),
+        reply(tool_use("edit", edit, id="e1")),
+        reply("ok"),
+    )
+
+
 async def test_handshake_reports_agent_name_and_capabilities() -> None:
     async with editor(None) as (client, _):
         answer = await client.agent.initialize(protocol_version=1)
@@ -202,13 +212,8 @@ async def test_permission_request_shows_the_diff_and_allowing_writes_the_file() 
 
 async def test_edit_is_shown_with_the_text_before_and_after() -> None:
     Path("a.txt").write_text("one\ntwo\n")
-    edit = {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}
     async with (
-        FakeMessagesApi(
-            reply(tool_use("read", {"path": "a.txt"})),
-            reply(tool_use("edit", edit, id="e1")),
-            reply("ok"),
-        ) as api,
+        editing("two", "2") as api,
         editor(api) as (client, _),
     ):
         client.permissions.append("once")
@@ -955,13 +960,8 @@ async def test_additional_directory_is_readable_without_a_permission_request() -
 async def test_unsaved_editor_buffer_is_read_and_edited_instead_of_the_file() -> None:
     path = Path("a.txt")
     path.write_text("saved\n")
-    edit = {"path": "a.txt", "edits": [{"old": "unsaved", "new": "changed"}]}
     async with (
-        FakeMessagesApi(
-            reply(tool_use("read", {"path": "a.txt"}, id="r1")),
-            reply(tool_use("edit", edit, id="e1")),
-            reply("ok"),
-        ) as api,
+        editing("unsaved", "changed") as api,
         editor(api, "--permission-mode", "auto-edit") as (client, _),
     ):
         client.buffers[str(path.resolve())] = "unsaved text\n"
@@ -976,13 +976,8 @@ async def test_change_of_an_unsaved_buffer_is_shown_against_the_buffer() -> None
     """Without a question nobody has asked the editor before: the announced diff is of the disk."""
     path = Path("a.txt")
     path.write_text("one\ntwo\n")
-    edit = {"path": "a.txt", "edits": [{"old": "two", "new": "TWO"}]}
     async with (
-        FakeMessagesApi(
-            reply(tool_use("read", {"path": "a.txt"})),
-            reply(tool_use("edit", edit, id="e1")),
-            reply("ok"),
-        ) as api,
+        editing("two", "TWO") as api,
         editor(api, "--permission-mode", "auto-edit") as (client, _),
     ):
         client.buffers[str(path.resolve())] = "one, unsaved\ntwo\n"
