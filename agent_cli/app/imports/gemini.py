@@ -115,9 +115,9 @@ def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
     findings.rule(kind, written, rule, path, why_not=f"there is no tool {tool} here")
 
 
-def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
-    known = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
-    kept: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(known)))
+def _server(written: Mapping[str, Json]) -> dict[str, Json]:
+    entry: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(written)))
+    kept = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
     if isinstance(url := entry.get("httpUrl"), str):
         return {**kept, "type": "http", "url": url}
     if isinstance(url := entry.get("url"), str):

@@ -356,7 +356,8 @@ def test_variables_in_servers_of_gemini_and_opencode_stay_variables() -> None:
     """Each program has its own form; ours would pass theirs on as a text."""
     gemini, opencode = Path.home() / ".gemini", Path.home() / ".config/opencode"
     theirs = {"command": "g", "env": {"A": "$A_B", "C": "${C}"}, "args": ["--at=$HOME/x"]}
-    (gemini / "settings.json").write_text(json.dumps({"mcpServers": {"g": theirs}}))
+    at_url = {"httpUrl": "https://$HOST/mcp"}
+    (gemini / "settings.json").write_text(json.dumps({"mcpServers": {"g": theirs, "h": at_url}}))
     servers = {
         "o": {"command": ["o"], "environment": {"A": "{env:A_B}"}},
         "p": {"url": "https://p.io", "headers": {"Authorization": "Bearer {env:TOKEN}"}},
@@ -373,7 +374,8 @@ def test_variables_in_servers_of_gemini_and_opencode_stay_variables() -> None:
     )
 
     assert of_gemini == {
-        "g": {"command": "g", "env": {"A": "${A_B}", "C": "${C}"}, "args": ["--at=${HOME}/x"]}
+        "g": {"command": "g", "env": {"A": "${A_B}", "C": "${C}"}, "args": ["--at=${HOME}/x"]},
+        "h": {"type": "http", "url": "https://${HOST}/mcp"},
     }
     assert of_opencode == {
         "o": {"command": "o", "args": [], "env": {"A": "${A_B}"}},
