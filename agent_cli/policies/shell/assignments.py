@@ -47,6 +47,10 @@ _PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
 _OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
 _WORDS_OF_BRACES_MAX = 20
 _ALL_CHARS_MAX = 50_000
+# With one of them, a variable may get another value, or its value be split elsewhere.
+_SETS_UNSEEN = late_pattern(
+    r"\b(?:IFS|eval|source|coproc|let)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-|\{\w+\}[<>]"
+)
 # A database of tests is made anew by such a task.
 _ON_TEST_DATABASE = late_pattern(
     r"(?:RAILS_ENV|RACK_ENV|MIX_ENV)=test (?:bundle exec )?(?:bin/)?(?:rails|rake|mix)"
@@ -154,7 +158,7 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     out.
     """
     tree = syntax_tree(script)
-    known = Assignments(tree, {"PWD": ["."]})
+    known = None if _SETS_UNSEEN.search(script) else Assignments(tree, {"PWD": ["."]})
     changes: list[tuple[Node, Sequence[str]]] = []
     for node in descendants(tree):
         if node.type != "command":
@@ -182,13 +186,15 @@ def _changed(tree: "Node", changes: Sequence[tuple["Node", Sequence[str]]], chos
     return b"".join([*pieces, text[at:]]).decode()
 
 
-def _values(word: "Node", known: Assignments) -> Sequence[str]:
+def _values(word: "Node", known: Assignments | None) -> Sequence[str]:
     """Return the texts that *word* may stand for, without quotes; () if they are not known."""
     expansions = [*outermost(word, _EXPANSIONS)]
-    texts = known.texts(word) or ()
+    if expansions and known is None:
+        return ()
+    texts = (known.texts(word) if known else [source(word)]) or ()
     written = source(word)
     is_alone = len(expansions) == 1 and source(expansions[0]) == written.strip('"')
-    if not is_alone and not all(map(known.is_set_at, expansions)):
+    if known and not is_alone and not all(map(known.is_set_at, expansions)):
         for each in expansions:
             written = written.replace(source(each), "")
         texts = [*texts, written] if texts else ()

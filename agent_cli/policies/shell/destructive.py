@@ -60,6 +60,16 @@ _GIT_LOSSES = tuple(
 )
 # They run a command for the names that they read.
 _RUN_FOR_EACH = frozenset({"xargs", "parallel"})
+_OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "env": late_pattern(r"(?:-\w*C|--ch\w*)(?:=?(.+))?"),
+        **dict.fromkeys(("sudo", "doas"), late_pattern(r"(?:-\w*D|--ch\w*)(?:=?(.+))?")),
+        "systemd-run": late_pattern(
+            r"(?:--wo[\w-]*|(?:-p|--property=)?WorkingDirectory)(?:=(.+))?"
+        ),
+        **dict.fromkeys(("nsenter", "bwrap"), late_pattern(r"--(?:wd\w*|chdir)(?:=(.+))?")),
+    }
+)
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
@@ -91,7 +101,10 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     """Return descriptions of what *readings* would destroy or publish."""
     seen = [*readings]
     commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
-    moved = any(name in ("cd", "pushd") and _leaves(words, root) for name, words in commands)
+    moved = any(
+        _leaves(words, root) if name in ("cd", "pushd") else _starts_elsewhere(name, words, root)
+        for name, words in commands
+    )
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
@@ -129,6 +142,18 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
     return not folders or any(
         each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
         for each in folders
+    )
+
+
+def _starts_elsewhere(name: str, arguments: Reading, root: PurePath) -> bool:
+    """Return whether a wrapper starts its command in another folder: `env -C`, `sudo -D`."""
+    if (option := _OPTION_OF_FOLDER.get(name)) is None:
+        return name == "chroot"
+    return any(
+        word is not None
+        and (found := option.fullmatch(word)) is not None
+        and is_vital(found[1] or behind, root)
+        for word, behind in pairwise((*arguments, None))
     )
 
 

@@ -143,7 +143,8 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
         outside = root not in path.parents
-    return outside or not path.parts or any(map(path.match, _HISTORY))
+    # macOS takes .GIT for .git.
+    return outside or not path.parts or any(map(PurePath(target.casefold()).match, _HISTORY))
 
 
 def _split(arguments: Reading) -> tuple[Reading, Reading]:
