@@ -50,7 +50,7 @@ class _Events:
     """Rewrites events: each message gets one of its own; other data, such as `ping`, is left out.
 
     A message counts once it is whole: some servers send no blank line behind it, and leave the
-    stream open.
+    stream open. In the answer to a request it counts in an event of any name.
 
     Attributes:
         bytes_held: The size of the event that has not ended.
@@ -61,11 +61,16 @@ class _Events:
         self._asked = asked
         self._line = bytearray()
         self._fields: list[bytes] = []
+        self._is_after_cr = False
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the events that *chunk* completes."""
         mended: list[bytes] = []
+        if self._is_after_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._is_after_cr = chunk.endswith(b"\r")
+        chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._take(end)
@@ -80,14 +85,14 @@ class _Events:
         self.bytes_held += len(part)
 
     def _ended_line(self) -> bytes:
-        line = bytes(self._line).removeprefix(codecs.BOM_UTF8).removesuffix(b"\r")
+        line = bytes(self._line).removeprefix(codecs.BOM_UTF8)
         self._line.clear()
         if not line:
             return self._ended_event()
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-        elif name:  # a comment has none
+        elif name and not (name == b"event" and self._asked is not None):  # a comment has none
             self._fields.append(line)
         return b""
 

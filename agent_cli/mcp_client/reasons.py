@@ -49,11 +49,15 @@ _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 """The SDK's message for a stream that ended."""
 _INVALID_REQUEST = -32600
 _BEHIND_PROXY = re.compile(
-    r"Error POSTing to endpoint(?! \(HTTP 5).*(session|not initialized)", re.IGNORECASE | re.DOTALL
+    r"Error POSTing to endpoint(?! \(HTTP 5).*"
+    r"(\b(no|invalid|valid|unknown|missing) session|\bsession (id|not found|expired)"
+    r"|not initialized)",
+    re.IGNORECASE | re.DOTALL,
 )
 """The TypeScript SDK's error in a proxy such as mcp-remote, whose own server was restarted.
 
-A server that answers 5xx, e.g. for its database session, may have executed the request.
+A server that answers 5xx, e.g. for its database session, may have executed the request. Newer
+versions of the SDK do not say which status it was.
 """
 _TEXT_MAX = 500
 _QUOTED_CHARS = 200

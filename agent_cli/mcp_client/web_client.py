@@ -221,6 +221,9 @@ class SafeAsyncClient(CheckedAsyncClient):
                 return _mended_stream(response, asked)
             return await _answered(request, response, asked)
         body = await _body(response)
+        if (json_object(body) or {}).keys() >= {"jsonrpc", "result"}:  # of a failed tool, perhaps
+            self.refused, self.refusal = None, ""
+            return _with_answer(request, response, body, await _asked(request))
         error, message = rpc_error(body), message_in(response, body)
         self.refused, self.refusal = status, refusal_line(response, message)
         if not self.is_connected:
@@ -281,7 +284,12 @@ async def _answered(
 
     Whatever its media type and formal faults are: the request has been executed.
     """
-    body = await _body(response)
+    return _with_answer(request, response, await _body(response), asked)
+
+
+def _with_answer(
+    request: httpx2.Request, response: httpx2.Response, body: bytes, asked: RequestId | None
+) -> httpx2.Response:
     if asked is None:
         return _with_body(request, response, body)
     if (answer := answer_in(body, asked)) is None:

@@ -238,6 +238,35 @@ def an_answer_behind_events_that_are_not_mcp(handler: Handler, good: bytes) -> N
 
 
 @answer("answered")
+def an_event_of_another_name(handler: Handler, good: bytes) -> None:
+    handler.stream(b"event: ping\ndata: {}\n\nevent: response\ndata: " + good + b"\n\n")
+
+
+@answer("answered")
+def lines_that_end_with_a_carriage_return(handler: Handler, good: bytes) -> None:
+    handler.stream(b"event: message\rdata: " + good + b"\r\r")
+    handler.wfile.flush()
+    handler.connection.recv(1)
+
+
+@answer("answered")
+def lines_cut_between_carriage_return_and_line_feed(handler: Handler, good: bytes) -> None:
+    handler.stream(b"")
+    lines = json.dumps(json.loads(good), indent=1).encode().split(b"\n")
+    for line in lines:
+        handler.wfile.write(b"data: " + line + b"\r")
+        handler.wfile.flush()
+        handler.wfile.write(b"\n")
+        handler.wfile.flush()
+    handler.wfile.write(b"\r\n")
+
+
+@answer("answered")
+def a_result_with_the_status_of_an_error(handler: Handler, good: bytes) -> None:
+    handler.reply(500, good)
+
+
+@answer("answered")
 def an_event_behind_a_byte_order_mark(handler: Handler, good: bytes) -> None:
     handler.stream(codecs.BOM_UTF8 + b"data: " + good + b"\n\n")
 
