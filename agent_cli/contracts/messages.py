@@ -48,6 +48,12 @@ def typed_in(content: tuple[Block, ...]) -> str:
     return text_of(tuple(block for block in content if block["type"] == "text")[-1:])
 
 
+def beside_typed(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return all but what `typed_in` does: files, images, outputs and resources sent with it."""
+    texts = [index for index, block in enumerate(content) if block["type"] == "text"]
+    return content[: texts[-1]] + content[texts[-1] + 1 :] if texts else content
+
+
 def is_cut_off(stop_reason: str) -> bool:
     """Return whether a reply with this stop reason may end in the middle of a tool call."""
     return stop_reason in _CUT_OFF

@@ -14,6 +14,7 @@ from string import Template
 from typing import Final, Literal, TypeAlias
 
 from agent_cli.contracts.errors import SessionError
+from agent_cli.contracts.messages import beside_typed, typed_in
 from agent_cli.contracts.timeline import (
     BlockOutput,
     DiscardedOutput,
@@ -131,22 +132,29 @@ def _visible(history: History) -> Iterator[Output]:
 
 def _parts(outputs: Iterable[Output], redact: Redact) -> Iterator[tuple[_Kind, str]]:
     """Yield the text of each entry, but no empty notes."""
-    for output in outputs:
-        kind: _Kind = "note"
-        match output:
-            case UserOutput() if output.is_typed:
-                kind, text = "you", content_text(output.content)
-            case TextOutput():
-                kind, text = "agent", str(output.block.get("text", ""))
-            case ToolOutput():
-                result = f"{result_line(output)}\n{result_text(output)}"
-                kind, text = "call", f"{call_line(output)}: {result}".rstrip()
-            case _:
-                text = entry_text(output)
+    for kind, text in (part for output in outputs for part in _texts(output)):
         # Cleaned first: a secret interrupted by an escape sequence would not be recognised.
-        text = redact(clean(text)).strip("\n")
-        if text or kind != "note":
-            yield kind, text
+        shown = redact(clean(text)).strip("\n")
+        if shown or kind != "note":
+            yield kind, shown
+
+
+def _texts(output: Output) -> Iterator[tuple[_Kind, str]]:
+    """Yield the texts of an entry; what goes with a message, such as a file, is a note behind it.
+
+    That is not the user's text: as Markdown a stranger's file would have links and images.
+    """
+    match output:
+        case UserOutput() if output.is_typed:
+            yield "you", typed_in(output.content)
+            yield "note", content_text(beside_typed(output.content))
+        case TextOutput():
+            yield "agent", str(output.block.get("text", ""))
+        case ToolOutput():
+            result = f"{result_line(output)}\n{result_text(output)}"
+            yield "call", f"{call_line(output)}: {result}".rstrip()
+        case _:
+            yield "note", entry_text(output)
 
 
 def _markdown(outputs: Iterable[Output], redact: Redact) -> Iterator[str]:

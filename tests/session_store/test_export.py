@@ -95,6 +95,22 @@ async def test_markdown_export_shows_the_conversation(tmp_path: Path) -> None:
     assert "Hidden." not in shown
 
 
+def test_attached_file_is_no_markdown_of_the_user(tmp_path: Path) -> None:
+    """A stranger's file could load images, and its headings would part the conversation."""
+    store = SessionStore(tmp_path)
+    session = recorded(store, conversation := Conversation())
+    attached = text_block("[The user attached the file a.md: 2 lines]\n# Title\n![x](http://x)")
+    conversation.begin(UserMessage((attached, text_block("What is in @a.md?"))))
+    session.close()
+
+    shown = export(store.read(session.id), "md", redact=unchanged)
+
+    assert shown == (
+        "## You\n\nWhat is in @a.md?\n\n"
+        "```text\n[The user attached the file a.md: 2 lines]\n# Title\n![x](http://x)\n```\n"
+    )
+
+
 def test_code_fence_in_a_result_does_not_end_the_markdown_block(tmp_path: Path) -> None:
     """The text after it would become Markdown: links, images."""
     shown = export(saying(tmp_path, "````\n![x](http://x)"), "md", redact=unchanged)
