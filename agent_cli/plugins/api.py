@@ -94,7 +94,7 @@ class PluginContext:
         conversation: The conversation so far; read only.
         state: The state of every plugin, by name, with the changes of earlier plugins this turn.
             Reading gives copies; a write is checked and recorded at once.
-        latest_input: The text of the user's latest message; "" if there is none.
+        latest_input: What the user typed last, without attached files; "" if nothing was.
         secrets: Values of the variables the plugin declared, and of no others.
         tools: The plugin's own tools in this turn; one that is removed is not offered.
         context, messages, notices: What the methods added so far.

@@ -18,8 +18,8 @@ from typing import Final, cast
 
 from agent_cli.contracts.authors import NOTICE
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.timeline import UserOutput, text_of
+from agent_cli.contracts.messages import UserMessage, typed_in
+from agent_cli.contracts.timeline import UserOutput
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import once
 from agent_cli.core.agent import Agent
@@ -267,7 +267,7 @@ def _latest_input(turn: Turn) -> str:
         entries = (*([prompt.input] if prompt.input else ()), *prompt.output)
         for output in reversed(entries):
             if isinstance(output, UserOutput) and output.is_typed:
-                return text_of(output.content)
+                return typed_in(output.content)
     return ""
 
 

@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.found_tools import CALL_FOUND
+from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import ToolContext
 from agent_cli.core.agent import Agent
 from agent_cli.core.conversation import Conversation
@@ -280,6 +282,17 @@ async def test_tools_that_write_state_do_so_in_call_order() -> None:
 
     state = PluginStates(run.agent.conversation, {}, run.events.append)
     assert state["order"] == ["t1", "t2"]
+
+
+async def test_plugin_reads_what_was_typed_without_the_attached_files() -> None:
+    """It may search for that text."""
+    read: list[str] = []
+    plugin = Plugin(name="p", prepare=lambda ctx: read.append(ctx.latest_input))
+    run = Contributing([plugin], says("one"))
+
+    await run.agent.prompt(UserMessage((text_block("a file"), text_block("hi"))))
+
+    assert read == ["hi"]
 
 
 async def test_message_added_by_a_plugin_is_sent_once_and_stays() -> None:
