@@ -1,10 +1,12 @@
 """Find the texts that a word of a script may stand for, by what the script itself assigns.
 
-For the rules about files. A variable is known if each of its values stands in the script: in an
-assignment or as a word of a loop. Where the script reads one, or takes one from its surroundings,
-nothing is known. When which value holds is not looked at: each one counts.
+For the rules about files, and for what cannot be taken back. A variable is known if each of its
+values stands in the script: in an assignment or as a word of a loop. Where the script reads one, or
+takes one from its surroundings, nothing is known. When which value holds is not looked at: each one
+counts.
 """
 
+import os.path
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -38,6 +40,7 @@ _VALUE = late_pattern(r"\$(?:\{(\w+)(?:\[[^\]]*\])?\}|(\w+))", re.ASCII)
 _SETS = late_pattern(r"\$\{(\w+):?=", re.ASCII)
 _NUMBER = late_pattern(r"\$(?:[#?$!]|\{#\w+(?:\[[@*]\])?\}|\(\s*seq(?:\s+-?\d+)+\s*\))")
 _FOLDER = late_pattern(r"\$\(\s*pwd\s*\)|`\s*pwd\s*`")
+_RUNS = late_pattern(r"\$\(|`")
 _NEW_FILE = late_pattern(r"(?:\$\(|`)\s*mktemp(?:\s+[\w./+=-]+)*\s*[)`]")
 # A file that mktemp has just made; no name holds this private-use character.
 _NEW = "/tmp/\ue001"
@@ -47,6 +50,9 @@ _PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
 _OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
 _WORDS_OF_BRACES_MAX = 20
 _ALL_CHARS_MAX = 50_000
+_CHANGE_FOLDER = frozenset({"cd", "pushd", "popd"})
+MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&>])&(?![&\d>])")
+"""What may be in a script whose commands do not surely run one after the other, by `&&`."""
 # With one of them, a variable may get another value, or its value be split elsewhere.
 _SETS_UNSEEN = late_pattern(
     r"\b(?:IFS|eval|source|coproc|let)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-|\{\w+\}[<>]"
@@ -159,20 +165,46 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     """
     tree = syntax_tree(script)
     known = None if _SETS_UNSEEN.search(script) else Assignments(tree, {"PWD": ["."]})
+    place, is_sequence = _Place(), not MAY_RUN_ELSEWHERE.search(script)
     changes: list[tuple[Node, Sequence[str]]] = []
     for node in descendants(tree):
         if node.type != "command":
             continue
         if _ON_TEST_DATABASE.fullmatch(source(node)):
             changes.append((node, [_DOES_NOTHING]))
+        name = node.child_by_field_name("name")
+        changes_folder = is_sequence and name and source(name) in _CHANGE_FOLDER
         for word in node.children_by_field_name("argument"):
-            texts = [_known(each, own_temporary=own_temporary) for each in _values(word, known)]
+            values = _values(word, known)
+            texts: Sequence[str | None] = [
+                _known(each, own_temporary=own_temporary) for each in values
+            ]
+            texts = place.after(node, texts) if changes_folder else texts
             if texts and None not in texts and texts != [source(word)]:
                 changes.append((word, [each or "" for each in texts]))
     count = max((len(texts) for _, texts in changes), default=0)
     if count * len(script) > _ALL_CHARS_MAX:
         return ()
     return [_changed(tree, changes, at) for at in range(count)]
+
+
+class _Place:
+    """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
+
+    def __init__(self) -> None:
+        self._folder, self._before = ".", ".."
+
+    def after(self, command: "Node", texts: Sequence[str | None]) -> Sequence[str | None]:
+        """Return the folder that *command*, a `cd` to one of *texts*, changes to, if known."""
+        text = texts[0] if len(texts) == 1 else None
+        is_alone = len(command.children_by_field_name("argument")) == 1
+        in_pipe = command.parent is not None and command.parent.type == "pipeline"
+        if not text or in_pipe or not is_alone or text.startswith(("/", "'", _NEW_HERE)):
+            self._folder = ".."
+            return texts
+        folder = self._before if text == "-" else os.path.normpath(f"{self._folder}/{text}")
+        self._folder, self._before = folder, self._folder
+        return [folder]
 
 
 def _changed(tree: "Node", changes: Sequence[tuple["Node", Sequence[str]]], chosen: int) -> str:
@@ -233,7 +265,8 @@ def _is_chosen(word: str) -> bool:
 def _sets_before(value: "Node", use: "Node") -> bool:
     """Return whether the statement that sets a variable to *value* surely came before *use*."""
     node = value.parent
-    if node is None or "$(" in source(value) or "`" in source(value) or not source(value):
+    written = source(value).strip('"')
+    if node is None or not written or (_RUNS.search(written) and not _FOLDER.fullmatch(written)):
         return False
     if node.type == "for_statement":
         body = node.child_by_field_name("body")

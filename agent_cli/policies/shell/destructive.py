@@ -89,6 +89,8 @@ _DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 _CLEAN_TRIES = late_pattern(r"-[dfiqxX]*n[dfiqxXn]*|--dry-run")
 _CLEAN_VALUE = late_pattern(r"-\w*e|--exclude")
+_PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
+_PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
 _IS_FORCED = late_pattern(_FORCE)
 _GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
@@ -305,6 +307,14 @@ def _lists_only(words: Sequence[str]) -> bool:
     )
 
 
+def _pushes_nothing(words: Sequence[str]) -> bool:
+    """Return whether `git push` with *words* only says what it would push."""
+    return not takes_try_back(words) and any(
+        _PUSH_TRIES.fullmatch(word) and not _PUSH_VALUE.fullmatch(before)
+        for before, word in pairwise(("", *takewhile(lambda word: word != "--", words)))
+    )
+
+
 def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
     for subcommand, argument in _GIT_LOSSES:
         if subcommand not in words:
@@ -322,7 +332,7 @@ def _git_loss(words: Sequence[str], root: PurePath) -> str | None:
         return "git checkout of files discards changes that are not committed"
     if "rm" in words and forced and "--cached" not in words:
         return "git rm --force discards changes that are not committed"
-    if "push" in words and any(map(_GIT_PUSH.fullmatch, words)):
+    if "push" in words and any(map(_GIT_PUSH.fullmatch, words)) and not _pushes_nothing(words):
         return "git push can overwrite or delete remote commits"
     if "prune" in git_call(words)[:1] and not _only_tries(words):
         return "git prune deletes commits that nothing names, which git cannot undo"

@@ -81,8 +81,7 @@ _SHOW_NOTHING = frozenset(
 _NAME = late_pattern(r"[A-Za-z][\w.+/-]*", re.ASCII)
 _DEPTH_MAX = 4
 _WORDS_MAX = 32  # Longer than a rule is.
-# So many words are taken again from each of them on. The last of many may be the home directory.
-_TAKEN_WHOLE_MAX = 1_000
+_TAKEN_WHOLE_MAX = 1_000  # The last of many may be the home directory.
 
 _COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
 _JOINED = frozenset({"list", "pipeline", "negated_command"})
@@ -373,7 +372,8 @@ def _is_program(word: str | None) -> bool:
 
 def _in_option(option: str, rest: Reading, depth: int) -> Iterator[Reading]:
     """Yield the commands that an option may contain: `env -S"rm x"`."""
-    joined = {option[2:], *(option.partition(mark)[2] for mark in ("S", "c", "="))}
+    short = option[2:] if option[1:2] != "-" else ""  # not `rm` of `docker run --rm`
+    joined = {short, *(option.partition(mark)[2] for mark in ("S", "c", "="))}
     for text in filter(None, joined):
         yield (text, *rest)
         if SCRIPT.search(text):

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from agent_cli.policies.shell.assignments import MAY_RUN_ELSEWHERE
 from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import known_effect
@@ -52,11 +53,10 @@ _SED: Final = late_pattern(r"g?sed")
 _RUNS_INPUT: Final = SHELLS | {"make", "gmake", "xargs", "parallel", "source", "."}
 _SHEBANG: Final = late_pattern(r"#!\S*/(?:env )?\w*sh\b")
 _VARIABLE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))")
-# A script that changes its folder once, and what else may be in it than commands joined by `&&`.
+# A script that changes its folder once.
 _CHANGES_FOLDER: Final = late_pattern(
     r"((?:(?!\bcd\s).)*?)\bcd\s+([\w./-]+)\s*&&(?:(?!\b(?:cd|pushd|popd)\b).)*"
 )
-_MAY_RUN_ELSEWHERE: Final = late_pattern(r"[;\n(`]|\|\||(?<![&>])&(?![&\d>])")
 _FIND_ENDS: Final = frozenset({";", "+"})
 _VALUES_MAX: Final = 64
 _DEPTH_MAX: Final = 3
@@ -215,7 +215,7 @@ def _behind_cd(script: str, reach: Reach) -> Reach:
     Only if each command with a `..` surely runs there.
     """
     found = _CHANGES_FOLDER.fullmatch(script)
-    if not found or _MAY_RUN_ELSEWHERE.search(script) or ".." in found[1] + found[2]:
+    if not found or MAY_RUN_ELSEWHERE.search(script) or ".." in found[1] + found[2]:
         return reach
     folder = Path(os.path.realpath(reach.root / found[2]))
     if not is_inside(folder, reach.root):
