@@ -30,7 +30,10 @@ _COMMAND: Final = re.compile(r"<command-name>(/?[^<]*)</command-name>")
 _ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 # What only the screen showed, or what tells the model about the other program.
 _NOISE: Final = ("<local-command-", "<bash-stdout>", "<bash-stderr>", "Caveat: The messages below")
-_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_SHELL: Final = re.compile(r"<bash-input>(.*)</bash-input>", re.DOTALL)
+_REMINDER: Final = re.compile(r"<(system-reminder|ide_opened_file)>.*?</\1>", re.DOTALL)
+# What was selected in an editor belongs to the prompt, but is no title.
+_SELECTION: Final = re.compile(r"<ide_selection>.*?</ide_selection>", re.DOTALL)
 _SYNTHETIC: Final = "<synthetic>"
 
 
@@ -38,7 +41,8 @@ def opening(line: _Line) -> tuple[str, str]:
     """Return the workspace and the first prompt, as far as *line* has them."""
     cwd, title = line.get("cwd"), ""
     if line.get("type") == "user" and not line.get("isMeta") and not line.get("isSidechain"):
-        title = " ".join(str(block.get("text", "")) for block in _user_blocks(line))
+        text = " ".join(str(block.get("text", "")) for block in _user_blocks(line))
+        title = _SELECTION.sub("", text).strip()
     return cwd if isinstance(cwd, str) else "", title
 
 
@@ -146,8 +150,10 @@ def _blocks(content: Json) -> Iterator[Block]:
 
 
 def _typed(text: str) -> str:
-    """Return what the user typed: a command as `/name arguments`, without the added text."""
+    """Return what the user typed: a command as `/name arguments` or `!line`, without added text."""
     if text.lstrip().startswith(_IS_COMMAND) and (command := _COMMAND.search(text)):
         given = _ARGUMENTS.search(text)
         return f"/{command[1].lstrip('/')} {given[1] if given else ''}".strip()
+    if shell := _SHELL.fullmatch(text.strip()):
+        return f"!{shell[1].strip()}"
     return "" if text.startswith(_NOISE) else _REMINDER.sub("", text).strip()

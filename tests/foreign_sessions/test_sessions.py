@@ -158,6 +158,28 @@ def test_a_prompt_that_quotes_a_command_of_claude_code_is_kept_whole(
     assert f"you> {prompt}" in shown.stdout
 
 
+def test_what_an_editor_adds_to_a_prompt_of_claude_code_is_no_title(
+    files: dict[Path, bytes],
+) -> None:
+    """Its extensions put the open file and the selection before each prompt."""
+    opened = "<ide_opened_file>The user opened the file /w/a.py.</ide_opened_file>"
+    selected = "<ide_selection>Lines 1 to 2 of /w/a.py:\nx = 1\n</ide_selection>"
+    blocks: list[Json] = [
+        {"type": "text", "text": text} for text in (opened, selected, "Explain this")
+    ]
+    path = next(path for path in files if CLAUDE_ID in path.name)
+    shell = claude_line(2, "user", "<bash-input>git status</bash-input>", after=1)
+    write(path, [claude_line(1, "user", blocks, after=0), shell])
+
+    listed = json.loads(agent_cli("sessions", "list", "--all", "--json").stdout)
+    shown = agent_cli("sessions", "show", CLAUDE_ID).stdout
+
+    assert [each["title"] for each in listed if each["id"] == CLAUDE_ID] == ["Explain this"]
+    assert "x = 1" in shown
+    assert "The user opened" not in shown
+    assert "you> !git status" in shown
+
+
 def test_sessions_are_listed_searched_and_shown_with_their_program() -> None:
     listed = json.loads(agent_cli("sessions", "list", "--all", "--json").stdout)
     own = json.loads(agent_cli("sessions", "list", "--json").stdout)
