@@ -27,7 +27,11 @@ _CONTEXT: Final = (
     *("<environment_context>", "<user_instructions>", "<permissions instructions>"),
     *("<skills_instructions>", "<turn_aborted>", "<collaboration_mode>", "<apps_instructions>"),
     *("# AGENTS.md instructions for", "<subagent_notification>", "<model_switch>", "<skill>"),
+    *("<recommended_plugins>", "<app-context>"),
 )
+# Before it, an editor's extension and the app name open and attached files.
+_WRAPPED: Final = ("# Context from my IDE setup:", "# Files mentioned by the user:")
+_REQUEST: Final = "## My request for Codex:"
 _RESULTS: Final = ("function_call_output", "custom_tool_call_output")
 
 
@@ -37,8 +41,14 @@ def opening(line: _Line) -> tuple[str, str]:
     cwd = payload.get("cwd") if line.get("type") == "session_meta" else None
     title = ""
     if payload.get("type") == "message" and payload.get("role") == "user":
-        title = " ".join(str(block.get("text", "")) for block in _user_blocks(payload))
+        title = " ".join(_request(str(block.get("text", ""))) for block in _user_blocks(payload))
     return cwd if isinstance(cwd, str) else "", title
+
+
+def _request(text: str) -> str:
+    """Return what was typed of a prompt that was sent from an editor or the app."""
+    is_wrapped = text.lstrip().startswith(_WRAPPED)
+    return text.partition(_REQUEST)[2].strip() or text if is_wrapped else text
 
 
 def records_in(lines: list[_Line]) -> list[ForeignRecord]:

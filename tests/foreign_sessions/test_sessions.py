@@ -158,6 +158,25 @@ def test_a_prompt_that_quotes_a_command_of_claude_code_is_kept_whole(
     assert f"you> {prompt}" in shown.stdout
 
 
+def test_what_codex_adds_to_a_prompt_is_no_title(files: dict[Path, bytes]) -> None:
+    """Its extensions name the open files before each prompt; they stay for the model."""
+    wrapped = (
+        "# Context from my IDE setup:\n\n## Active file: a.py\n\n## My request for Codex:\nFix it"
+    )
+    path = next(path for path in files if CODEX_ID in path.name)
+    added = [
+        codex_said("user", f"<{tag}>\nx\n</{tag}>") for tag in ("recommended_plugins", "skill")
+    ]
+    write(path, [CODEX[0], *added, codex_said("user", wrapped)])
+
+    listed = json.loads(agent_cli("sessions", "list", "--all", "--json").stdout)
+    shown = agent_cli("sessions", "show", CODEX_ID).stdout
+
+    assert [each["title"] for each in listed if each["id"] == CODEX_ID] == ["Fix it"]
+    assert "Active file: a.py" in shown
+    assert "recommended_plugins" not in shown
+
+
 def test_what_an_editor_adds_to_a_prompt_of_claude_code_is_no_title(
     files: dict[Path, bytes],
 ) -> None:
