@@ -32,7 +32,7 @@ class Signal:
 
     def problem(self) -> str:
         """Return the reason the destination cannot be reached, or ""; blocks for a moment."""
-        if getproxies():
+        if getproxies().keys() - {"no"}:  # NO_PROXY alone is no proxy
             return ""  # behind a proxy a direct connection proves nothing
         parts = urlsplit(self.url)
         address = parts.hostname or "", parts.port or PORTS[parts.scheme]

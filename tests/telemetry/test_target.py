@@ -97,3 +97,14 @@ def test_telemetry_host_that_cannot_be_a_name_is_reported(monkeypatch: pytest.Mo
     monkeypatch.setattr(socket, "create_connection", connect)
 
     assert Signal("http://a..b:4318").problem().startswith("nobody answers there (")
+
+
+def test_without_a_proxy_the_destination_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`NO_PROXY` alone names none, and many machines set it."""
+    nobody = Signal("http://127.0.0.1:1")
+    monkeypatch.setenv("NO_PROXY", "localhost")
+    direct = nobody.problem()
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+
+    assert direct.startswith("nobody answers there (")
+    assert nobody.problem() == ""
