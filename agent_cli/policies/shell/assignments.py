@@ -173,13 +173,13 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
         if _ON_TEST_DATABASE.fullmatch(source(node)):
             changes.append((node, [_DOES_NOTHING]))
         name = node.child_by_field_name("name")
-        changes_folder = is_sequence and name and source(name) in _CHANGE_FOLDER
+        is_folder = name is not None and source(name) in _CHANGE_FOLDER
         for word in node.children_by_field_name("argument"):
-            values = _values(word, known)
+            values = _values(word, known, is_folder=is_folder)
             texts: Sequence[str | None] = [
                 _known(each, own_temporary=own_temporary) for each in values
             ]
-            texts = place.after(node, texts) if changes_folder else texts
+            texts = place.after(node, texts) if is_folder and is_sequence else texts
             if texts and None not in texts and texts != [source(word)]:
                 changes.append((word, [each or "" for each in texts]))
     count = max((len(texts) for _, texts in changes), default=0)
@@ -218,15 +218,18 @@ def _changed(tree: "Node", changes: Sequence[tuple["Node", Sequence[str]]], chos
     return b"".join([*pieces, text[at:]]).decode()
 
 
-def _values(word: "Node", known: Assignments | None) -> Sequence[str]:
-    """Return the texts that *word* may stand for, without quotes; () if they are not known."""
+def _values(word: "Node", known: Assignments | None, *, is_folder: bool) -> Sequence[str]:
+    """Return the texts that *word* may stand for, without quotes; () if they are not known.
+
+    Of a variable that may be empty nothing is left: no word, or, for `cd`, the home directory.
+    """
     expansions = [*outermost(word, _EXPANSIONS)]
     if expansions and known is None:
         return ()
     texts = (known.texts(word) if known else [source(word)]) or ()
     written = source(word)
     is_alone = len(expansions) == 1 and source(expansions[0]) == written.strip('"')
-    if known and not is_alone and not all(map(known.is_set_at, expansions)):
+    if known and (is_folder or not is_alone) and not all(map(known.is_set_at, expansions)):
         for each in expansions:
             written = written.replace(source(each), "")
         texts = [*texts, written] if texts else ()

@@ -97,19 +97,21 @@ def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Readin
 def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading, Reading]:
     """Return, as `removals` does, each removal that `find … -print0 | xargs -0` starts in *seen*.
 
-    None if there is another `xargs`. Without -0, the name of a file may hold the names of others.
+    None if there is another `xargs`, or another `rm` that reads the same. Without -0, the name of
+    a file may hold the names of others.
     """
     search: Reading = ()
-    found: dict[Reading, Reading] = {}
+    found: list[tuple[Reading, Reading]] = []
     for words in seen:
         name = base_name(words[0] or "") if words else ""
         if name == "xargs":
             if not ("-print0" in search and _NUL.intersection(words) and lists_few(search, root)):
                 return {}
             tails = (words[at:] for at, word in enumerate(words) if _removes_trees(word))
-            found |= {(*tail, None): tail for tail in tails}
+            found += [((*tail, None), tail) for tail in tails]
         search = words[1:] if name in FINDS else ()
-    return found
+    is_alone = len(found) == sum(map(seen.count, {read for read, _ in found}))
+    return dict(found) if is_alone else {}
 
 
 def _removes_trees(word: str | None) -> bool:
