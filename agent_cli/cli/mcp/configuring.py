@@ -26,6 +26,7 @@ from agent_cli.system.shapes import is_object
 from agent_cli.trust.store import TrustStore, fingerprint
 
 _SCOPES: Final[tuple[Scope, ...]] = ("local", "project", "user")
+_BUNDLES: Final = (".mcpb", ".dxt")
 _SECRET: Final = "MCP_CLIENT_SECRET"
 _SCOPE_HELP: Final = "local: yours, here; project: .mcp.json; user: yours, everywhere (default)"
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -76,6 +77,11 @@ def add_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     else:
         if parsed.client_id or parsed.client_secret or parsed.callback_port:
             raise UsageError("--client-id, --client-secret and --callback-port are for an address")
+        if target.endswith(_BUNDLES):
+            raise UsageError(
+                f"{target} is a bundle for Claude Desktop: unpack it (unzip), and add the command"
+                " in its manifest.json"
+            )
         is_web = parsed.header or parsed.bearer_token_env_var
         if is_web or parsed.transport not in (None, "stdio"):
             raise UsageError("--header and --transport are for an address; a program takes --env")

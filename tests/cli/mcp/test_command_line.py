@@ -264,6 +264,7 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
         ),
         (["add", "a", "-t", "stdio", "https://x"], "and is not stdio"),
         (["add-json", "a", "{"], "the entry of a is not JSON"),
+        (["add", "a", "./a.mcpb"], "./a.mcpb is a bundle for Claude Desktop: unpack it"),
         (["add", "a", "wss://x"], "servers over WebSocket cannot be used"),
         (["add", "a", "postgres://x"], "postgres://... is not the address of a server"),
         (["add", "a", "--url", "https://x", "y"], "an address takes no arguments"),
