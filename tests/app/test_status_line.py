@@ -1,6 +1,7 @@
 """The status line: the user's own program for the line below the prompt, in the whole program."""
 
 import json
+import os
 import textwrap
 import time
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.repl.terminal import Terminal
 from tests.waiting import wait_until
 
 YOLO = ("--permission-mode", "yolo")
+# Searched for in every process's command line, also those of other runs on this machine.
+SLEEP = f"sleep 4711.{os.getpid():07}"
 
 
 def settings(command: str, more: str = "") -> None:
@@ -83,7 +86,7 @@ def test_status_line_script_of_claude_code_works_unchanged() -> None:
 
 def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
     """The command runs in the background, and ends with the program."""
-    settings("echo started >&2; touch here; exec sleep 4711")
+    settings(f"echo started >&2; touch here; exec {SLEEP}")
     with (
         serve_in_thread(reply("Hello.")) as api,
         Terminal(AGENT_CLI, **environment(api, {})) as terminal,
@@ -95,18 +98,18 @@ def test_slow_status_line_command_delays_neither_keys_nor_exit() -> None:
         terminal.send("/exit\r")
         assert terminal.exit_code() == 0
 
-    wait_until(lambda: not processes_with("sleep 4711"), "its command ends")
+    wait_until(lambda: not processes_with(SLEEP), "its command ends")
 
 
 async def test_status_line_command_over_its_time_limit_is_killed_and_reported() -> None:
     """The limit is a setting; the next turn starts the command again."""
     began_s = time.monotonic()
 
-    line = await line_of("sleep 4712", "timeout_s = 0.1\n")
+    line = await line_of(SLEEP, "timeout_s = 0.1\n")
 
     assert line == "status line: its command took longer than 0.1 s"
     assert time.monotonic() - began_s < 60
-    wait_until(lambda: not processes_with("sleep 4712"), "its command ends")
+    wait_until(lambda: not processes_with(SLEEP), "its command ends")
 
 
 @pytest.mark.parametrize(

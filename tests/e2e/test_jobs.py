@@ -22,7 +22,7 @@ WAITS_FOR_GO = "until test -e go; do sleep 0.05; done; touch gone; exit 3"
 JOB = tool_use("bash", {"command": WAITS_FOR_GO, "background": True})
 GO = tool_use("bash", {"command": "touch go"})
 # Found again in any process's command line.
-SLEEP = f"sleep 1001.{os.getpid()}"
+SLEEP = f"sleep 1001.{os.getpid():07}"
 SERVER = tool_use("bash", {"command": SLEEP, "background": True})
 YOLO = ("--permission-mode", "yolo")
 

@@ -198,7 +198,7 @@ def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
     One dies in mid-call and one is cancelled: each costs its call, and the run or the session
     continues. None survives our kill -9.
     """
-    marker = f"twenty-{os.getpid()}"
+    marker = f"twenty-{os.getpid():07}"
     quiet = {"progress": "half way", "reply": None}
     with (
         serve_in_thread(

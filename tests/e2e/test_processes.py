@@ -23,7 +23,7 @@ from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.waiting import wait_until
 
 # Searched for in every process's command line, even that of an orphan.
-SLEEP = f"sleep 1000.{os.getpid()}"
+SLEEP = f"sleep 1000.{os.getpid():07}"
 COMMAND = tool_use("bash", {"command": f"({SLEEP} &) ; touch begun; {SLEEP}", "timeout": 600})
 YOLO = ("--permission-mode", "yolo", "--mcp-config", "servers.json")
 GONE_WITHIN_S = 2.0
@@ -32,7 +32,7 @@ GONE_WITHIN_S = 2.0
 @pytest.fixture
 def server() -> str:
     """Configure an MCP server whose child ignores SIGTERM; return a text of its command line."""
-    marker = f"pids-{os.getpid()}"
+    marker = f"pids-{os.getpid():07}"
     options = json.dumps({"pids": marker})
     server = {"command": sys.executable, "args": ["-I", "-S", RAW_SERVER, options]}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"raw": server}}))

@@ -45,7 +45,7 @@ from agent_cli.app import preparations
 preparations._REPLY_IS_LATE_S = 60
 
 def show():
-    ours = {name.partition(".")[0] for name in sys.modules}
+    ours = {name.partition(".")[0] for name in [*sys.modules]}  # a thread may import meanwhile
     print(len(sys.modules), compiled, *sorted(ours - sys.stdlib_module_names), file=sys.stderr)
 
 import os

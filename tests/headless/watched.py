@@ -11,7 +11,7 @@ from tests.messages_api import reply, serve_in_thread
 def run_watched(code: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Run *code*, which calls `main`, against a server that answers "done"."""
     with serve_in_thread(reply("done")) as api:
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-P", "-c", code],
             env=environment(api, {}),
             cwd=directory,
@@ -19,5 +19,7 @@ def run_watched(code: str, directory: Path) -> subprocess.CompletedProcess[str]:
             capture_output=True,
             text=True,
             timeout=60,
-            check=True,
+            check=False,
         )
+    assert done.returncode == 0, done.stderr
+    return done

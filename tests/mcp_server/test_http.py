@@ -1,6 +1,7 @@
 """The agent as an MCP server over HTTP: its answers, its refusals, and its shutdown."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ async def test_client_disconnect_or_sigterm_ends_the_running_command() -> None:
 
 def _next_command(api: FakeMessagesApi, name: str) -> str:
     """Let the model run a command that touches *name* and stays; return a way to find it."""
-    marker = f"sleep {1000 + len(name)}.{len(api.requests)}75"
+    marker = f"sleep {1000 + len(name)}.{len(api.requests)}{os.getpid():07}"
     api.script.append(reply(tool_use("bash", {"command": f"touch {name}; {marker}"})))
     return marker
 

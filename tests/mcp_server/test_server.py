@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import sys
 import threading
@@ -445,7 +446,7 @@ async def test_sessions_of_other_folders_can_neither_be_read_nor_continued(tmp_p
 
 
 async def test_client_disconnect_ends_the_running_command() -> None:
-    marker = "sleep 1007.25"
+    marker = f"sleep 1007.{os.getpid():07}"
     async with (
         FakeMessagesApi(reply(tool_use("bash", {"command": f"touch begun; {marker}"}))) as api,
         serving(api, "--permission-mode", "yolo") as client,
