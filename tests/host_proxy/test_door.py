@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from agent_cli.sandbox import PathRules
 from tests.host_proxy.stand_in import network
 from tests.sandbox.world import World, world
+from tests.waiting import at_growing_limits
 from tests.web.https_server import Answer, serve_web
 
 GOOD, EVIL = "good.example.com", "evil.example.net"
@@ -119,9 +121,17 @@ async def test_connections_end_with_their_command(place: World, tmp_path: Path) 
     """A server that answers nothing holds neither the door nor the next command."""
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
         async with network(place, tmp_path, {GOOD: silent.getsockname()[1]}) as it:
-            code, _ = await it.run(f"curl -s -m 0.5 http://{GOOD}/")
-            connection, _address = silent.accept()
+
+            async def reached(limit_s: int) -> tuple[int, socket.socket | None]:
+                code, _ = await it.run(f"curl -s -m {limit_s / 2} http://{GOOD}/")
+                with suppress(BlockingIOError):  # curl gave up before the proxy had connected
+                    return code, silent.accept()[0]
+                return code, None
+
+            code, connection = await at_growing_limits(reached, lambda found: found[1])
+            assert connection
             connection.settimeout(20)
             with connection:
                 while connection.recv(4096):
