@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from mcp import MCPError
@@ -45,6 +46,8 @@ from agent_cli.terminal.narration import describe_call
 from agent_cli.terminal.sanitize import reveal
 
 _COVERS_LOSSES: Final = "Yes also lets it delete or overwrite many files; it cannot ask later."
+# The client may read slowly, or no longer.
+_LAST_PROGRESS_S: Final = 2.0
 _PLAN_IS_ANSWER: Final = "nobody approves plans here: give it as your answer and end there"
 _LIMITS = frozenset({"max_rounds", "max_cost"})
 
@@ -162,7 +165,10 @@ class ServedRun:
         async with asyncio.TaskGroup() as group:
             telling = group.create_task(self._tell())
             try:
-                return await self._to_the_end(prompt)
+                result = await self._to_the_end(prompt)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._begun.join(), _LAST_PROGRESS_S)
+                return result
             except (AnswersNeeded, AgentCliError) as error:
                 ending = error  # raised below, since the group would wrap it
             finally:
@@ -235,6 +241,7 @@ class ServedRun:
             shown = await self._begun.get()
             number += 1
             await self._progress(number, shown)
+            self._begun.task_done()
 
 
 def _cost(before: Usage, after: Usage) -> int | None:

@@ -17,14 +17,17 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.events import AgentEnd
 from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.conversation import Conversation
 from agent_cli.mcp_server.ports import Application, RunRequest
+from agent_cli.mcp_server.runs import ServedRun
 from agent_cli.mcp_server.server import make_server
 from agent_cli.session_store import SessionStore
 from agent_cli.system.paths import sessions_dir
 from agent_cli.undo.stopped_calls import why_missing
+from tests.app.agents.test_agents import Script, program
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
 from tests.messages_api import FakeMessagesApi, broken, error, reply, serve_in_thread, tool_use
@@ -233,6 +236,23 @@ async def test_each_tool_call_is_reported_as_progress() -> None:
         await client.call_tool("ask", {"prompt": "look"}, progress_callback=progress)
 
     assert told == [(1, "Read a.txt"), (2, "Glob * in .")]
+
+
+async def test_progress_that_is_still_being_reported_when_the_run_ends_is_not_lost() -> None:
+    ended = asyncio.Event()
+    told: list[str] = []
+
+    async def progress(_number: int, text: str) -> None:
+        await ended.wait()
+        told.append(text)
+
+    calls = reply(tool_use("glob", {"pattern": "*"}), tool_use("glob", {"pattern": "*.py"}))
+    async with program(Script(go=[calls, reply("ok")])) as run:
+        run.app.agent.subscribe(lambda event: ended.set() if isinstance(event, AgentEnd) else None)
+        outcome = await ServedRun(run.app, allow=None, progress=progress).answer("go")
+
+    assert outcome.text == "ok"
+    assert told == ["Glob * in .", "Glob *.py in ."]
 
 
 async def test_client_cannot_exceed_the_servers_folder_or_permission_mode() -> None:
