@@ -142,6 +142,10 @@ class Terminal:
         self.until("logs: agent.log")
         self.until_prompt()
 
+    def rows_at_the_end(self) -> list[str]:
+        """Return the lines of `text`, without the notice of a program that is slow to close."""
+        return [row for row in self.text.split("\n") if not row.startswith("closing: ")]
+
     def exit_code(self) -> int:
         """Read until the program ends."""
         deadline_s = time.monotonic() + LIMIT_S

@@ -447,7 +447,7 @@ def test_error_is_shown_as_one_line_and_the_prompt_returns() -> None:
         terminal.send("exit\r")
 
         assert terminal.exit_code() == 0
-        rows = terminal.text.split("\n")
+        rows = terminal.rows_at_the_end()
         assert rows[4:] == [
             *("you> fail", "", "the API is overloaded (request req_1)", ""),
             *("you> boom", "", "RuntimeError: a bug (traceback in the log)", ""),

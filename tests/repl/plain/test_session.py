@@ -243,7 +243,7 @@ def test_leaving_a_dumb_terminal_says_how_to_resume_below_the_prompt() -> None:
         terminal.send("\x04")
 
         assert terminal.exit_code() == 0
-        assert terminal.text.split("\n")[-4:] == [
+        assert terminal.rows_at_the_end()[-4:] == [
             "you>",
             "job 1 (`npm run dev`) still ran; it ends with this session",
             "to resume this session:",
