@@ -77,7 +77,7 @@ class Server(Protocol):
     def lose(self, client: Client) -> None:
         """Note that *client* is no longer usable; requests that run may still be answered."""
 
-    def doubt(self, client: Client) -> None:
+    def doubt(self, client: Client, *, is_cancelled: bool) -> None:
         """Note that a request got no answer: before the next one, the server is asked for one."""
 
     async def approved(self, tool: Tool, *, by_person: bool) -> None:
@@ -177,8 +177,8 @@ async def _used(server: Server, client: Client, do: Callable[[Client], Awaitable
     try:
         with server.uses.one():
             return await do(client)
-    except (TimeoutError, asyncio.CancelledError):
-        server.doubt(client)
+    except (TimeoutError, asyncio.CancelledError) as error:
+        server.doubt(client, is_cancelled=isinstance(error, asyncio.CancelledError))
         raise
 
 

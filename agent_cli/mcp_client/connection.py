@@ -36,7 +36,9 @@ _LAST_ANSWERS_S = 2.0
 """How long a forgotten session stays open, so that all its requests learn that it is."""
 _ANSWER_LIMIT_S = 10.0
 """How long a server may take to answer a ping after a request without an answer."""
-_HUNG = f"it did not answer within {_ANSWER_LIMIT_S:g} s after a request that got no answer"
+_CANCELLED_LIMIT_S = 60.0
+"""How long a server may be at work on a cancelled request: many do nothing else meanwhile."""
+_HUNG = "it answers nothing since a request that got no answer"
 _NOTE_MAX = 300
 """Limits the length of notes: a tool's name, or a schema's fault, may be a megabyte."""
 
@@ -84,6 +86,7 @@ class ServerConnection:
         self._needs_sign_in = False
         self._is_forgotten = False
         self._doubted: Client | None = None
+        self._busy_until = 0.0
         self._asking = asyncio.Lock()
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
@@ -155,7 +158,8 @@ class ServerConnection:
         client = await self._settled_client()
         async with self._asking:  # requests side by side ask once
             if self._doubted is client:
-                if not await answers(client, self.silence_limits, _ANSWER_LIMIT_S):
+                busy_s = self._busy_until - asyncio.get_running_loop().time()
+                if not await answers(client, self.silence_limits, max(busy_s, _ANSWER_LIMIT_S)):
                     self._restart_hung()
                 self._doubted = None
         return await self._settled_client()
@@ -174,10 +178,15 @@ class ServerConnection:
             self._is_forgotten = True
             self._end()
 
-    def doubt(self, client: Client) -> None:
+    def doubt(self, client: Client, *, is_cancelled: bool) -> None:
         """Note that a request over *client* got no answer."""
-        if client is self._client:
-            self._doubted = client
+        if client is not self._client:
+            return
+        self._doubted = client
+        if is_cancelled:
+            # Its limit is not over, so it may be at work, and a restart would lose what it holds.
+            limit_s = min(self.config.call_timeout_s, _CANCELLED_LIMIT_S)
+            self._busy_until = asyncio.get_running_loop().time() + limit_s
 
     def _restart_hung(self) -> None:
         """End a process that hangs, for `run()` to start it again.

@@ -255,7 +255,8 @@ async def test_silent_call_is_cancelled_after_the_idle_limit(
 
 
 def quick_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_cli.mcp_client.connection._ANSWER_LIMIT_S", 1.0)
+    for limit in ("_ANSWER_LIMIT_S", "_CANCELLED_LIMIT_S"):
+        monkeypatch.setattr(f"agent_cli.mcp_client.connection.{limit}", 1.0)
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
@@ -285,9 +286,33 @@ async def test_server_that_hangs_in_a_call_is_restarted_before_the_next_one(
 
     assert task.result() == is_stopped
     assert [state.reason for state in changes if state.hung] == [
-        "MCP server 'raw' was lost: it did not answer within 10 s after a request that got no"
-        " answer"
+        "MCP server 'raw' was lost: it answers nothing since a request that got no answer"
     ]
+
+
+async def test_server_has_longer_to_answer_after_a_cancelled_call(
+    raw_server: "RawServer",
+    call: "Call",
+    tmp_path: Path,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that answers nothing while it works was ended 10 s after Ctrl-C, with all it held."""
+    monkeypatch.setattr("agent_cli.mcp_client.connection._ANSWER_LIMIT_S", 0.0)
+    record, cancel = tmp_path / "record", CancelToken()
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"record": str(record)})])
+        await servers.wait_started(LIMIT_S)
+
+        async with asyncio.TaskGroup() as group:
+            waits = call(servers, "mcp__raw__reply", {"reply": None}, cancel=cancel)
+            task = group.create_task(stopped(waits))
+            await until(lambda: "tools/call" in methods(record))
+            cancel.cancel()
+        await answered(servers, call)
+        [state] = servers.states()
+
+    assert (task.result(), state.restarts, state.last_end) == (True, 0, "")
 
 
 async def test_hanging_server_is_not_restarted_while_others_wait_for_it(
@@ -339,8 +364,8 @@ async def test_web_server_that_hangs_costs_a_later_call_little(
 
     assert "gave no sign of life for 1 s" in hung[0].text
     assert hung[1].text == (
-        "MCP server 'web' is not available: it did not answer within 10 s after a request that got"
-        " no answer. Try later, or go on without it"
+        "MCP server 'web' is not available: it answers nothing since a request that got no answer."
+        " Try later, or go on without it"
     )
     assert (state.phase, after.text) == (ServerPhase.READY, "3")
 

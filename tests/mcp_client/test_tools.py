@@ -31,7 +31,7 @@ class NoServer:
     def lose(self, client: "Client") -> None:
         raise NotImplementedError
 
-    def doubt(self, client: "Client") -> None:
+    def doubt(self, client: "Client", *, is_cancelled: bool) -> None:
         raise NotImplementedError
 
     async def approved(self, tool: Tool, *, by_person: bool) -> None:
