@@ -190,6 +190,24 @@ def test_failures_and_counts_stay(output: str, stays: list[str]) -> None:
     assert [each for each in stays if each not in text] == []
 
 
+def test_printed_line_that_begins_details_hides_no_failure() -> None:
+    """All lines behind it were left out."""
+    output = """\
+✔ adds (1.1ms)
+  ---
+✖ removes (0.2ms)
+  AssertionError [ERR_ASSERTION]: 1 !== 2
+
+ℹ tests 2
+ℹ pass 1
+ℹ fail 1"""
+
+    text = folded("✔ lists (0.9ms)\n" * 30 + output).text
+
+    assert output[output.index("✖") :] in text
+    assert "lists" not in text
+
+
 PRINTED = [
     "timeout after 30 s waiting for the payment service",
     "django.db.utils.OperationalError: no such table: shop_order",
@@ -228,6 +246,38 @@ def test_a_run_with_subtests_or_reruns_is_known_as_one_of_pytest(more: str) -> N
     assert "SUBPASSED" not in text
     assert "test_reduced FAILED" in text
     assert "about passed tests" in said
+
+
+INNER_RUN = """\
+============================= test session starts ==============================
+rootdir: /tmp/pytest-of-me/inner
+plugins: ours-1.0
+collected 2 items
+
+test_inner.py ..                                                         [100%]
+
+=============================== warnings summary ===============================
+test_inner.py::test_first
+  /srv/ours/plugin.py:9: UserWarning: the cache is not used
+
+-- Docs: https://docs.pytest.org/en/stable/how-to/capture-warnings.html
+========================= 2 passed, 1 warning in 0.01s ========================="""
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [INNER_RUN, "=== step 1 ===\nrootdir: /srv/build", "12 failed logins\nplugins: none"],
+    ids=["run", "rule", "count"],
+)
+def test_section_of_failures_ends_where_pytest_begins_another(printed: str) -> None:
+    """A failed test may print rules too, or a run of pytest: the test of a plugin does."""
+    first, rest = PYTEST.split("=============================== warnings summary")
+    output = f"{first}- Captured stdout call -\n{printed}\n=== warnings summary{rest}"
+
+    text = folded(f"{output}\n" * 4 + PADDING).text
+
+    assert f"\n{printed}\n" in text
+    assert "use add_line" not in text
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,14 @@ def _without_output(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
 
 def _without_warnings(lines: list[str], passed: re.Pattern[str]) -> Iterator[str]:
     """Leave out pytest's summary of warnings too; its last line counts them."""
-    in_failures = in_warnings = False
+    in_failures, in_warnings, runs_inside = False, False, 0
     for line in lines:
-        if _PYTEST_RULE.match(line):
+        # What a failed test prints may be a whole run, as where a plugin of pytest is tested.
+        if in_failures and _PYTEST_BEGINS.match(line):
+            runs_inside += 1
+        elif runs_inside:
+            runs_inside -= bool(_PYTEST_COUNTS.match(line))
+        elif (_PYTEST_SECTION if in_failures else _PYTEST_RULE).match(line):
             in_failures = bool(_PYTEST_FAILURES.match(line))
             in_warnings = " warnings summary " in line
         # A failed test's output may read like pytest's own, and another program's failure may
@@ -114,6 +119,8 @@ def _without_subtests(lines: list[str], passed: re.Pattern[str]) -> Iterator[str
     succeeded = {name for _, bad, name in results if not bad} - failed
     details, is_above = "", False
     for line in lines:
+        if details and line.strip() and not line.startswith(details):
+            details = ""  # no details: a test printed that line
         if details:
             # The details of a test end as deep as they began.
             details = "" if line == f"{details}..." else details
@@ -148,8 +155,18 @@ def _leads_to_test(lines: list[str], index: int, passed: re.Pattern[str]) -> boo
 
 
 _TIME = r"\(?[\d.,]+ ?m?s\)?"
-_PYTEST_RULE: Final = re.compile(r"=+ .* =+$|[\d,]+ (?:passed|failed|error)")
+_COUNTS: Final = (
+    r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:(?:subtests )?(?:passed|failed|skipped)|errors?"
+    r"|deselected|xfailed|xpassed|warnings?|rerun)(?:, )?)+ in [\d.]+s"
+)
+_PYTEST_COUNTS: Final = re.compile(_COUNTS)
+_PYTEST_BEGINS: Final = re.compile(r"=+ test session starts =+$")
 _PYTEST_FAILURES: Final = re.compile(r"=+ (?:FAILURES|ERRORS) =+$")
+_PYTEST_SECTION: Final = re.compile(
+    rf"{_COUNTS}|=+ (?:FAILURES|ERRORS|PASSES|XPASSES|XFAILURES|warnings summary(?: \(final\))?"
+    r"|slowest (?:\d+ )?durations|(?:short|rerun) test summary info|tests coverage) =+$"
+)
+_PYTEST_RULE: Final = re.compile(rf"{_COUNTS}|=+ .* =+$")
 _GO_PASSED: Final = re.compile(r"\s*--- (?:PASS|SKIP): (\S+)")
 _GO_BEGAN: Final = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+(\S+)")
 _RESULT: Final = re.compile(
@@ -174,10 +191,7 @@ _CARGO_STEPS: Final = "|".join(
 _RUNNERS: Final = (
     _Runner(  # pytest, with pytest-xdist
         (" in ",),
-        re.compile(
-            r"(?:=+ )?(?:\x1b\[\d+m)?(?:\d+ (?:(?:subtests )?(?:passed|failed|skipped)|errors?"
-            r"|deselected|xfailed|xpassed|warnings?|rerun)(?:, )?)+ in [\d.]+s"
-        ),
+        _PYTEST_COUNTS,
         re.compile(
             r"\S+\.(?:py|md|rst|txt|pyx|ipynb)(?:::\S+)? [.sxX]+ *(?:\[ *\d+%\])?$"
             r"|[.sxX]+ *(?:\[ *\d+%\])?$"
