@@ -9,7 +9,8 @@ Printable ones that are blank are left to `reveal`, of those that show the sente
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache, partial
 from pathlib import Path, PurePath
 
 from agent_cli.contracts.errors import SettingsError
@@ -39,7 +40,6 @@ from agent_cli.trust.store import (
     AGENT_FOLDERS,
     STYLE_FOLDERS,
     ActingFile,
-    acting_files,
     shown_name,
     used_variables,
 )
@@ -56,8 +56,27 @@ _TOKEN = re.compile(r"(?=\D*\d)[\w+=-]{12,}", re.ASCII)
 _LONG_LINES = 40
 
 
-def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
-    """Return one sentence per effect; an invalid file yields a sentence about that."""
+def effects_of(files: Sequence[Path], workspace: Path) -> Iterator[tuple[str, ...]]:
+    """Yield, for each of the acting *files*, one sentence per effect.
+
+    An invalid file yields a sentence about that.
+    """
+    # Once: each reads all the files, and there may be hundreds.
+    scripts = frozenset(all_scripts_of(hooks_in_files(workspace), workspace))
+    programs = frozenset(server_files(files, workspace))
+    variables = cache(partial(used_variables, workspace))
+    for path in files:
+        yield _effects(path, workspace, variables, scripts=scripts, programs=programs)
+
+
+def _effects(
+    path: Path,
+    workspace: Path,
+    variables: Callable[[], Mapping[str, str]],
+    *,
+    scripts: Set[Path],
+    programs: Set[Path],
+) -> tuple[str, ...]:
     name = PurePath(place_in_project(path, workspace)[1])
     folders = {*map(str, name.parents)}
     try:
@@ -65,7 +84,7 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
             file = ClaudeFile.read(path)
             rules = (_plain(f"{_KINDS[x.kind]} {x.text}") for x in file.rules(from_project=True))
             return (*rules, *hook_effects(file.hooks(from_project=True)))
-        if path in all_scripts_of(hooks_in_files(workspace), workspace):
+        if path in scripts:
             return (_SCRIPT,)
         if path.name in FILES:
             what = f"tells the model how to do {path.parent.name} (a skill)"
@@ -74,20 +93,18 @@ def effects_of(path: Path, workspace: Path) -> tuple[str, ...]:
                 "adds a command: its text is sent as yours when you type its name",
             )
         if not folders.isdisjoint(AGENT_FOLDERS):
-            return tuple(_agent(path, used_variables(workspace)))
+            return tuple(_agent(path, variables()))
         if not folders.isdisjoint(STYLE_FOLDERS):
             return (_plain(f"tells the model how to answer (output style {path.stem}) if chosen"),)
-        if str(name) not in ACTING_FILES and path in server_files(
-            acting_files(workspace), workspace
-        ):
+        if str(name) not in ACTING_FILES and path in programs:
             return (_PROGRAM,)
         if path.suffix == ".md":
             return ("adds a command: its text is sent as yours when you type its name",)
         if path.name == ".env":
-            return tuple(_variables(used_variables(workspace)))
+            return tuple(_variables(variables()))
         if path.name == SERVERS_FILE:
-            return tuple(_mcp_json(path, used_variables(workspace)))
-        return tuple(_settings(path, used_variables(workspace)))
+            return tuple(_mcp_json(path, variables()))
+        return tuple(_settings(path, variables()))
     except SettingsError as error:
         return (f"cannot be used as it is: {_plain(str(error))}",)
 

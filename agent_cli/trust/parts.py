@@ -125,7 +125,8 @@ def server_files(files: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     for path in files:
         # A server of a folder above the workspace runs in that folder.
         folder, name = place_in_project(path, workspace)
-        commands = [*map(_as_group, _entries(path, name))]
+        if not (commands := [*map(_as_group, _entries(path, name))]):
+            continue
         found |= dict.fromkeys(scripts_of(commands, folder if name == SERVERS_FILE else workspace))
     return tuple(sorted(found))
 

@@ -152,7 +152,7 @@ def what_would_act(workspace: Path) -> tuple[ActingFile, ...]:
         return ()
     from agent_cli.trust.effects import effects_of  # most workspaces have no files
 
-    return tuple(ActingFile(path, effects_of(path, workspace)) for path in found)
+    return tuple(map(ActingFile, found, effects_of(found, workspace)))
 
 
 def shown_name(path: Path, workspace: Path) -> str:
@@ -244,15 +244,14 @@ class TrustStore:
         if not self._path.exists():
             return Standing()
         stored = self._read()
-        name = _name(workspace)
+        here = Path(name := _name(workspace))
         now = {_key(part): part for part in fingerprint(workspace)}
-        above = _trusted_above(Path(name), now, stored)
+        above = _trusted_above(here, name, now, stored)
         if name not in stored and above is None:
             from agent_cli.system.worktrees import counterpart_of  # rare
 
-            original = copy_of or counterpart_of(Path(name))
-            name = _name(original) if original else name
-            above = _trusted_above(Path(name), now, stored)
+            name = _name(copy_of or counterpart_of(here) or here)
+            above = _trusted_above(here, name, now, stored)
         if name not in stored and above is None:
             return Standing(lost=_trusted_elsewhere(Path(name), now, stored))
         trusted = stored.get(name, {})
@@ -359,12 +358,14 @@ def _parts(stored: object) -> _Trusted | None:
 
 
 def _trusted_above(
-    workspace: Path, now: "Mapping[str, Part]", stored: "Mapping[str, _Trusted | None]"
+    workspace: Path, name: str, now: "Mapping[str, Part]", stored: "Mapping[str, _Trusted | None]"
 ) -> _Trusted | None:
     """Return the records of what acts *now* and is trusted in a folder above; None without any."""
     found: _Trusted | None = None
     for folder in project_folders(workspace)[1:]:
-        if (records := stored.get(str(folder))) is not None:
+        # *name* is what *workspace* stands as, and need not be there.
+        known_as = os.path.normpath(f"{name}/{os.path.relpath(folder, workspace)}")
+        if (records := stored.get(known_as)) is not None:
             here = {os.path.relpath(folder / key, workspace): each for key, each in records.items()}
             same = {key: here[key] for key in here if key in now and here[key] == _record(now[key])}
             found = same | (found or {})

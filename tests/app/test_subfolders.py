@@ -1,12 +1,15 @@
 """A start in a folder of a repository: what the folders above it, up to the root, bring along."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from agent_cli.app.agents import catalogue
-from agent_cli.app.arguments import Arguments
+from agent_cli.app.arguments import Arguments, parse_arguments
 from agent_cli.app.mcp import configured_servers
 from agent_cli.app.plugins import command_files, output_styles, skill_texts
 from agent_cli.app.startup import StartupContext, start
@@ -140,6 +143,65 @@ def test_trust_in_the_root_does_not_reach_a_repository_in_it(root: Path) -> None
 
     assert not store.is_trusted(inner)
     assert acting_files(inner) == ()
+
+
+def test_trust_in_the_root_covers_a_package_that_only_a_worktree_has(tmp_path: Path) -> None:
+    """A branch adds a package, and `--worktree` starts in it: the main checkout has none yet."""
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    main.mkdir()
+    (main / ".mcp.json").write_text('{"mcpServers": {"root": {"command": "true"}}}')
+    author = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+    for words in (
+        ("init", "--quiet"),
+        ("add", "."),
+        (*author, "commit", "--quiet", "-m", "one"),
+        ("worktree", "add", "--quiet", str(tree)),
+    ):
+        subprocess.run(["git", *words], cwd=main, check=True)
+    (tree / "packages" / "new").mkdir(parents=True)
+    store = TrustStore.of_user()
+    store.trust(main)
+    trusted = store.is_trusted(tree / "packages" / "new")
+
+    (tree / ".mcp.json").write_text('{"mcpServers": {"root": {"command": "false"}}}')
+
+    assert (trusted, store.is_trusted(tree / "packages" / "new")) == (True, False)
+
+
+def test_file_that_the_user_names_starts_its_servers_in_the_workspace(root: Path) -> None:
+    """Wherever it lies: below the root too, whose own servers run in the root."""
+    pay, named = root / "packages" / "pay", root / "ci" / "servers.json"
+    named.parent.mkdir()
+    named.write_text(json.dumps({"mcpServers": {"named": {"command": "true"}}}))
+    TrustStore.of_user().trust(pay)
+
+    arguments = parse_arguments(["--mcp-config", str(named)])
+    startup = start(arguments, may_ask=False, workspace=pay)
+    servers = [each for each in configured_servers(startup) if isinstance(each, ServerConfig)]
+
+    assert [each.cwd for each in servers if each.name == "named"] == [str(pay)]
+
+
+def test_question_of_trust_reads_each_of_many_files_a_few_times(root: Path) -> None:
+    """Not once more for each other file: 200 commands took half a minute."""
+    pay = root / "packages" / "pay"
+    for number in range(60):
+        (root / ".claude" / "commands" / f"c{number}.md").write_text("x\n")
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    few = len(what_would_act(root / "tools"))
+    sys.setprofile(count)
+    try:
+        found = what_would_act(pay)
+    finally:
+        sys.setprofile(None)
+
+    assert len(found) > few > 0
+    assert calls < 5000 * len(found)
 
 
 def test_question_of_trust_says_what_files_of_the_root_do(root: Path) -> None:

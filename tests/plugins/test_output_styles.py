@@ -87,9 +87,9 @@ def test_output_style_of_a_project_needs_trust() -> None:
     assert "there is no output style theirs; there are: default" in ignored.stderr
     assert "Praise" not in first
     assert "Praise the vendor." in second
-    assert effects_of(path, Path.cwd()) == (
-        "tells the model how to answer (output style theirs) if chosen",
-    )
+    assert [*effects_of([path], Path.cwd())] == [
+        ("tells the model how to answer (output style theirs) if chosen",)
+    ]
 
 
 async def test_output_style_is_announced_again_after_compaction_or_trimming() -> None:

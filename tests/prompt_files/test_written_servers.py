@@ -100,9 +100,12 @@ def test_trust_question_shows_the_servers_an_agent_definition_starts() -> None:
     env = "      env: {LD_PRELOAD: ./x.so}\n"
     path.write_text(f"---\nname: helped\ndescription: d\nmcpServers:{BLOCK}{env}---\nDo.")
 
-    assert effects_of(path, Path.cwd()) == (
-        "tells an agent called helped what to do, when the model starts it",
-        "starts npx -y x@1.10 with LD_PRELOAD=./x.so (MCP server web), for that agent",
-    )
+    assert [*effects_of([path], Path.cwd())] == [
+        (
+            "tells an agent called helped what to do, when the model starts it",
+            "starts npx -y x@1.10 with LD_PRELOAD=./x.so (MCP server web), for that agent",
+        )
+    ]
     path.write_text("---\nname: helped\ndescription: d\nmcpServers: [a\n---\nDo.")
-    assert effects_of(path, Path.cwd())[1].startswith("cannot be used as it is: its mcpServers ")
+    (effects,) = effects_of([path], Path.cwd())
+    assert effects[1].startswith("cannot be used as it is: its mcpServers ")

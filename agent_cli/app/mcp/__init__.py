@@ -18,7 +18,7 @@ from agent_cli.system import paths
 from agent_cli.system.authorship import author_of
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import search_path
-from agent_cli.system.repositories import in_each, place_in_project, project_folders
+from agent_cli.system.repositories import in_each, project_folders
 from agent_cli.trust.store import acting_files
 
 if TYPE_CHECKING:
@@ -204,6 +204,7 @@ def _of_files(
     by_option = {path: True for path in may_read if path in named}
     local = local_file(startup.workspace)
     imported = {folder / "mcp.json": True for folder in paths.imported_dirs()}
+    around = {*in_each(project_folders(startup.workspace), (SERVERS_FILE,))}
     files = {**by_option, local: True, **may_read, user_file(): True, **imported}
     for path, is_allowed in files.items():
         if not _may_exist(path):
@@ -230,9 +231,10 @@ def _of_files(
         if path in acting_files(startup.workspace) and not startup.is_unchanged():
             yield ServerProblem(shown, f"{path} {_CHANGED}")
             continue
-        folder, _ = place_in_project(path, startup.workspace)
+        # One of a folder above the workspace runs there: its relative paths are meant so. One of
+        # another file, which the user named, runs in the workspace, wherever that file lies.
+        folder = path.parent if path in around else startup.workspace
         for server in read.servers:
-            # One of a folder above the workspace runs there: its relative paths are meant so.
             found = _of_file(server, startup, is_projects=is_projects, folder=folder)
             yield _in_folder(found, folder)
         yield from read.problems
