@@ -101,7 +101,9 @@ def prompts_of(records: Iterable[ForeignRecord]) -> list[Prompt]:
     for each in every:
         match each:
             case UserRecord():
-                content = tuple(_blocks(each.blocks))
+                # What was typed is the last text, as in our own messages: not a note about a file.
+                ordered = sorted(each.blocks, key=lambda block: block["type"] == "text")
+                content = tuple(_blocks(ordered))
                 if content and not each.is_typed and prompts:
                     added = UserOutput(new_id(), each.at_ms, content, PROGRAM)
                     prompts[-1].output.append(added)

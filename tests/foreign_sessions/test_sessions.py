@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.timeline import Block, Json, text_block
+from agent_cli.foreign_sessions.timeline import UserRecord, prompts_of
 from tests.e2e.program import agent_cli
 from tests.messages_api import reply, serve_in_thread
 
@@ -197,6 +198,16 @@ def test_what_an_editor_adds_to_a_prompt_of_claude_code_is_no_title(
     assert "x = 1" in shown
     assert "The user opened" not in shown
     assert "you> !git status" in shown
+
+
+def test_note_in_place_of_a_file_is_not_what_was_typed() -> None:
+    """Claude Code puts pictures and PDFs behind the prompt, which a summary must keep."""
+    document: Block = {"type": "document", "source": {"type": "base64", "data": "JVBE"}}
+
+    (prompt,) = prompts_of([UserRecord(0, (text_block("Read this"), document))])
+
+    assert prompt.input
+    assert prompt.input.content == (text_block("[document]"), text_block("Read this"))
 
 
 def test_sessions_are_listed_searched_and_shown_with_their_program() -> None:
