@@ -521,6 +521,16 @@ def test_catch_all_handlers_are_only_in_listed_modules() -> None:
     assert found == []
 
 
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Before 3.11.5, as in Debian 12, Python keeps what a repetition took that did not match.
+
+    `(?>(?:...)*)` means the same as `(?:...)*+`. Source: github.com/python/cpython/issues/106052.
+    """
+    # Not a check of each constant: patterns are built of pieces, too.
+    possessive = re.compile(r"\)(?:[*+?]|\{[\d,]+\})\+")
+    assert [name for name, path in sources().items() if possessive.search(path.read_text())] == []
+
+
 def test_no_group_handler_raises() -> None:
     """Before Python 3.11.4, the exception arrives wrapped in a group, and nobody expects that."""
     found = [

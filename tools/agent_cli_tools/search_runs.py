@@ -168,11 +168,11 @@ _COLUMNS_MAX = 500
 _GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
 
 # A line end to be found, which ripgrep refuses without --multiline; not one in `[^\n]`.
-_LINE_END = re.compile(r"(?>\\[^n]|\[\^(?:\\.|[^\]\\])*\]|[^\\\n])*+(?:\\n|\n)")
+_LINE_END = re.compile(r"(?>(?:\\[^n]|\[\^(?:\\.|[^\]\\])*\]|[^\\\n])*)(?:\\n|\n)")
 # A carriage return to be found, which ripgrep refuses with --crlf; not one in `[^\r]`.
 _CODE = r"[xu](?:00)?(?:0[dD]|\{0*[dD]\})"
 _CARRIAGE_RETURN = re.compile(
-    rf"(?>\[\^(?:\\.|[^\]\\])*\]|\\(?!r|{_CODE}).|[^\\\r])*+(?:\\r|\\{_CODE}|\r)", re.DOTALL
+    rf"(?>(?:\[\^(?:\\.|[^\]\\])*\]|\\(?!r|{_CODE}).|[^\\\r])*)(?:\\r|\\{_CODE}|\r)", re.DOTALL
 )
 
 # ripgrep shows nothing of a binary file that was named, and nothing more of one it has searched.

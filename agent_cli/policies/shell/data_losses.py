@@ -26,8 +26,9 @@ DATA_LOSS: Final = late_pattern(
     r"|\bremove\s+(?:table|database|namespace|field)\b|\bdetach\s+(?:delete|table|partition)\b"
     r"|\breset\s+master\b|\bpurge\s+(?:binary|master)\s+logs\b|\balter\s+table\s[^;]{1,200}\sdelete\s"
     r"|\bupdate\s+(?:only\s+)?[\w.\"`\[\]]+\s+set\s(?![^;]*\bwhere\b)"
-    r"|\btruncate\b(?!\s*\()|\bdelete\s+(?:(?:low_priority|quick|ignore)\s+)*+"
-    r"(?:[\w$`]+(?:\.[\w$`*]+)*+(?:\s*,\s*[\w$`]+(?:\.[\w$`*]+)*+)*+\s+)?from\b|\bflush(?:all|db)\b|dropDatabase"
+    r"|\btruncate\b(?!\s*\()|\bdelete\s+(?>(?:(?:low_priority|quick|ignore)\s+)*)"
+    r"(?:[\w$`]+(?>(?:\.[\w$`*]+)*)(?>(?:\s*,\s*[\w$`]+(?>(?:\.[\w$`*]+)*))*)\s+)?from\b"
+    r"|\bflush(?:all|db)\b|dropDatabase"
     r"|\._?(?:drop|remove)\s*\(|delete(?:Many|One)|findOneAndDelete|redis\.call\(.(?:del|unlink|flush)",
     re.IGNORECASE,
 )

@@ -61,11 +61,11 @@ _DECODES: Final = late_pattern(
 _LITERAL_BEGIN: Final = late_pattern(r"'''|\"\"\"|['\"`]|(?P<perl>(?:%x|q[qwx]?)\s*[{(\[/|])")
 # By what begins a literal: its content, as far as it goes without the end.
 _LITERAL_CONTENT: Final = {
-    "'''": late_pattern(r"[^']*+(?:'(?!'')[^']*+)*+"),
-    '"""': late_pattern(r'[^"]*+(?:"(?!"")[^"]*+)*+'),
-    "'": late_pattern(r"(?:[^'\\\n]|\\.)*+", re.DOTALL),
-    '"': late_pattern(r'(?:[^"\\\n]|\\.)*+', re.DOTALL),
-    "`": late_pattern(r"(?:[^`\\]|\\.)*+", re.DOTALL),
+    "'''": late_pattern(r"[^']*+(?>(?:'(?!'')[^']*+)*)"),
+    '"""': late_pattern(r'[^"]*+(?>(?:"(?!"")[^"]*+)*)'),
+    "'": late_pattern(r"(?>(?:[^'\\\n]|\\.)*)", re.DOTALL),
+    '"': late_pattern(r'(?>(?:[^"\\\n]|\\.)*)', re.DOTALL),
+    "`": late_pattern(r"(?>(?:[^`\\]|\\.)*)", re.DOTALL),
     **{
         begin: late_pattern(rf"[^{re.escape(end)}]*+")
         for begin, end in (("{", "}"), ("(", ")"), ("[", "]"), ("/", "/"), ("|", "|"))

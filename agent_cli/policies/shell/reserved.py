@@ -93,7 +93,7 @@ _OPTION = late_pattern(r"-.*")
 _LOSING_TASKS = frozenset(
     {"drop", "destroy", "purge", "flush", "yank", "reset", "wipe", "truncate", "nuke", "downgrade"}
 )
-_TASK = late_pattern(r"[\w-]+(?::[\w-]+)*+")
+_TASK = late_pattern(r"[\w-]+(?>(?::[\w-]+)*)")
 _TASK_WORDS_MAX = 3
 # An expansion whose value is not known to lie in the workspace.
 _UNKNOWN = late_pattern(

@@ -23,7 +23,7 @@ EVERY_FILE: Final = "deletes every file of a folder"
 REMOVERS: Final = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
 REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
 """`rm -rf` under another name."""
-EVERY_NAME: Final = late_pattern(r"(?:.*/)?+[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
+EVERY_NAME: Final = late_pattern(r"(?>(?:.*/)?)[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 """A pattern that every visible name matches, or every name with a dot, quoted in part or not."""
 
 _REMOVER_IN_TEXT: Final = late_pattern(r"\b(?:rm|unlink|shred|rmdir|truncate)\b")

@@ -150,9 +150,9 @@ _TO_SHELL: Final = late_pattern(
     r"|(?:platform\s+)?shell\s|system\s|spawn\s|EXEC:|SYSTEM:",
 )
 # Behind an `e` in a script of sed, to the end of the line; without an address behind a blank.
-_SED_ADDRESS: Final = r"(?:[\d$~]++|/(?:[^/\\\n]|\\.)*+/[IM]*{})".format(
+_SED_ADDRESS: Final = r"(?:[\d$~]++|/(?>(?:[^/\\\n]|\\.)*)/[IM]*{})".format(
     "".join(
-        rf"|\\{re.escape(mark)}(?:[^{mark}\\\n]|\\.)*+{re.escape(mark)}[IM]*"
+        rf"|\\{re.escape(mark)}(?>(?:[^{mark}\\\n]|\\.)*){re.escape(mark)}[IM]*"
         for mark in ",|%#@:!_+="
     )
 )
@@ -162,7 +162,7 @@ _SED_RUNS: Final = late_pattern(
     rf"{_SED_BEGIN}(?:{_SED_WHERE}e[ \t]*|!?\s*+e[ \t]+)([^\n;}}][^\n]*)"
 )
 _SED_REPLACES: Final = late_pattern(
-    r"s([^\w\s])(?:\\.|(?!\1)[^\n]){0,500}+\1((?:\\.|(?!\1).){0,500}+)\1[gpIiMm\d]*e", re.DOTALL
+    r"s([^\w\s])(?:\\.|(?!\1)[^\\\n]){0,500}\1((?:\\.|(?!\1)[^\\]){0,500})\1[gpIiMm\d]*e", re.DOTALL
 )
 # Sed then runs the line that it has read, or what a substitution makes of it.
 _SED_RUNS_INPUT: Final = late_pattern(rf"{_SED_BEGIN}(?:{_SED_WHERE}|!?\s*+)e\s*+(?:$|[;}}\n])")

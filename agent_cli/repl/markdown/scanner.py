@@ -36,7 +36,7 @@ _UNDERLINE: Final = re.compile(r"(?:=+|-+) *\Z")
 # Indented nested tags are not code, whose long lines would not be wrapped.
 _TAG: Final = re.compile(r"</?[A-Za-z][^>]*>|<[A-Za-z][\w-]* [^>]*\Z|<!--")
 _CALLOUT: Final = re.compile(r"\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\] *\Z", re.IGNORECASE)
-_DELIMITERS: Final = re.compile(r"\|? *+:?-++:? *+(?:\| *+:?-++:? *+)*+\|? *\Z")
+_DELIMITERS: Final = re.compile(r"\|? *+:?-++:? *+(?>(?:\| *+:?-++:? *+)*)\|? *\Z")
 
 
 class Scanner:
