@@ -18,11 +18,14 @@ from referencing.exceptions import Unresolvable
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.shapes import is_array
 
 _STEPS_MAX = 50_000
 """Of about 3 µs: in 0.15 s a person who types notices nothing."""
 _STEPS_OF_A_REFERENCE = 10
 _VALUES_A_STEP = 10
+_SCHEMAS_A_STEP = 2
+_OF_SCHEMAS = ("allOf", "anyOf", "oneOf")
 # Below Python's recursion limit: libraries in other languages crash before they raise.
 _REFERENCES_MAX = 50
 _FAULTS_MAX = 20
@@ -121,8 +124,8 @@ def _counted(name: str, check: Check) -> Check:
 
 
 def _steps(keyword: str, value: Any) -> int:
-    if keyword == "enum" and isinstance(value, list):
-        return 1 + len(value) // _VALUES_A_STEP
+    if is_array(value):
+        return 1 + len(value) // (_SCHEMAS_A_STEP if keyword in _OF_SCHEMAS else _VALUES_A_STEP)
     return _STEPS_OF_A_REFERENCE if keyword in _REFERENCES else 1
 
 
