@@ -6,14 +6,12 @@ takes one from its surroundings, nothing is known. When which value holds is not
 counts.
 """
 
-import os.path
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.reach import Reach
 from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word
@@ -22,7 +20,7 @@ from agent_cli.system.loading import late_pattern
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_EXPANSIONS = frozenset(
+EXPANSIONS = frozenset(
     {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"}
 )
 _FILLS = frozenset({"read", "mapfile", "readarray", "getopts"})
@@ -33,6 +31,7 @@ _TEXTS_MAX = 200
 _CHARS_MAX = 4096
 _DEPTH_MAX = 20
 _SCRIPTS_DEPTH_MAX = 4
+_LEVELS_MAX = 40
 _ESCAPE = late_pattern(r'\\([$`"\\])')
 _BLANK = late_pattern(r"\s")
 _NAME = late_pattern(r"[A-Za-z_]\w*", re.ASCII)
@@ -43,27 +42,14 @@ _FOLDER = late_pattern(r"\$\(\s*pwd\s*\)|`\s*pwd\s*`")
 _RUNS = late_pattern(r"\$\(|`")
 _NEW_FILE = late_pattern(r"(?:\$\(|`)\s*mktemp(?:\s+[\w./+=-]+)*\s*[)`]")
 # A file that mktemp has just made; no name holds this private-use character.
-_NEW = "/tmp/\ue001"
-_NEW_HERE = "./new-in-tmp"
-_QUOTED = late_pattern(r"\"([^\"'\\]*)\"|'([^\"'\\]*)'")
-_PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
-_OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
-_WORDS_OF_BRACES_MAX = 20
-_ALL_CHARS_MAX = 50_000
-_CHANGE_FOLDER = frozenset({"cd", "pushd", "popd"})
-MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&>])&(?![&\d>])")
-"""What may be in a script whose commands do not surely run one after the other, by `&&`."""
-# With one of them, a variable may get another value, or its value be split elsewhere.
-_SETS_UNSEEN = late_pattern(
-    r"\b(?:IFS|eval|source|coproc|let)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-|\{\w+\}[<>]"
+NEW = "/tmp/\ue001"
+_STATEMENTS = frozenset({"declaration_command", "variable_assignments"})
+# What runs one after the other, from the first to the last.
+_BLOCKS = frozenset(
+    {"program", "compound_statement", "do_group", "subshell", "if_statement", "elif_clause"}
+    | {"else_clause"}
 )
-# A database of tests is made anew by such a task.
-_ON_TEST_DATABASE = late_pattern(
-    r"(?:RAILS_ENV|RACK_ENV|MIX_ENV)=test (?:bundle exec )?(?:bin/)?(?:rails|rake|mix)"
-    r"(?: (?:db|ecto)[:.][\w:.]+)+"
-)
-_DOES_NOTHING = ":"
-_STATEMENTS = frozenset({"list", "declaration_command"})
+_BRANCHES = frozenset({"elif_clause", "else_clause"})
 
 
 def preset_values(reach: Reach) -> Mapping[str, Sequence[str]]:
@@ -78,8 +64,12 @@ class Assignments:
     def __init__(self, tree: "Node", preset: Mapping[str, Sequence[str]]) -> None:
         """Read *tree*; *preset* are values of variables that the shell itself sets."""
         self._words: dict[str, list[Node] | None] = {}
+        self._emptied, self._is_whole = set[str](), dict[str, bool]()
+        self._ranges: dict[str, Sequence[tuple[int, int]]] = {}
         for node in descendants(tree):
             for name, words in _assigned(node):
+                if not words:
+                    self._emptied.add(name)
                 known = self._words.get(name, [])
                 self._words[name] = None if known is None or words is None else [*known, *words]
         self._values: dict[str, Sequence[str] | None] = {
@@ -90,7 +80,7 @@ class Assignments:
         """Return the texts that *word* may stand for, quotes kept; None if they are not known."""
         pieces: list[Sequence[str]] = []
         at, text = word.start_byte, word.text or b""
-        for node in outermost(word, _EXPANSIONS):
+        for node in outermost(word, EXPANSIONS):
             pieces.append([text[at - word.start_byte : node.start_byte - word.start_byte].decode()])
             if (values := self._texts_of(node, depth)) is None:
                 return None
@@ -102,14 +92,47 @@ class Assignments:
             return None
         return ["".join(each) for each in product(*pieces)]
 
-    def is_set_at(self, expansion: "Node") -> bool:
-        """Return whether *expansion* surely has one of the known values, and is not empty."""
+    def is_assigned_at(self, expansion: "Node", depth: int = 0) -> bool:
+        """Return whether *expansion* surely has one of the known values there, or is empty."""
         found = _VALUE.fullmatch(source(expansion))
         if not found:
-            return _FOLDER.fullmatch(source(expansion)) is not None
+            return True
         name = found[1] or found[2]
-        words = self._words.get(name) or ()
-        return (name == "PWD" and not words) or any(_sets_before(word, expansion) for word in words)
+        words = self._words.get(name)
+        if "[" in found[0]:
+            return False  # it may have no such element
+        if not words:
+            return name == "PWD" and words is None
+        at = expansion.start_byte
+        if not any(start <= at < end for start, end in self._ranges_of(name, words)):
+            return False
+        if name not in self._is_whole and depth < _DEPTH_MAX:
+            inner = [each for word in words for each in outermost(word, EXPANSIONS)]
+            self._is_whole[name] = False  # until it is known
+            self._is_whole[name] = all(
+                self.is_assigned_at(each, depth + 1)
+                and (_is_run_alone(each) or not self.may_be_empty(each))
+                for each in inner
+            )
+        return self._is_whole.get(name, False)
+
+    def may_be_empty(self, expansion: "Node") -> bool:
+        """Return whether *expansion* may stand for nothing, although it is assigned there."""
+        written = source(expansion)
+        found = _VALUE.fullmatch(written)
+        if not found:
+            return _FOLDER.fullmatch(written) is None
+        words = self._words.get(found[1] or found[2]) or ()
+        return (found[1] or found[2]) in self._emptied or any(map(_may_be_empty, words))
+
+    def _ranges_of(self, name: str, words: Sequence["Node"]) -> Sequence[tuple[int, int]]:
+        if name not in self._ranges:
+            kept: list[tuple[int, int]] = []
+            for start, end in filter(None, map(_range_of, words)):
+                if not kept or end > kept[-1][1]:
+                    kept.append((start, end))
+            self._ranges[name] = kept
+        return self._ranges[name]
 
     def _texts_of(self, expansion: "Node", depth: int) -> Sequence[str] | None:
         written = source(expansion)
@@ -118,7 +141,7 @@ class Assignments:
         if _FOLDER.fullmatch(written):
             return self._value("PWD", depth)
         if _NEW_FILE.fullmatch(written):
-            return [_NEW]
+            return [NEW]
         found = _VALUE.fullmatch(written)
         return self._value(found[1] or found[2], depth) if found else None
 
@@ -145,7 +168,7 @@ def composed_words(
         if node.type not in _HOLD_WORDS:
             continue
         for word in node.named_children:
-            has_values = word.type not in _EXPANDED_ALONE and any(outermost(word, _EXPANSIONS))
+            has_values = word.type not in _EXPANDED_ALONE and any(outermost(word, EXPANSIONS))
             texts = known.texts(word) if has_values or _BLANK.search(source(word)) else None
             for text in texts or ():
                 if has_values:
@@ -154,133 +177,53 @@ def composed_words(
                     yield from composed_words(script_in(text), preset, depth + 1)
 
 
-def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
-    """Return *script* with known words in the place of those that bash expands; () if it has none.
-
-    One script for each value of a variable that has several, and one for none where it may have
-    none. A pattern is a known word if it stands for names in the folder alone, neither for all of
-    them nor for git's own data; so is a file that mktemp makes, and, with *own_temporary*, each
-    in /tmp: no other program has files there. Tasks that only empty a database of tests are left
-    out.
-    """
-    tree = syntax_tree(script)
-    known = None if _SETS_UNSEEN.search(script) else Assignments(tree, {"PWD": ["."]})
-    place, is_sequence = _Place(), not MAY_RUN_ELSEWHERE.search(script)
-    changes: list[tuple[Node, Sequence[str]]] = []
-    for node in descendants(tree):
-        if node.type != "command":
-            continue
-        if _ON_TEST_DATABASE.fullmatch(source(node)):
-            changes.append((node, [_DOES_NOTHING]))
-        name = node.child_by_field_name("name")
-        is_folder = name is not None and source(name) in _CHANGE_FOLDER
-        for word in node.children_by_field_name("argument"):
-            values = _values(word, known, is_folder=is_folder)
-            texts: Sequence[str | None] = [
-                _known(each, own_temporary=own_temporary) for each in values
-            ]
-            texts = place.after(node, texts) if is_folder and is_sequence else texts
-            if texts and None not in texts and texts != [source(word)]:
-                changes.append((word, [each or "" for each in texts]))
-    count = max((len(texts) for _, texts in changes), default=0)
-    if count * len(script) > _ALL_CHARS_MAX:
-        return ()
-    return [_changed(tree, changes, at) for at in range(count)]
+def _is_run_alone(expansion: "Node") -> bool:
+    """Return whether *expansion* runs a command, and is all of a value: that is then empty, too."""
+    parent = expansion.parent
+    around = source(parent).strip('"') if parent is not None and parent.type == "string" else ""
+    is_alone = parent is not None and parent.type == "variable_assignment"
+    return expansion.type == "command_substitution" and (is_alone or around == source(expansion))
 
 
-class _Place:
-    """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
-
-    def __init__(self) -> None:
-        self._folder, self._before = ".", ".."
-
-    def after(self, command: "Node", texts: Sequence[str | None]) -> Sequence[str | None]:
-        """Return the folder that *command*, a `cd` to one of *texts*, changes to, if known."""
-        text = texts[0] if len(texts) == 1 else None
-        is_alone = len(command.children_by_field_name("argument")) == 1
-        in_pipe = command.parent is not None and command.parent.type == "pipeline"
-        if not text or in_pipe or not is_alone or text.startswith(("/", "'", _NEW_HERE)):
-            self._folder = ".."
-            return texts
-        folder = self._before if text == "-" else os.path.normpath(f"{self._folder}/{text}")
-        self._folder, self._before = folder, self._folder
-        return [folder]
+def _may_be_empty(value: "Node") -> bool:
+    written = source(value).strip("\"'")
+    is_run = _RUNS.search(written) is not None and _FOLDER.fullmatch(written) is None
+    return not written or is_run
 
 
-def _changed(tree: "Node", changes: Sequence[tuple["Node", Sequence[str]]], chosen: int) -> str:
-    """Return the script of *tree* with one of the texts, the *chosen* one, for each word."""
-    text, at, pieces = tree.text or b"", 0, list[bytes]()
-    for word, texts in changes:
-        if word.start_byte >= at:
-            known = texts[min(chosen, len(texts) - 1)]
-            pieces += [text[at : word.start_byte], known.encode()]
-            at = word.end_byte
-    return b"".join([*pieces, text[at:]]).decode()
-
-
-def _values(word: "Node", known: Assignments | None, *, is_folder: bool) -> Sequence[str]:
-    """Return the texts that *word* may stand for, without quotes; () if they are not known.
-
-    Of a variable that may be empty nothing is left: no word, or, for `cd`, the home directory.
-    """
-    expansions = [*outermost(word, _EXPANSIONS)]
-    if expansions and known is None:
-        return ()
-    texts = (known.texts(word) if known else [source(word)]) or ()
-    written = source(word)
-    is_alone = len(expansions) == 1 and source(expansions[0]) == written.strip('"')
-    if known and (is_folder or not is_alone) and not all(map(known.is_set_at, expansions)):
-        for each in expansions:
-            written = written.replace(source(each), "")
-        texts = [*texts, written] if texts else ()
-    return [_QUOTED.sub(lambda found: found[1] or found[2] or "", each) for each in texts]
-
-
-def _known(text: str, *, own_temporary: bool) -> str | None:
-    """Return the word *text* as it is put in a script; None if what it stands for is not known."""
-    text = text.replace(_NEW, _NEW_HERE)
-    if own_temporary:
-        text = _OF_TEMPORARY.sub(_NEW_HERE, text, count=1) if text.startswith("/tmp") else text
-    if not _PLAIN.fullmatch(text.replace(_NEW_HERE, ".")):
-        return None
-    try:
-        words = [*unbraced(text, words_max=_WORDS_OF_BRACES_MAX)]
-    except TooManyWords:
-        return None
-    return " ".join(map(_quoted, words)) if all(map(_is_chosen, words)) else None
-
-
-def _quoted(word: str) -> str:
-    return f"'{word}'" if set("*?{}") & set(word) else word
-
-
-def _is_chosen(word: str) -> bool:
-    """Return whether *word*, if it is a pattern, stands for some names in the folder alone."""
-    if not {"*", "?"}.intersection(word):
-        return True
-    parts = [part for part in word.split("/") if part != "."]
-    if word.startswith("/") or ".." in parts or ".git" in word:
-        return False
-    hidden = (part for part in parts if part.startswith(".") and {"*", "?"}.intersection(part))
-    return not any(hidden) and any(re.search(r"\w", part) for part in parts)
-
-
-def _sets_before(value: "Node", use: "Node") -> bool:
-    """Return whether the statement that sets a variable to *value* surely came before *use*."""
-    node = value.parent
-    written = source(value).strip('"')
-    if node is None or not written or (_RUNS.search(written) and not _FOLDER.fullmatch(written)):
-        return False
-    if node.type == "for_statement":
+def _range_of(value: "Node") -> tuple[int, int] | None:
+    """Return from where to where a variable that is set to *value* is surely set."""
+    node, start = value.parent, value.end_byte
+    if node is not None and node.type == "for_statement":
         body = node.child_by_field_name("body")
-        return body is not None and body.start_byte <= use.start_byte < body.end_byte
-    while node.parent is not None and node.parent.type in _STATEMENTS:
-        if node.parent.named_children[0].id != node.id:
-            return False  # of a list, only the first surely runs
-        node = node.parent
-    is_run = node.parent is not None and node.parent.type == "program"
-    in_background = node.next_sibling is not None and node.next_sibling.type == "&"
-    return is_run and not in_background and value.end_byte <= use.start_byte
+        return (body.start_byte, body.end_byte) if body else None
+    end, is_sure = start, True
+    for _ in range(_LEVELS_MAX):
+        parent = node.parent if node is not None else None
+        if node is None or parent is None:
+            return None
+        is_first = parent.named_children[0].id == node.id
+        if is_in_background := node.next_sibling is not None and node.next_sibling.type == "&":
+            end = node.end_byte if is_sure else end
+        if parent.type == "redirected_statement":
+            end, is_sure = parent.end_byte, False
+        elif parent.type == "list" and any(each.type == "&&" for each in parent.children):
+            # Behind `&&`, what stands on the left has run; alone, only the first surely runs.
+            end = parent.end_byte if is_first and not is_sure else end
+            is_sure = is_sure and is_first
+        elif parent.type == "list" and not is_first:
+            return None
+        elif parent.type not in _STATEMENTS and (parent.type != "list" or not is_sure):
+            is_sure = is_sure and parent.type in _BLOCKS and not is_in_background
+            return (start, _end_of(parent) if is_sure else end)
+        node = parent
+    return (start, end)
+
+
+def _end_of(block: "Node") -> int:
+    """Return where *block* ends, an `if` without its other branches."""
+    branches = (each.start_byte for each in block.children if each.type in _BRANCHES)
+    return next(branches, block.end_byte)
 
 
 def script_in(text: str) -> str:

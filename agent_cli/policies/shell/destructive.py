@@ -17,6 +17,8 @@ from agent_cli.policies.shell.searches import (
     REMOVERS,
     REMOVES_TREES,
     fd_removes_all,
+    feeds_xargs,
+    is_narrow,
     is_vital,
     listed_removals,
     lists_few,
@@ -99,8 +101,9 @@ _GIT_PUSH = late_pattern(
 )
 
 
-def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
-    """Return descriptions of what *readings* would destroy or publish."""
+def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") -> list[str]:
+    """Return descriptions of what *readings*, those of *script*, would destroy or publish."""
+    is_fed = feeds_xargs(script)
     seen = [*readings]
     commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     moved = any(
@@ -110,7 +113,7 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
-        chosen |= listed_removals(seen, root)
+        chosen |= listed_removals(seen, root) if is_fed else {}
         seen = [chosen.get(each, each) for each in seen]
         commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     found = [_destruction(name, words, root, moved=moved) for name, words in commands]
@@ -121,7 +124,13 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
         for name, words in commands
     ):
         narrow = (
-            name in _FIND_BY_CONTENT or (name in FINDS and lists_few(words, root))
+            name in _FIND_BY_CONTENT
+            or (
+                name in FINDS
+                and (
+                    lists_few(words, root) if is_fed and not moved else is_narrow(words, lists=True)
+                )
+            )
             for name, words in commands
         )
         if not any(narrow):
@@ -133,8 +142,10 @@ def destructions(readings: Iterable[Reading], root: PurePath) -> list[str]:
 
 def _removes_each(words: Reading) -> bool:
     """Return whether `xargs` with *words* deletes what it reads; `git rm` keeps what changed."""
-    if "git" in words and not any(word and _IS_FORCED.fullmatch(word) for word in words):
-        return False
+    at = words.index("git") if "git" in words else len(words)
+    is_of_git = "rm" in git_call([word or "" for word in words[at + 1 :]])[:1]
+    if is_of_git and not any(word and _IS_FORCED.fullmatch(word) for word in words):
+        return not REMOVERS.isdisjoint(words[:at])
     return not REMOVERS.isdisjoint(words)
 
 

@@ -12,11 +12,11 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from agent_cli.policies.shell.assignments import with_known_words
 from agent_cli.policies.shell.data_losses import DELETES_DATA, deletes_data
 from agent_cli.policies.shell.destructive import destructions, written_losses
 from agent_cli.policies.shell.effects import effects
 from agent_cli.policies.shell.fed_scripts import fed_commands
+from agent_cli.policies.shell.known_words import with_known_words
 from agent_cli.policies.shell.losses import lost_by_unknown_program
 from agent_cli.policies.shell.plain import Part, SimpleCommand, Unknown, parse
 from agent_cli.policies.shell.reach import Objection, Reach
@@ -111,7 +111,9 @@ def losses_of(script: str, seen: Sequence[Reading], reach: Reach) -> list[str]:
 
 
 def _losses(script: str, seen: Sequence[Reading], root: PurePath) -> list[str]:
-    found = destructions([*seen, *fed_commands(script, seen)], root) or written_losses(script)
+    found = destructions([*seen, *fed_commands(script, seen)], root, script) or written_losses(
+        script
+    )
     programs = [(each[0], each[1:]) for each in seen if each and each[0]]
     if not found and deletes_data(script, {base_name(program) for program, _ in programs}):
         found = [DELETES_DATA]

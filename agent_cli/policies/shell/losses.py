@@ -215,7 +215,7 @@ _TRIES: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
 )
 _INTERPRETER: Final = late_pattern(r"python[\d.]*|pypy\d*")
 _TAKES_TRY_BACK: Final = late_pattern(
-    r"--no-(?:n|dry-?run)|--(?:dry-?run|draft)[= ](?:false|f|no|none|0)", re.IGNORECASE
+    r"--no-(?:n|dry?(?:-\w*|run)?)|--(?:dry-?run|draft)[= ](?:false|f|no|none|0)", re.IGNORECASE
 )
 # Before an option with which a program only tries: it takes no value, which that one would be.
 _NO_VALUE: Final = late_pattern(

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from agent_cli.policies.shell.assignments import MAY_RUN_ELSEWHERE
 from agent_cli.policies.shell.data_losses import has_data_loss
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import known_effect
@@ -34,6 +33,7 @@ from agent_cli.policies.shell.foreign_code import (
     sed_leaves,
 )
 from agent_cli.policies.shell.judgement import losses_of
+from agent_cli.policies.shell.known_words import MAY_RUN_ELSEWHERE
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
@@ -56,6 +56,10 @@ _VARIABLE: Final = late_pattern(r"\$(?:\{(\w+)\}|(\w+))")
 # A script that changes its folder once.
 _CHANGES_FOLDER: Final = late_pattern(
     r"((?:(?!\bcd\s).)*?)\bcd\s+([\w./-]+)\s*&&(?:(?!\b(?:cd|pushd|popd)\b).)*"
+)
+_PLAIN_COMMANDS: Final = late_pattern(r"(?:(?!CDPATH)[\w./:@%+, -]+&&\s*)*")
+_HIDES_COMMAND: Final = late_pattern(
+    r"\w[\"']+\w|\\|&&\s*[\"'$]|\b(?:builtin|command|eval|set)\b|[\"']\s*&&"
 )
 _FIND_ENDS: Final = frozenset({";", "+"})
 _VALUES_MAX: Final = 64
@@ -216,6 +220,9 @@ def _behind_cd(script: str, reach: Reach) -> Reach:
     """
     found = _CHANGES_FOLDER.fullmatch(script)
     if not found or MAY_RUN_ELSEWHERE.search(script) or ".." in found[1] + found[2]:
+        return reach
+    # What is not written plainly may be another `cd`, or none.
+    if not _PLAIN_COMMANDS.fullmatch(found[1]) or _HIDES_COMMAND.search(script):
         return reach
     folder = Path(os.path.realpath(reach.root / found[2]))
     if not is_inside(folder, reach.root):

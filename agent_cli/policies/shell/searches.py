@@ -44,6 +44,16 @@ _NOT: Final = frozenset({"!", "-not"})
 _MARKS: Final = frozenset({"(", ")", "!", ",", ";"})
 _FIRST: Final = late_pattern(r"-[HLPD-]|-O\d*")
 _FOLLOWS: Final = frozenset({"-H", "-L", "-follow"})
+_XARGS: Final = late_pattern(r"\bxargs\b")
+_FEEDS: Final = late_pattern(
+    r"(?:^|[;&|(){}\n]|\b(?:do|then|else))\s*g?find\s(?:[^|;&<>`()\n]|\\[();])*"
+    r"(?:2>\s*/dev/null\s*)?\|\s*xargs\s+"
+    r"(?:-(?:0r?t?|rt?|r0|t|-null|-no-run-if-empty|[nPL]\s*\d+|I\s*\{\})\s+)*[^-\s|;&<>`()]"
+    r"[^|;&<>`()\n]*(?:2?>\s*/dev/null\s*)*(?:2>&1\s*)?(?=$|[;&|)}\n])"
+)
+_OTHER_FIND: Final = late_pattern(r"\b(?:find|xargs)\s*\(|\b(?:function|alias)\b")
+# What `find` lists besides the names that its tests choose, or instead of them.
+_LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|files0-from)")
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
 _ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
@@ -94,6 +104,15 @@ def removals(command: Reading, root: PurePath) -> Iterator[tuple[Reading, Readin
             yield (*read[at:], None), own
 
 
+def feeds_xargs(script: str) -> bool:
+    """Return whether each `xargs` in *script* reads names of a `find` alone: its pipe is no other.
+
+    Neither a file that a redirection or an option names.
+    """
+    count = len(_XARGS.findall(script))
+    return 0 < count == len(_FEEDS.findall(script)) and not _OTHER_FIND.search(script)
+
+
 def listed_removals(seen: Sequence[Reading], root: PurePath) -> Mapping[Reading, Reading]:
     """Return, as `removals` does, each removal that `find … -print0 | xargs -0` starts in *seen*.
 
@@ -121,6 +140,8 @@ def _removes_trees(word: str | None) -> bool:
 def lists_few(arguments: Reading, root: PurePath) -> bool:
     """Return whether `find` with *arguments* lists no more than may be deleted."""
     if None in arguments or not _stays_inside(arguments, root):
+        return False
+    if any(word and ("{" in word or _LISTS_OTHERS.fullmatch(word)) for word in arguments):
         return False
     return is_narrow(arguments, lists=True) or _names_folders(arguments, root)
 

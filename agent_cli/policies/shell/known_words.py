@@ -1,0 +1,202 @@
+"""Put the words that a script surely stands for in their place, for what cannot be taken back.
+
+Where a word may stand for something else, it is left as it is: the script is then judged without.
+"""
+
+import os.path
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from agent_cli.policies.shell.assignments import EXPANSIONS, NEW, Assignments
+from agent_cli.policies.shell.braces import TooManyWords, unbraced
+from agent_cli.policies.shell.syntax import descendants, outermost, source, syntax_tree
+from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_NEW_HERE = "./new-in-tmp"
+_QUOTED = late_pattern(r"\"([^\"'\\]*)\"|'([^\"'\\]*)'")
+_PLAIN = late_pattern(r"[\w./+@%,=:*?{}-]+", re.ASCII)
+_OF_TEMPORARY = late_pattern(r"/tmp(?=/|$)")
+_WORDS_OF_BRACES_MAX = 20
+_ALL_CHARS_MAX = 50_000
+_CHANGE_FOLDER = frozenset({"cd", "pushd", "popd"})
+MAY_RUN_ELSEWHERE = late_pattern(r"[;\n(`!]|\|\||(?<![&<>])&(?![&>])")
+"""What may be in a script whose commands do not surely run one after the other, by `&&`."""
+# With one of them, a variable may get another value, or its value be split elsewhere.
+_SETS_UNSEEN = late_pattern(
+    r"\b(?:IFS|eval|source|coproc|let|unset|trap|alias|shopt|builtin|command|enable|exec|local"
+    r"|declare|typeset|read|mapfile|readarray|getopts|select)\b|(?:^|[;&|(\s])\.\s|\(\(|\bwait\s+-"
+    r"|\{\w+\}[<>]|\$\{[^}={]*=|\]:?=|\bprintf\s+(?![\"']?[\w%\\]|[\"']\s)|\b(?:OLD)?PWD\+?="
+    r"|\$\{?(?:_|REPLY|DIRSTACK|BASH\w*|FUNCNAME|OLDPWD)\b"
+)
+_WORDS = frozenset({"word", "string", "raw_string", "concatenation"}) | EXPANSIONS
+_PROGRAM = late_pattern(r"[\w./+\[-]+", re.ASCII)
+# Functions of these names would answer otherwise.
+_ANSWER = frozenset({"pwd", "mktemp", "seq"})
+# A pattern may then stand for .git.
+_MATCHES_HIDDEN = late_pattern(r"\b(?:shopt|GLOBIGNORE|BASHOPTS)\b")
+# And with one of them, a folder may be another one.
+_MOVES_UNSEEN = late_pattern(r"\b(?:pushd|popd|set|OLDPWD|CDPATH)\b")
+# A database of tests is made anew by such a task.
+_ON_TEST_DATABASE = late_pattern(
+    r"(?:RAILS_ENV|RACK_ENV|MIX_ENV)=test (?:bundle exec )?(?:bin/)?(?:rails|rake|mix)"
+    r"(?: (?:db|ecto)[:.][\w:.]+)+"
+)
+_DOES_NOTHING = ":"
+_COMBINATIONS_MAX = 200
+# An empty word is a name of no file for them.
+_IGNORE_EMPTY = frozenset({"rm", "rmdir"})
+
+
+def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
+    """Return *script* with known words in the place of those that bash expands; () if it has none.
+
+    One script for each value of a variable that has several, and one for none where it may have
+    none. A pattern is a known word if it stands for names in the folder alone, neither for all of
+    them nor for git's own data; so is a file that mktemp makes, and, with *own_temporary*, each
+    in /tmp: no other program has files there. Tasks that only empty a database of tests are left
+    out.
+    """
+    if _MATCHES_HIDDEN.search(script):
+        return ()
+    tree = syntax_tree(script)
+    known = Assignments(tree, {"PWD": ["."]}) if _sets_nothing_unseen(tree, script) else None
+    is_sequence = known is not None and not (
+        MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script)
+    )
+    place = _Place()
+    changes: list[tuple[Node, Sequence[str]]] = []
+    for node in descendants(tree):
+        if node.type != "command":
+            continue
+        if _ON_TEST_DATABASE.fullmatch(source(node)):
+            changes.append((node, [_DOES_NOTHING]))
+        name = node.child_by_field_name("name")
+        is_folder = name is not None and source(name) in _CHANGE_FOLDER
+        needs = name is None or source(name) not in _IGNORE_EMPTY
+        for word in node.children_by_field_name("argument"):
+            values = _values(word, known, needs_text=needs)
+            texts: Sequence[str | None] = [
+                _known(each, own_temporary=own_temporary) for each in values
+            ]
+            texts = place.after(node, texts) if is_folder and is_sequence else texts
+            if texts and None not in texts and texts != [source(word)]:
+                changes.append((word, [each or "" for each in texts]))
+    # Words that stand for the same texts change together: mostly, they are one variable.
+    choices = [*dict.fromkeys(tuple(texts) for _, texts in changes)]
+    count = prod(map(len, choices))
+    if not changes or count > _COMBINATIONS_MAX or count * len(script) > _ALL_CHARS_MAX:
+        return ()
+    return [
+        _changed(tree, changes, dict(zip(choices, each, strict=True))) for each in product(*choices)
+    ]
+
+
+def _sets_nothing_unseen(tree: "Node", script: str) -> bool:
+    """Return whether each variable that *script* sets is seen to be set."""
+    if _SETS_UNSEEN.search(script):
+        return False
+    for node in descendants(tree):
+        name = node.child_by_field_name("name")
+        match node.type:
+            case "command" if name is not None and not _PROGRAM.fullmatch(source(name)):
+                return False
+            case "function_definition" if name is not None and source(name) in _ANSWER:
+                return False
+            case "declaration_command":
+                words = (each for each in node.named_children if each.type in _WORDS)
+                if not all(_PROGRAM.fullmatch(source(each)) for each in words):
+                    return False
+            case _:
+                pass
+    return True
+
+
+class _Place:
+    """The folder that a script is in after each `cd`, from where it started; ".." if unknown."""
+
+    def __init__(self) -> None:
+        self._folder, self._before = ".", ".."
+
+    def after(self, command: "Node", texts: Sequence[str | None]) -> Sequence[str | None]:
+        """Return the folder that *command*, a `cd` to one of *texts*, changes to, if known."""
+        text = texts[0] if len(texts) == 1 else None
+        is_alone = len(command.children_by_field_name("argument")) == 1
+        parent = command.parent
+        if parent is not None and parent.type == "redirected_statement":
+            parent = parent.parent
+        in_pipe = parent is not None and parent.type == "pipeline"
+        if not text or in_pipe or not is_alone or text.startswith(("/", "'", _NEW_HERE)):
+            self._folder = ".."
+            return texts
+        folder = self._before if text == "-" else os.path.normpath(f"{self._folder}/{text}")
+        self._folder, self._before = folder, self._folder
+        return [folder]
+
+
+def _changed(
+    tree: "Node",
+    changes: Sequence[tuple["Node", Sequence[str]]],
+    chosen: Mapping[tuple[str, ...], str],
+) -> str:
+    """Return the script of *tree* with one of its texts, the *chosen* one, for each word."""
+    text, at, pieces = tree.text or b"", 0, list[bytes]()
+    for word, texts in changes:
+        if word.start_byte >= at:
+            pieces += [text[at : word.start_byte], chosen[tuple(texts)].encode()]
+            at = word.end_byte
+    return b"".join([*pieces, text[at:]]).decode()
+
+
+def _values(word: "Node", known: Assignments | None, *, needs_text: bool) -> Sequence[str]:
+    """Return the texts that *word* may stand for, without quotes; () if they are not known.
+
+    Of a variable that may be empty nothing is left: no word, or, for `cd`, the home directory. One
+    that may not be assigned at all is not known: it may come from the environment.
+    """
+    expansions = [*outermost(word, EXPANSIONS)]
+    if expansions and (known is None or not all(map(known.is_assigned_at, expansions))):
+        return ()
+    texts = (known.texts(word) if known else [source(word)]) or ()
+    written = source(word)
+    is_alone = len(expansions) == 1 and source(expansions[0]) == written.strip('"')
+    if known and (needs_text or not is_alone) and any(map(known.may_be_empty, expansions)):
+        for each in expansions:
+            written = written.replace(source(each), "")
+        texts = [*texts, written] if texts else ()
+    return [_QUOTED.sub(lambda found: found[1] or found[2] or "", each) for each in texts]
+
+
+def _known(text: str, *, own_temporary: bool) -> str | None:
+    """Return the word *text* as it is put in a script; None if what it stands for is not known."""
+    text = text.replace(NEW, _NEW_HERE)
+    if own_temporary:
+        text = _OF_TEMPORARY.sub(_NEW_HERE, text, count=1) if text.startswith("/tmp") else text
+    if not _PLAIN.fullmatch(text.replace(_NEW_HERE, ".")):
+        return None
+    try:
+        words = [*unbraced(text, words_max=_WORDS_OF_BRACES_MAX)]
+    except TooManyWords:
+        return None
+    return " ".join(map(_quoted, words)) if all(map(_is_chosen, words)) else None
+
+
+def _quoted(word: str) -> str:
+    return f"'{word}'" if set("*?{}") & set(word) else word
+
+
+def _is_chosen(word: str) -> bool:
+    """Return whether *word*, if it is a pattern, stands for some names in the folder alone."""
+    if not {"*", "?"}.intersection(word):
+        return True
+    parts = [part for part in word.split("/") if part != "."]
+    # macOS takes .GIT for .git.
+    if word.startswith("/") or ".." in parts or ".git" in word.casefold():
+        return False
+    hidden = (part for part in parts if part.startswith(".") and {"*", "?"}.intersection(part))
+    return not any(hidden) and any(re.search(r"\w", part) for part in parts)
