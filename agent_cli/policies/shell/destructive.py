@@ -106,7 +106,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     is_fed = feeds_xargs(script)
     seen = [*readings]
     commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
-    moved = any(
+    moved = "CDPATH" in script or any(
         _leaves(words, root) if name in ("cd", "pushd") else _starts_elsewhere(name, words, root)
         for name, words in commands
     )
@@ -118,26 +118,31 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
     found = [_destruction(name, words, root, moved=moved) for name, words in commands]
     reads = any(name == "read" for name, _ in commands)
-    if not any(found) and any(
+    removes_list = any(
         (name in _RUN_FOR_EACH and _removes_each(words))
         or (name in REMOVERS and reads and None in words)
         for name, words in commands
-    ):
-        narrow = (
-            name in _FIND_BY_CONTENT
-            or (
-                name in FINDS
-                and (
-                    lists_few(words, root) if is_fed and not moved else is_narrow(words, lists=True)
-                )
-            )
-            for name, words in commands
-        )
-        if not any(narrow):
-            found.append("deletes every file that a command lists")
+    )
+    reads_few = _reads_few(commands, root, may_be_folders=is_fed and not moved)
+    if removes_list and not reads_few and not any(found):
+        found.append("deletes every file that a command lists")
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
+
+
+def _reads_few(
+    commands: Sequence[tuple[str, Reading]], root: PurePath, *, may_be_folders: bool
+) -> bool:
+    """Return whether *commands* list only files that were searched for, or what may be deleted."""
+    if any(name in _FIND_BY_CONTENT for name, _ in commands):
+        return True
+    searches = [words for name, words in commands if name in FINDS]
+    few = (
+        lists_few(each, root) if may_be_folders else is_narrow(each, lists=True)
+        for each in searches
+    )
+    return bool(searches) and all(few)
 
 
 def _removes_each(words: Reading) -> bool:

@@ -799,6 +799,9 @@ def test_deleting_what_is_known_to_lie_in_the_workspace_is_left_to_the_rules(scr
         "RAILS_ENV=test rails runner 'User.delete_all'",
         "RAILS_ENV=test rails db:drop; rm -rf ~",
         "RAILS_ENV=test rails db:drop RAILS_ENV=production",
+        'find src -type f | xargs rm -f; find "$t" | xargs rm -f',
+        'CDPATH=.. cd "" && rm -rf src/*',
+        "CDPATH=..; cd home && rm -rf src",
     ],
 )
 def test_deleting_what_is_not_known_asks(script: str) -> None:
