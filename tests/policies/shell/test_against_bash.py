@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -369,10 +370,11 @@ def unseen_ways(seed: int, count: int, folder: Path) -> tuple[list[str], int]:
 
 def runs_b1(script: str, folder: Path) -> bool:
     """Return whether bash runs the program b1, also through other programs."""
-    log, path = folder / "ways", folder / "programs"
-    for each in (log, path):
-        shutil.rmtree(each, ignore_errors=True)
-        each.mkdir()
+    # Of its own: what an earlier script left running may still write to the one it had.
+    own = Path(tempfile.mkdtemp(dir=folder))
+    log, path = own / "ways", own / "programs"
+    log.mkdir()
+    path.mkdir()
     for name in ("bash", "cat", "env", "find", "nice", "timeout", "xargs"):
         (path / name).symlink_to(shutil.which(name) or "")
     (path / "b1").write_text('#!/bin/sh\n: >"$LOG/b1"\n')
