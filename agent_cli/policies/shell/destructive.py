@@ -123,8 +123,11 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
         or (name in REMOVERS and reads and None in words)
         for name, words in commands
     )
-    reads_few = _reads_few(commands, root, may_be_folders=is_fed and not moved)
-    if removes_list and not reads_few and not any(found):
+    if (
+        removes_list
+        and not any(found)
+        and not _reads_few(commands, root, may_be_folders=is_fed and not moved)
+    ):
         found.append("deletes every file that a command lists")
     if BEYOND in seen:
         found.append(TOO_LONG)
