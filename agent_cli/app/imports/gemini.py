@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_cli.app.imports import NO_COUNTERPART, NO_KEYBINDINGS, WRITE_AGENTS, Findings
+from agent_cli.app.imports import (
+    NO_COUNTERPART,
+    NO_KEYBINDINGS,
+    WRITE_AGENTS,
+    Findings,
+    with_our_variables,
+)
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
@@ -116,7 +122,7 @@ def _rule(findings: Findings, path: Path, kind: str, written: str) -> None:
 
 
 def _server(written: Mapping[str, Json]) -> dict[str, Json]:
-    entry: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(written)))
+    entry = with_our_variables(written, _VARIABLE)
     kept = {ours: entry[theirs] for theirs, ours in _SERVER_KEYS.items() if theirs in entry}
     if isinstance(url := entry.get("httpUrl"), str):
         return {**kept, "type": "http", "url": url}

@@ -13,6 +13,7 @@ from agent_cli.app.imports import (
     NOT_READ,
     WRITE_AGENTS,
     Findings,
+    with_our_variables,
 )
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
@@ -147,8 +148,7 @@ def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
             kept[key] = entry[key]
     if entry.get("enabled") is False:
         kept["disabled"] = True
-    named: dict[str, Json] = json.loads(_VARIABLE.sub(r"${\1}", json.dumps(kept)))
-    return named
+    return with_our_variables(kept, _VARIABLE)
 
 
 def _texts(findings: Findings, kind: str, folder: Path) -> Iterator[tuple[Path, str]]:
