@@ -32,7 +32,7 @@ from agent_cli.settings.schema import Settings
 from agent_cli.settings.show import shown_value
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import MASK, Redactor, is_secret_name, without_named_keys
-from agent_cli.system.repositories import place_in_project
+from agent_cli.system.repositories import place_in_project, project_folders
 from agent_cli.system.shapes import is_array, is_mapping, is_object, is_sequence
 from agent_cli.trust.parts import server_files
 from agent_cli.trust.store import (
@@ -65,19 +65,20 @@ def effects_of(files: Sequence[Path], workspace: Path) -> Iterator[tuple[str, ..
     scripts = frozenset(all_scripts_of(hooks_in_files(workspace), workspace))
     programs = frozenset(server_files(files, workspace))
     variables = cache(partial(used_variables, workspace))
+    around = project_folders(workspace)
     for path in files:
-        yield _effects(path, workspace, variables, scripts=scripts, programs=programs)
+        name = PurePath(place_in_project(path, around)[1])
+        yield _effects(path, name, variables, scripts=scripts, programs=programs)
 
 
 def _effects(
     path: Path,
-    workspace: Path,
+    name: PurePath,
     variables: Callable[[], Mapping[str, str]],
     *,
     scripts: Set[Path],
     programs: Set[Path],
 ) -> tuple[str, ...]:
-    name = PurePath(place_in_project(path, workspace)[1])
     folders = {*map(str, name.parents)}
     try:
         if str(name) in CLAUDE_FILES:

@@ -26,7 +26,7 @@ from agent_cli.settings.hook_files import all_scripts_of, hooks_in_files, script
 from agent_cli.settings.layers import Layers, is_guard, is_guard_variable
 from agent_cli.settings.loaded_files import PACKAGE, npm_scripts
 from agent_cli.system.json_text import load_commented
-from agent_cli.system.repositories import place_in_project
+from agent_cli.system.repositories import place_in_project, project_folders
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli.trust.variables import acting_variables
 
@@ -58,15 +58,18 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
     """
     guarding = [each for each in hooks_in_files(workspace) if guards_on(each.event)]
     scripts = frozenset(all_scripts_of(guarding, workspace))
+    around = project_folders(workspace)
     return tuple(
         Part(name, what, digest, guards or path in scripts)
         for name, path in files.items()
-        for what, digest, guards in _parts(path, workspace, files.values())
+        for what, digest, guards in _parts(path, around, files.values())
     )
 
 
-def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, bool]]:
-    name = place_in_project(path, workspace)[1]
+def _parts(
+    path: Path, around: Sequence[Path], files: Iterable[Path]
+) -> Iterator[tuple[str, str, bool]]:
+    name = place_in_project(path, around)[1]
     if name in CLAUDE_FILES:
         try:
             file = ClaudeFile.read(path)
@@ -83,7 +86,7 @@ def _parts(path: Path, workspace: Path, files: Iterable[Path]) -> Iterator[tuple
             yield f"permissions.{kind}", _digest(of_kind), True
         return
     if name == ".env":
-        variables = dict(acting_variables(workspace, files))
+        variables = dict(acting_variables(around[0], files))
         yield "", _digest(variables), False
         if guards := {key: text for key, text in variables.items() if is_guard_variable(key)}:
             yield "guards", _digest(guards), True
@@ -122,9 +125,10 @@ def server_files(files: Sequence[Path], workspace: Path) -> tuple[Path, ...]:
     """Return the files that servers of the acting *files* name and that a stranger may write."""
     # The search for a hook's scripts serves: both name files in a command and its words.
     found: dict[Path, None] = {}
+    around = project_folders(workspace)
     for path in files:
         # A server of a folder above the workspace runs in that folder.
-        folder, name = place_in_project(path, workspace)
+        folder, name = place_in_project(path, around)
         if not (commands := [*map(_as_group, _entries(path, name))]):
             continue
         found |= dict.fromkeys(scripts_of(commands, folder if name == SERVERS_FILE else workspace))
