@@ -12,6 +12,8 @@ ANY_NAME = st.text(max_size=90)
 
 def test_ordinary_tool_names_are_kept() -> None:
     assert public_name("github", "create_issue") == "mcp__github__create_issue"
+    longest = "mcp__github__".ljust(64, "t")
+    assert public_name("github", longest.removeprefix("mcp__github__")) == longest
 
 
 def test_changed_tool_name_ends_in_a_hash() -> None:

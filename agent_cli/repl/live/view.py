@@ -191,10 +191,9 @@ class SessionView:
     def _add_thought(self, delta: str) -> None:
         """Add thinking in its own rows; S4 allows it in two phases only."""
         assert self._phase in THINKING_SHOWN, self._phase
-        *lines, last = (self._thought + self._filter.feed(delta)).split("\n")
-        rows = [row for line in lines for row in sentence_rows(line, self._columns())]
-        *broken, self._thought = sentence_rows(last, self._columns())
-        self._add("thought", (self._paint.text(row, "dim") for row in (*rows, *broken)))
+        text = self._thought + self._filter.feed(delta)
+        *rows, self._thought = sentence_rows(text, self._columns())
+        self._add("thought", (self._paint.text(row, "dim") for row in rows))
 
     def _end_message(self, message: AssistantMessage) -> None:
         self._end_flow()

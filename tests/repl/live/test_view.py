@@ -412,13 +412,15 @@ def test_wait_before_a_retry_is_counted_down() -> None:
 def test_thinking_is_shown_in_separate_rows_before_the_answer() -> None:
     """S4-16, S4-21: shown during the run, separate from the answer."""
     screen = Screen(show_thinking=True)
-    screen(events.AgentStart(), THINKING, delta("first\nsec", ThinkingDelta))
+    screen(events.AgentStart(), THINKING, delta("zero\n", ThinkingDelta))
+    screen(delta("first\nsec", ThinkingDelta))
     during = (list(screen.rows), screen.tail)
     screen(delta("ond", ThinkingDelta), delta("The answer."))
     screen(events.MessageEnd(AssistantMessage((text_block("The answer."),))))
 
-    assert during == (["first"], ["sec", "", "⠋ thinking · 0 s · 2 tokens · Ctrl-C stops", ""])
-    assert screen.rows == ["first", "second", "", "The answer."]
+    assert during[0] == ["zero", "first"]
+    assert during[1] == ["sec", "", "⠋ thinking · 0 s · 3 tokens · Ctrl-C stops", ""]
+    assert screen.rows == ["zero", "first", "second", "", "The answer."]
 
 
 def test_thinking_is_passed_to_the_screen_character_by_character() -> None:
