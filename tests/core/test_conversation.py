@@ -22,6 +22,7 @@ from agent_cli.contracts.timeline import (
     Pending,
     Prompt,
     PromptState,
+    ReplyOutput,
     Success,
     ToolOutput,
     Usage,
@@ -328,6 +329,12 @@ def test_history_may_begin_with_an_assistant_message() -> None:
     context = [m for m in conversation.context() if not isinstance(m, CustomMessage)]
 
     assert problems(to_api(context)) == []
+
+    outputs = [output for prompt in conversation.prompts for output in prompt.output]
+    replies = [output for output in outputs if isinstance(output, ReplyOutput)]
+    assert [reply.message_id for reply in replies] == [
+        ""
+    ]  # the API knows no message by another name
 
 
 def test_imported_result_without_a_matching_call_is_refused() -> None:

@@ -50,8 +50,11 @@ def test_notice_on_a_terminal_starts_on_a_new_line() -> None:
     writer.notice("careful")
     writer.answer("rest\n")
     writer.aside("* Read a.py")
+    writer.answer("end")
+    writer.end_answer()
+    writer.end_answer()
 
-    assert "".join(together) == "half\ncareful\nrest\n* Read a.py\n"
+    assert "".join(together) == "half\ncareful\nrest\n* Read a.py\nend\n"
 
 
 def test_colours_are_written_only_to_a_terminal_with_colours_on() -> None:
