@@ -10,18 +10,23 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl
 
 import httpx2
-from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.auth import (
+    AuthorizationCodeResult,
+    OAuthClientProvider,
+    OAuthFlowError,
+    OAuthTokenError,
+)
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
 )
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.client.auth.utils import issuers_match
+from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
 from agent_cli.mcp_client.config import OAuth
-from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable
+from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable, sign_in_refusal
 from agent_cli.mcp_client.token_storage import Renewal, Renewed, Storage, without_refresh
 from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 from agent_cli.system.json_text import json_object
@@ -31,6 +36,7 @@ _TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"
 _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 _WELL_KNOWN = "/.well-known/"
+_NO_SCOPE = "insufficient_scope"
 _TOKEN_LIMIT_S = 30.0
 _RENEWALS_MAX = 2
 """Another process's token may have expired as well; a refreshed one is not refreshed again."""
@@ -59,11 +65,18 @@ class ConcurrentFlow(OAuthClientProvider):
 
     Attributes:
         renewal: Renews the access token; set before the first request.
+        storage: The stored sign-in.
         scopes: The scopes that the user wants to ask for, instead of those that the server names.
+        is_attended: Whether a sign-in can be finished now: by the program itself, or by a user.
+        is_asked_for: The user wants to sign in, whether or not the first answer asks for it: some
+            servers list their tools to anyone, and ask only when one is called.
     """
 
     renewal: Renewal
+    storage: Storage
     scopes: str = ""
+    is_attended: bool = True
+    is_asked_for: bool = False
 
     def use_resource(self, resource: str) -> None:
         """Ask for tokens for *resource*, whatever the server names; "" names none."""
@@ -81,31 +94,35 @@ class ConcurrentFlow(OAuthClientProvider):
             await self.renewal.renew(self._access_token)
         used = self._access_token
         self._add_auth_header(request)
-        response = yield request
+        is_asked_for, self.is_asked_for = self.is_asked_for, False
+        if is_asked_for and used and self.storage.record.missing_scope:
+            response = _without_scope(request, self.storage.record.missing_scope)
+        else:
+            response = yield request
         for _ in range(_RENEWALS_MAX):
             # The SDK only refreshes tokens it knows to be expired; else it opens the browser.
             if response.status_code != HTTPStatus.UNAUTHORIZED or not used:
                 break
             outcome = await self.renewal.renew(used)
-            used = self._access_token
             if outcome is Renewed.NOT:
                 break
+            used = self._access_token
             self._add_auth_header(request)
             response = yield request
             if outcome is Renewed.REFRESHED:
                 break
-        if response.status_code not in NO_SIGN_IN:
+        refusal = await self._refusal(response, used, is_asked_for=is_asked_for)
+        if refusal is None:
             return
-        if self.scopes and response.status_code == HTTPStatus.UNAUTHORIZED:
-            # The SDK asks for what the server names, and looks here first.
-            named = response.headers.get("www-authenticate", "")
-            response.headers["www-authenticate"] = f'Bearer scope="{self.scopes}", {named}'
+        is_unneeded = refusal is not response  # as far as the server says
         flow = super()._auth_flow(request)
         try:
             await flow.__anext__()  # takes the lock
             if self._access_token in ("", used):  # no other call has signed in meanwhile
-                outgoing = await flow.asend(response)
+                outgoing = await flow.asend(refusal)
                 while outgoing is not request:
+                    if is_unneeded and outgoing.method == "POST" and not self._has_metadata:
+                        break
                     outgoing = await flow.asend(await self._mended((yield outgoing)))
         except StopAsyncIteration:
             return  # no sign-in would help
@@ -114,34 +131,96 @@ class ConcurrentFlow(OAuthClientProvider):
         self._add_auth_header(request)
         yield request
 
+    async def _refusal(
+        self, response: httpx2.Response, used: str, *, is_asked_for: bool
+    ) -> httpx2.Response | None:
+        """Return the answer that a sign-in begins with; None if *response* asks for none.
+
+        Raises:
+            OAuthFlowError: The sign-in lacks a scope, and nobody can sign in now.
+        """
+        if response.status_code not in NO_SIGN_IN:
+            if not is_asked_for or (used and not self.storage.record.is_refused):
+                return None
+            response = httpx2.Response(HTTPStatus.UNAUTHORIZED, request=response.request)
+        elif not self.is_attended:
+            missing = _missing_scope(response)
+            if missing or response.status_code == HTTPStatus.UNAUTHORIZED:
+                await self.storage.note_refusal(used, missing)
+            if missing:
+                raise OAuthFlowError(f"the sign-in does not cover the scope {missing}")
+        if self.scopes and response.status_code == HTTPStatus.UNAUTHORIZED:
+            # The SDK asks for what the server names, and looks here first.
+            named = response.headers.get("www-authenticate", "")
+            response.headers["www-authenticate"] = f'Bearer scope="{self.scopes}", {named}'
+        return response
+
     @property
     def _access_token(self) -> str:
         tokens = self.context.current_tokens
         return tokens.access_token if tokens else ""
 
+    @property
+    def _has_metadata(self) -> bool:
+        found = self.context.protected_resource_metadata or self.context.oauth_metadata
+        return found is not None
+
     async def _mended(self, response: httpx2.Response) -> httpx2.Response:
         """Return metadata of an authorization server without faults that the SDK stops at.
 
         Those are null or "" for what is absent, and an issuer that stands elsewhere with a slash
-        behind its host, or without.
+        at its end, or without.
         """
         found = json_object(await response.aread())
         if found is None or "issuer" not in found or _WELL_KNOWN not in response.url.path:
             return response
         present = {name: value for name, value in found.items() if value not in (None, "")}
         expected = self._expected_issuer()
-        if issuers_match(str(found["issuer"]), expected):
+        if _is_same(str(found["issuer"]), expected):
             present["issuer"] = expected
         return httpx2.Response(response.status_code, json=present, request=response.request)
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
+        if not response.is_success:
+            # The SDK quotes the whole body, which may repeat the code and its verifier.
+            raise OAuthTokenError(sign_in_refusal(response, await response.aread()))
         await super()._handle_token_response(response)
         if tokens := self.context.current_tokens:
             self.context.current_tokens = without_refresh(tokens)
 
 
+def _is_same(issuer: str, expected: str) -> bool:
+    """Compare two issuers without the slash at their end, which many servers add or leave out."""
+    return issuers_match(issuer.rstrip("/"), expected.rstrip("/"))
+
+
+def _missing_scope(response: httpx2.Response) -> str:
+    """Return the scope that the server refused a request for. Source: RFC 6750 section 3.1."""
+    if response.status_code != HTTPStatus.FORBIDDEN:
+        return ""
+    is_scope = extract_field_from_www_auth(response, "error") == _NO_SCOPE
+    return extract_field_from_www_auth(response, "scope") or "" if is_scope else ""
+
+
+def _without_scope(request: httpx2.Request, scope: str) -> httpx2.Response:
+    """Return the refusal of an earlier request, for lack of *scope*, as an answer to *request*."""
+    challenge = f'Bearer error="{_NO_SCOPE}", scope="{scope}"'
+    headers = {"www-authenticate": challenge}
+    return httpx2.Response(HTTPStatus.FORBIDDEN, headers=headers, request=request)
+
+
 class BrowserFlow(ConcurrentFlow):
-    """The flow with a browser, which is opened only if a refresh token does not help."""
+    """The flow with a browser, which is opened only if a refresh token does not help.
+
+    Attributes:
+        issuer: The authorization server to use of those that the server names; "" is the first.
+    """
+
+    issuer: str = ""
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        named = (each for each in advertised if _is_same(each, self.issuer))
+        return next(named, advertised[0])
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         # Source: MCP 2025-11-25, authorization, code protection: clients must refuse without PKCE.
@@ -158,7 +237,7 @@ class BrowserFlow(ConcurrentFlow):
             result = await came_back()
             issuer = str(metadata.issuer) if metadata else None
             expected = issuer or self._expected_issuer()
-            same = result.iss is not None and issuers_match(result.iss, expected)
+            same = result.iss is not None and _is_same(result.iss, expected)
             return result.model_copy(update={"iss": issuer}) if same else result
 
         self.context.callback_handler = came_back_from_issuer

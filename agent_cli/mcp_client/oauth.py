@@ -71,14 +71,18 @@ async def authorization(
             storage.use_redirect(loopback.redirect_uri)
             person = _Person(host.visit, loopback, silence_limits)
             flow = _browser_flow(config.url, oauth, storage, person.visit, person.came_back)
+            # A message over SSE has no answer of its own that the sign-in could come before.
+            flow.is_asked_for = config.transport == "http"
         elif storage.record.tokens is not None:
             flow = _browser_flow(config.url, oauth, storage, _nobody, _nobody)
+            flow.is_attended = False
         else:
             yield None
             return
         flow.scopes = " ".join(oauth.scopes)
         if oauth.resource is not None:
             flow.use_resource(oauth.resource)
+        flow.storage = storage
         storage.attach(flow)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         exchange = _exchange(storage, Addresses(config))
@@ -250,7 +254,9 @@ def _browser_flow(
             token_endpoint_auth_method="client_secret_basic" if oauth.client_secret else "none",
         )
     client_url = oauth.client_metadata_url or None
-    return BrowserFlow(url, metadata, storage, visit, came_back, client_metadata_url=client_url)
+    flow = BrowserFlow(url, metadata, storage, visit, came_back, client_metadata_url=client_url)
+    flow.issuer = oauth.issuer
+    return flow
 
 
 def _machine_flow(config: ServerConfig, storage: Storage) -> ConcurrentFlow:

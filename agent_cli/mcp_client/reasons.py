@@ -153,13 +153,25 @@ def why_not_connected(
         case ValidationError():
             return f"its answer is not valid MCP ({fault_line(cause)})"
         case httpx2.ConnectError():
-            return f"nothing answers at {where} ({error_line(cause)})"
+            other = _other_host(config, cause)
+            there = f"{where} leads to {other}, and nothing answers there" if other else ""
+            return f"{there or f'nothing answers at {where}'} ({error_line(cause)})"
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return f"{where} is not a web address; begin it with http:// or https://"
         case httpx2.TransportError():
             return f"{where}: {failed_request(cause)[1]}"
         case _:
             return error_line(cause)
+
+
+def _other_host(config: ServerConfig, error: httpx2.RequestError) -> str:
+    """Return the host that a request went to if it is not the server's, or ""."""
+    try:
+        asked = error.request.url
+    except RuntimeError:  # it is not known
+        return ""
+    is_server = (asked.host, asked.port) == ((own := httpx2.URL(config.url)).host, own.port)
+    return "" if is_server else printable(f"{asked.scheme}://{asked.netloc.decode()}")
 
 
 def _by_error(error: MCPError, where: str, ended: str) -> str:
@@ -246,6 +258,13 @@ def refusal_line(response: httpx2.Response, message: str) -> str:
         parts.append(f"it asks to wait {requested_duration(int(wait))}")
     details = ": ".join(part for part in parts if part)
     return f"HTTP {response.status_code} ({details})" if details else f"HTTP {response.status_code}"
+
+
+def sign_in_refusal(response: httpx2.Response, body: bytes) -> str:
+    """Return why the authorization server gave no token, without the rest of its answer."""
+    message = _message_of(json_object(body) or {})
+    short = " ".join(printable(message).split())[:_QUOTED_CHARS]
+    return f"its authorization server gave no token: {refusal_line(response, short)}"
 
 
 def no_answer_line(response: httpx2.Response, body: bytes) -> str:

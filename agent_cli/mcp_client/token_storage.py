@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from enum import Enum, auto
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -42,6 +42,8 @@ class SignInRecord(BaseModel):
         is_bound: Whether the tokens are useless without the key.
         redirect_uri: The registered redirect URI; some servers compare it exactly.
         requested_scope: The scope that the sign-in asked for; None if it is not known.
+        is_refused: Whether the server refused the tokens since they were issued.
+        missing_scope: The scope that a call needed and the sign-in does not cover; "" is none.
     """
 
     tokens: OAuthToken | None = None
@@ -51,6 +53,8 @@ class SignInRecord(BaseModel):
     resource: ProtectedResourceMetadata | None = None
     redirect_uri: str = ""
     requested_scope: str | None = None
+    is_refused: bool = False
+    missing_scope: str = ""
     proof_key: str = ""
     is_bound: bool = False
 
@@ -141,11 +145,28 @@ class Storage:
         """Store the *tokens* of a new sign-in, and what it asked for."""
         if self._provider:
             self.record.requested_scope = self._provider.context.client_metadata.scope
+        self.record.missing_scope = ""
         await self.renewed(tokens)
+
+    async def note_refusal(self, token: str, missing_scope: str) -> None:
+        """Store that the server refused *token*, for lack of *missing_scope* or altogether.
+
+        The next sign-in knows then what to ask for, also if the server lists its tools to anyone.
+        """
+        with suppress(TimeoutError):
+            async with self.alone():
+                await self.read_again()  # another session may have signed in or out
+                tokens = self.record.tokens
+                if tokens is None or tokens.access_token != token:
+                    return
+                self.record.is_refused = True
+                self.record.missing_scope = missing_scope or self.record.missing_scope
+                await self._save()
 
     async def renewed(self, tokens: OAuthToken) -> None:
         """Store *tokens* with their expiry time and their authorization server."""
         self.record.tokens = tokens
+        self.record.is_refused = False
         lasts_s = tokens.expires_in
         self.record.expires_at = None if lasts_s is None else time.time() + lasts_s
         if self._provider:

@@ -30,11 +30,16 @@ class SignInServer:
         offers_metadata: Whether there is metadata of the authorization server.
         offers_pkce: Whether it says so.
         registers: Whether clients can register themselves.
+        issuer: The path of the authorization server.
+        issuers: The authorization servers that the server names, if not this one alone.
         metadata: Members of the metadata in place of the usual ones.
         binds: Tokens are bound to the key of the proof in their request (DPoP).
         nonce: The nonce that each proof must hold, if any.
         proofs: The claims of the valid proofs.
         revokes: The second use of a refresh token ends the sign-in, as at a rotating server.
+        lists_openly: Only calls need a token: anyone may connect and list the tools.
+        needed_scope: The scope that calls need.
+        token_answer: The answer in place of one with tokens; it is no JSON.
         together: A call with `{"wait": "together"}` is answered when so many are there.
         released: Set to answer the calls with `{"wait": "released"}`.
         holds_stream: A GET gets no answer until `released`, as behind some proxies.
@@ -56,12 +61,17 @@ class SignInServer:
         self.offers_metadata = True
         self.offers_pkce = True
         self.registers = True
+        self.issuer = ""
+        self.issuers: list[str] = []
         self.metadata: dict[str, Any] = {}
         self.binds = False
         self.nonce = ""
         self.proofs: list[dict[str, Any]] = []
         self.forms: list[dict[str, str]] = []
         self.revokes = False
+        self.lists_openly = False
+        self.needed_scope = ""
+        self.token_answer = ""
         self.together = threading.Barrier(1)
         self.released = threading.Event()
         self.holds_stream = False
@@ -70,6 +80,7 @@ class SignInServer:
         self._bound_to = ""
         self._issued = 0
         self._valid = ""
+        self._allowed: list[str] = []
         self._issuing = threading.Lock()
 
     def expire(self) -> None:
@@ -96,8 +107,9 @@ class SignInServer:
             case "/mcp":
                 return self._mcp(method, body, authorization)
             case "/.well-known/oauth-protected-resource/mcp":
-                return 200, {}, {"resource": self.url, "authorization_servers": [self.base]}
-            case "/.well-known/oauth-authorization-server" if self.offers_metadata:
+                issuers = self.issuers or [self.base + self.issuer]
+                return 200, {}, {"resource": self.url, "authorization_servers": issuers}
+            case path if path == self._metadata_path and self.offers_metadata:
                 self.log.append("metadata")
                 return 200, {}, self._metadata()
             case "/register" if self.registers:
@@ -110,7 +122,8 @@ class SignInServer:
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
                 self.pages.append(query)
                 result = {"error": "access_denied"} if self.refuses else {"code": "code-1"}
-                back = urlencode(result | {"state": query["state"], "iss": self.base})
+                issuer = self._metadata()["issuer"]
+                back = urlencode(result | {"state": query["state"], "iss": issuer})
                 return 302, {"Location": f"{query['redirect_uri']}?{back}"}, {}
             case "/idp":
                 form = {key: values[0] for key, values in parse_qs(body).items()}
@@ -129,6 +142,10 @@ class SignInServer:
                 return self._token({key: v[0] for key, v in parse_qs(body).items()})
             case _:
                 return 404, {}, {}
+
+    @property
+    def _metadata_path(self) -> str:
+        return "/.well-known/oauth-authorization-server" + self.issuer.rstrip("/")
 
     def _metadata(self) -> dict[str, Any]:
         return {
@@ -169,6 +186,8 @@ class SignInServer:
     def _token(self, form: dict[str, str]) -> tuple[int, dict[str, str], Any]:
         self.log.append(f"token:{form['grant_type'].rpartition(':')[2]}")
         self.forms.append(form)
+        if self.token_answer:
+            return self.token_status, {}, self.token_answer.format(**form)
         with self._issuing:
             if form["grant_type"] == "refresh_token":
                 if "scope" in form and not self.allows_scope:
@@ -182,6 +201,7 @@ class SignInServer:
                     return 400, {}, {"error": "invalid_grant"}
             self._issued += 1
             self._valid = f"token-{self._issued}"
+            self._allowed = (self.pages[-1].get("scope", "") if self.pages else "").split()
         if form["grant_type"] == "refresh_token" and self.holds_refresh:
             self.refreshed.wait(LIMIT_S)
         kind = "DPoP" if self.binds else "Bearer"
@@ -196,14 +216,20 @@ class SignInServer:
 
     def _mcp(self, method: str, body: str, authorization: str) -> tuple[int, dict[str, str], Any]:
         kind = "DPoP" if self.binds else "Bearer"
-        if not self._valid or authorization != f"{kind} {self._valid}":
+        message = json.loads(body) if method == "POST" else {}
+        is_call = message.get("method") == "tools/call"
+        is_open = self.lists_openly and not is_call
+        if not is_open and (not self._valid or authorization != f"{kind} {self._valid}"):
             self.log.append("401")
             where = f"{self.base}/.well-known/oauth-protected-resource/mcp"
             return 401, {"WWW-Authenticate": f'Bearer resource_metadata="{where}"'}, {}
+        if is_call and self.needed_scope and self.needed_scope not in self._allowed:
+            self.log.append("403")
+            challenge = f'Bearer error="insufficient_scope", scope="{self.needed_scope}"'
+            return 403, {"WWW-Authenticate": challenge}, {}
         if method == "GET" and self.holds_stream:
             self.log.append("GET")
             self.released.wait(LIMIT_S)
-        message = json.loads(body) if method == "POST" else {}
         if "id" not in message:
             return (202 if method == "POST" else 405), {}, None
         reply = {"jsonrpc": "2.0", "id": message["id"]}

@@ -24,7 +24,7 @@ from agent_cli.mcp_client.host import Host
 from tests.mcp_client.sign_in_server import SignInServer, sign_in_server
 
 if TYPE_CHECKING:
-    from tests.mcp_client.conftest import Call, RawServer
+    from tests.mcp_client.conftest import Call, HttpServer, RawServer
 
 LIMIT_S = 40
 
@@ -121,6 +121,72 @@ async def test_browser_redirect_to_the_listener_completes_the_sign_in(
     assert state.phase is ServerPhase.READY
     assert pages == [404, 404, 404]
     assert web.redirects[0].startswith("http://localhost:")
+
+
+async def test_sign_in_is_asked_for_where_only_calls_need_one(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """The server answers everything else without one, and a sign-in that ended the same way."""
+    web.lists_openly = True
+    async with running(config_of(web), host) as servers:
+        unsigned = await call(servers, "mcp__web__hello")
+        await servers.login("web", request_browser())
+        signed_in = await call(servers, "mcp__web__hello")
+        web.expire()
+        web.refresh_status = 400
+        ended = await call(servers, "mcp__web__hello")
+        await servers.login("web", request_browser())
+        again = await call(servers, "mcp__web__hello")
+        await servers.login("web", request_browser())
+
+    assert unsigned.text.endswith("sign-in: the user can run /mcp login web.")
+    assert "it needs a sign-in" in ended.text
+    assert (signed_in.text, again.text, web.log.count("authorize")) == ("hello", "hello", 2)
+
+
+@pytest.mark.parametrize("http_server", ["http", "sse"], indirect=True)
+async def test_sign_in_that_nobody_needs_is_none(host: Host, http_server: "HttpServer") -> None:
+    """A user tries it at a server that is open to all; the page of a sign-in would lead nowhere."""
+    config = ServerConfig(name="web", transport=http_server.transport, url=http_server.url)
+    async with running(config, host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.phase is ServerPhase.READY
+
+
+async def test_sign_in_asks_for_the_scope_that_a_call_lacked(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """In another process too; what the sign-in allows already is asked for as well."""
+    web.needed_scope = "files:write"
+    config = replace(config_of(web), oauth=OAuth(scopes=("files:read",)))
+    async with running(config, host) as servers:
+        await servers.login("web", request_browser())
+        refused = await call(servers, "mcp__web__hello")
+    async with running(config, host) as servers:
+        await servers.login("web", request_browser())
+        allowed = await call(servers, "mcp__web__hello")
+        await servers.login("web", request_browser())
+
+    assert refused.text == (
+        "MCP server 'web' was not asked (the sign-in does not cover the scope files:write);"
+        " the user can run /mcp login web"
+    )
+    assert allowed.text == "hello"
+    assert [page["scope"] for page in web.pages] == ["files:read", "files:read all files:write"]
+
+
+async def test_refusal_of_a_code_does_not_show_the_code(web: SignInServer, host: Host) -> None:
+    """Many servers repeat the request in the page of an error, with the code and its verifier."""
+    web.token_status = 400
+    web.token_answer = "not with {code} and {code_verifier}"
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.reason.partition(": its ")[2] == (
+        "authorization server gave no token: HTTP 400 (Bad Request); sign in with /mcp login web"
+        " (in a shell: agent-cli mcp login web)"
+    )
 
 
 async def test_refused_sign_in_is_reported_with_the_servers_reason(
@@ -392,6 +458,37 @@ async def test_metadata_with_nulls_and_another_slash_is_used(
 
         assert state.phase is ServerPhase.READY, state.reason
         assert (await call(servers, "mcp__web__hello")).text == "hello"
+
+
+@pytest.mark.parametrize(("listed", "stated"), [("/realm", "/realm/"), ("/realm/", "/realm")])
+async def test_issuer_with_a_path_is_used_with_or_without_a_slash_at_its_end(
+    web: SignInServer, host: Host, listed: str, stated: str
+) -> None:
+    """Some identity providers state one, and users who set up a server leave it out."""
+    web.issuer = listed
+    web.metadata = {"issuer": f"{web.base}{stated}"}
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert (state.phase, web.log.count("authorize")) == (ServerPhase.READY, 1)
+
+
+async def test_configured_issuer_is_used_of_those_that_the_server_names(
+    web: SignInServer, host: Host
+) -> None:
+    """Only the first is used without, and it may be out of order, or not the user's."""
+    web.issuers = ["http://127.0.0.1:9", web.base]
+    async with running(config_of(web), host) as servers:
+        first = await servers.login("web", request_browser())
+    config = replace(config_of(web), oauth=OAuth(issuer=web.base))
+    async with running(config, host) as servers:
+        configured = await servers.login("web", request_browser())
+
+    assert first.reason == (
+        f"MCP server 'web' did not start: {web.url} leads to http://127.0.0.1:9, and nothing"
+        " answers there (All connection attempts failed)"
+    )
+    assert configured.phase is ServerPhase.READY
 
 
 async def test_metadata_of_another_issuer_is_refused(web: SignInServer, host: Host) -> None:
