@@ -215,7 +215,11 @@ def _skill_folders(startup: StartupContext) -> Sequence[SkillFolder]:
     folders = skill_folders(project_folders(startup.workspace))
     return [
         *map(SkillFolder, _own_skill_folders()),
-        *(SkillFolder(folder, folders) for folder in folders if startup.trusted),
+        *(
+            SkillFolder(folder, folders, objection=startup.objection)
+            for folder in folders
+            if startup.trusted
+        ),
         *(
             SkillFolder(folder, (folder,), added.name, added.filled)
             for added in startup.plugins

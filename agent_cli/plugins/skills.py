@@ -70,15 +70,22 @@ class _Shelf:
         self._show_forgotten(ctx)
 
     def _show_forgotten(self, ctx: PluginContext) -> None:
-        if ACTIVE.plugin not in ctx.state or not (active := ACTIVE.read(ctx.state).active):
+        if ACTIVE.plugin not in ctx.state or not (state := ACTIVE.read(ctx.state)).active:
             return
         open_ids = {call.tool_call_id for call in ctx.conversation.open_calls()}
         for message in ctx.conversation.context():
             if isinstance(message, ToolResultMessage):
                 open_ids.add(message.tool_call_id)
-        for name in sorted(name for name, id in active.items() if id not in open_ids):
-            if name in self._skills:
+        for name in sorted(name for name, id in state.active.items() if id not in open_ids):
+            if name not in self._skills:
+                continue
+            try:
                 ctx.add_context(_text(self._skills[name], FILE))
+            except ToolError as error:
+                # Raised, it would end this run and each later one. The model may call it again.
+                self._warn(str(error))
+                del state.active[name]
+                ACTIVE.write(ctx.state, state)
 
     def _tool(self) -> Tool:
         return Tool(

@@ -38,12 +38,14 @@ class SkillFolder(NamedTuple):
         shelves: Where its skills must lie, links followed; without them anywhere, as dotfiles do.
         plugin: The added plugin that it belongs to.
         filling: See `Skill.filling`.
+        objection: See `Skill.objection`.
     """
 
     path: Path
     shelves: Sequence[Path] = ()
     plugin: str = ""
     filling: Callable[[str], str] = str
+    objection: Callable[[], str] = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Skill:
         arguments: The names of its words, as its front matter has them.
         is_users: Whether only the user may ask for it, as `disable-model-invocation` says.
         filling: Returns a text with the folder of its plugin and the values of the plugin's user.
+        objection: Returns the reason not to use what was just read of it, or "".
     """
 
     name: str
@@ -64,13 +67,15 @@ class Skill:
     is_users: bool = False
     arguments: str = ""
     filling: Callable[[str], str] = str
+    objection: Callable[[], str] = str
 
     def read(self, file: str = FILE) -> str:
         """Return a file of the skill; SKILL.md without its front matter.
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: The file is too large, a pipe, or not in the skill's folder.
+            ValueError: The file is too large, a pipe, or not in the skill's folder; or the skill
+                must not be used any more.
         """
         main = skill_file(self.folder)
         path = real_path(main if file == FILE else self.folder / file)
@@ -80,6 +85,8 @@ class Skill:
         if is_special(path):
             raise ValueError("it is a named pipe, a device or a socket")
         text = self.filling(prompt_text(path)).replace("${CLAUDE_SKILL_DIR}", str(self.folder))
+        if objection := self.objection():
+            raise ValueError(objection)
         return split_front_matter(text)[1].strip() if file == FILE else text
 
     def whole(self) -> str:
@@ -87,7 +94,7 @@ class Skill:
 
         Raises:
             OSError: SKILL.md cannot be read.
-            ValueError: SKILL.md is too large.
+            ValueError: SKILL.md is too large, or the skill must not be used any more.
         """
         text, others = self.read(), self.files()
         listed = f"\n\nOther files of this skill: {', '.join(others)}" if others else ""
@@ -115,14 +122,20 @@ def find_skills(folders: Iterable[SkillFolder]) -> tuple[dict[str, Skill], list[
             )
             break
         try:
-            skill = replace(read_skill(path, place.shelves), filling=place.filling)
+            skill = read_skill(path, place.shelves)
+            skill = replace(skill, filling=place.filling, objection=place.objection)
         except (OSError, ValueError) as error:
             problems.append(f"skill {path} is not used: {error}")
             continue
         if place.plugin and skill.name in skills:
             skill = replace(skill, name=f"{place.plugin}:{skill.name}")
         skills.setdefault(skill.name, skill)
-    return skills, problems
+    # Once for all that were just read: it checks all acting files of the workspace.
+    objections = {each: each() for each in {skill.objection for skill in skills.values()}}
+    problems += (
+        f"skills of this project are not used: {why}" for why in objections.values() if why
+    )
+    return {name: x for name, x in skills.items() if not objections[x.objection]}, problems
 
 
 def skill_paths(folder: Path, *, entries_max: int | None = _ENTRIES_MAX) -> Sequence[Path]:

@@ -110,6 +110,22 @@ def test_trust_in_the_root_covers_its_files_below_until_they_change(root: Path) 
     assert not store.is_trusted(api)
 
 
+def test_skill_of_the_root_that_changes_during_a_session_is_not_used(root: Path) -> None:
+    """As its commands and agents: `git pull` in another terminal would put words in."""
+    api = root / "packages" / "api"
+    api.mkdir()
+    TrustStore.of_user().trust(root)
+    startup = start(Arguments(), may_ask=False, workspace=api)
+    before = skill_texts(startup, ["skill-root"])
+
+    (root / ".claude/skills/skill-root/SKILL.md").write_text(
+        "---\nname: skill-root\ndescription: x\n---\nnew\n"
+    )
+
+    assert before == ["[skill skill-root]\nroot"]
+    assert "new" not in skill_texts(startup, ["skill-root"])[0]
+
+
 def test_trust_revoked_below_a_trusted_root_stays_revoked(root: Path) -> None:
     """Who revokes it means this folder."""
     api = root / "packages" / "api"

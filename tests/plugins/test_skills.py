@@ -112,6 +112,46 @@ async def test_active_skill_is_shown_again_after_compaction(shelf: Path) -> None
     assert f"[skill pdf, folder {shelf / 'pdf'}]\nUse the script." in str(last_told[0])
 
 
+async def test_forgotten_skill_that_cannot_be_read_any_more_is_told_once(shelf: Path) -> None:
+    """Another branch has none; the error ended this run and each later one."""
+    warnings: list[str] = []
+    run = Contributing(
+        [skills([SkillFolder(shelf)], warn=warnings.append)],
+        calls(tool_use("skill", {"name": "pdf"})),
+        says("done"),
+        says("still"),
+        says("on"),
+    )
+    await run.prompt()
+    last = run.agent.conversation.prompts[-1].output[-1]
+    run.agent.conversation.compact("it was about forms", last.id)
+    (shelf / "pdf" / "SKILL.md").unlink()
+
+    await run.prompt()
+    await run.prompt()
+
+    assert warnings == ["SKILL.md of the skill 'pdf' cannot be read: No such file or directory."]
+
+
+async def test_skill_that_must_not_be_used_any_more_is_not_read(shelf: Path) -> None:
+    """Trust in a project ends when its files change, as `git pull` does during a session."""
+    why = ""
+    warnings: list[str] = []
+    folder = SkillFolder(shelf, objection=lambda: why)
+    run = Contributing([skills([folder], warn=warnings.append)], says("done"))
+    before = find_skills([folder])
+
+    why = "it changed"
+    after = find_skills([folder])
+    with pytest.raises(ValueError, match="it changed"):
+        before[0]["pdf"].read()
+    await run.prompt()
+
+    assert [*before[0]] == ["mail", "pdf"]
+    assert after == ({}, ["skills of this project are not used: it changed"])
+    assert (warnings, run.contexts()[0]) == (after[1], [])
+
+
 async def test_skill_tool_and_text_are_absent_without_skills(tmp_path: Path) -> None:
     """Missing skills must cost no tokens."""
     run = Contributing([skills([SkillFolder(tmp_path / "none")], warn=print)], says("done"))
