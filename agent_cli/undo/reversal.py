@@ -35,6 +35,7 @@ _PLAN, _PROGRESS, _DONE = "plan.jsonl", "progress", "done"
 _FAILED: Final = 2
 _NOT_PUT_BACK: Final = "it could not be put back"
 _WITH_KEPT: Final = ("gone", "write", CONTENT)
+_NAME_CHARS: Final = 50  # of up to four bytes, of the 255 of a name
 _EXCHANGE = 2
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -242,7 +243,7 @@ def _undo(step: Step) -> None:
             case "gone":
                 assert state
                 if _found(record.path):
-                    _move_aside(record.path, step.kept, name, folder)
+                    _move_aside(step.kept, name, folder)
                 _give_back(Path(step.kept, record.to), name, folder)
                 _describe(record.path, state, record.attributes)
             case "write":
@@ -284,7 +285,7 @@ def _take_away(record: ChangeRecord, kept: str, name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
         return
     try:
-        _move_aside(record.path, kept, name, folder)
+        _move_aside(kept, name, folder)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -293,10 +294,10 @@ def _take_away(record: ChangeRecord, kept: str, name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _move_aside(path: str, kept: str, name: str, folder: int) -> None:
+def _move_aside(kept: str, name: str, folder: int) -> None:
     """Move a file to the folder `undone` of its log."""
     aside = private_dir(Path(kept, UNDONE))
-    os.rename(name, aside / f"{secrets.token_hex(8)}-{Path(path).name[:100]}", src_dir_fd=folder)
+    os.rename(name, aside / f"{secrets.token_hex(8)}-{name[:_NAME_CHARS]}", src_dir_fd=folder)
 
 
 def _give_back(kept: Path, name: str, folder: int) -> None:
@@ -332,7 +333,7 @@ def _write_back(kept: Path, record: ChangeRecord, store: str, name: str, folder:
         else:
             return
     if found:
-        _move_aside(record.path, store, name, folder)
+        _move_aside(store, name, folder)
     _copy(kept, name, folder)
 
 
@@ -349,7 +350,7 @@ def _undo_tool(step: Step, name: str, folder: int) -> None:
 
 def _copy(kept: Path, name: str, folder: int) -> None:
     """Put a copy of *kept* at *name*, at once."""
-    new = f".{name[:200]}.undo"
+    new = f".{name[:_NAME_CHARS]}.undo"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     _fill(kept, os.open(new, flags, 0o600, dir_fd=folder))
     os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -123,6 +123,21 @@ COMMANDS = [
 ]
 
 
+async def test_files_with_the_longest_names_are_restored(session: Session) -> None:
+    """A name has at most 255 bytes, and what is put aside gets a name made of it."""
+    long = "文" * 85
+    (session.root / f"{long}").write_text("old")
+    (session.root / f"src/{long}").write_text("old")
+    before = tree(session.root)
+    session.run()
+    await session.bash(f": > new{long[3:]}; rm {long}; : > {long}; rm -f src/{long[:-1]}?")
+    await session.write(f"src/{long}", "new")
+
+    taken = session.undo()
+
+    assert (list(taken.faults), tree(session.root)) == ([], before)
+
+
 async def test_model_reads_which_files_it_knows_a_command_changed(session: Session) -> None:
     """What the kernel saw counts, not the names in the text of the command."""
     for name in ("src/a1.py", "src/a2.py", "src/a3.py"):
