@@ -173,7 +173,10 @@ def unkept(folder: Path) -> str:
     """Return the first files that the log in *folder* could not keep, and why; "" for none."""
     if not is_incomplete(folder):
         return ""
-    log = read_log(folder)
+    try:
+        log = read_log(folder)
+    except OSError as error:
+        return f"its record cannot be read ({error.strerror})"
     lost = [f"{each.path} ({each.to})" for each in log.lost] if log else []
     more = f", and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
     return ", ".join(lost[:_NAMED_MAX]) + more

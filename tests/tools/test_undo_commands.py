@@ -18,6 +18,7 @@ from agent_cli.contracts.file_changes import Difference
 from agent_cli.system.launching import NamedFiles, Watched
 from agent_cli.undo import reversal
 from agent_cli.undo.logs import CommandQuestion, Loss
+from agent_cli.undo.records import LOG
 from agent_cli.undo.stopped_calls import why_missing
 from agent_cli_tools import command_run
 from agent_cli_tools.snapshots import Snapshots
@@ -136,6 +137,22 @@ async def test_files_with_the_longest_names_are_restored(session: Session) -> No
     taken = session.undo()
 
     assert (list(taken.faults), tree(session.root)) == ([], before)
+
+
+async def test_unreadable_record_of_an_earlier_command_stops_no_later_one(
+    session: Session,
+) -> None:
+    """Where nobody can be asked, each command of a run looks at the records of those before."""
+    session.is_alone = True
+    session.run()
+    await session.bash("rm data/a1.py")
+    (log,) = session.state.glob(f"s-1/commands/*/{LOG}")
+    log.unlink()
+    log.mkdir()
+
+    assert "exit 0" in await session.bash("echo x > new")
+
+    assert (session.root / "new").exists()
 
 
 async def test_model_reads_which_files_it_knows_a_command_changed(session: Session) -> None:

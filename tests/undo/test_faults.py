@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.undo.logs import is_incomplete, read_log, unkept
-from agent_cli.undo.records import LOG
+from agent_cli.undo.records import INCOMPLETE, LOG
 from agent_cli.undo.reversal import Step, carry_out, write_plan
 from agent_cli.undo.stopped_calls import why_missing
 from agent_cli.undo.watchable import may_gain_rights
@@ -433,3 +433,12 @@ def test_thread_that_starts_the_command_is_waited_for(tmp_path: Path) -> None:
 
     assert not (tmp_path / "work/one").exists()
     assert not is_incomplete(log)
+
+
+def test_record_that_cannot_be_read_is_a_reason_for_what_an_undo_cannot_bring_back(
+    tmp_path: Path,
+) -> None:
+    """The command has run: its result must not be lost with its record."""
+    (tmp_path / LOG).mkdir(mode=INCOMPLETE)
+
+    assert unkept(tmp_path) == "its record cannot be read (Is a directory)"

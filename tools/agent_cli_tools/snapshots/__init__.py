@@ -327,8 +327,12 @@ class Snapshots:
         if order and order.alone_since_ns:
             from agent_cli_tools.snapshots.taking_back import replaced_in  # nobody is asked
 
-            with self._lock:
-                order = replace(order, replaced=replaced_in(self._current.open(), self._run_id))
+            # Without them, a file that was there could pass for one that the run made.
+            counted = replace(order, alone_since_ns=0)
+            with self._lock, faults_logged("changes not read", command, self._warned_of_commands):
+                found = replaced_in(self._current.open(), self._run_id)
+                counted = replace(order, replaced=found)
+            order = counted
         return order
 
     def _finish_undo(self) -> None:
