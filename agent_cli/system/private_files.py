@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -113,10 +114,9 @@ def release(descriptor: int) -> None:
     A process that is just being started has a copy of every open file until it runs its program.
     With ours closed, the copy would keep the lock for so long.
     """
-    try:
+    with suppress(OSError):  # a network file system that is out of reach
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)
+    os.close(descriptor)
 
 
 def wait_for_lock(descriptor: int, path: Path, kind: int = fcntl.LOCK_EX) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.system.private_files import target_name, write_private
+from agent_cli.system.private_files import release, target_name, write_private
 
 OLD, NEW = b"old\n" * 5_000, b"new content\n" * 5_000
 
@@ -140,3 +140,14 @@ def test_threads_that_write_the_same_file_never_mix_their_contents(tmp_path: Pat
 @pytest.mark.parametrize("name", ["a", ".a", ".lock.old", f"a.{'0' * 16}", f".{'0' * 16}"])
 def test_only_a_draft_has_the_name_of_another_file(name: str) -> None:
     assert target_name(name) == name
+
+
+def test_file_whose_lock_cannot_be_ended_is_closed_all_the_same(tmp_path: Path) -> None:
+    """A run that is done ended with an error, for a network file system that was out of reach."""
+    (tmp_path / "file").touch()
+    descriptor = os.open(tmp_path / "file", os.O_PATH)  # takes no lock, so it ends none either
+
+    release(descriptor)
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
