@@ -44,6 +44,7 @@ from agent_cli.contracts.provider import (
 )
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
 from agent_cli.contracts.tooling import require_unique_names
+from agent_cli.core.arguments import require
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import is_refused
 from agent_cli.core.returned_values import settled, settled_messages
@@ -164,6 +165,7 @@ async def request_of(turn: Turn) -> ModelRequest:
         made = config.transform_context(deepcopy(messages), turn.cancel)
         messages = await settled_messages(made, what="transform_context")
     key = await settled(config.get_api_key(turn.model.provider)) if config.get_api_key else None
+    require(key, str, type(None), what="the key of get_api_key")
     require_unique_names(turn.tools)
     return ModelRequest(
         model=turn.model,

@@ -155,9 +155,13 @@ TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]
 
 
 async def queued(take: TakeMessages | None) -> Sequence[UserMessage]:
-    """Return the messages of *take*; a missing hook and None both count as no messages."""
+    """Return the messages of *take*; a missing hook and None both count as no messages.
+
+    Raises:
+        AgentCliError: They are no sequence: a text would be one message for each character.
+    """
     messages = await settled(take()) if take else None
-    return messages or ()
+    return () if messages is None else all_of(messages, what="steering and follow-up messages")
 
 
 def declared_paths(tool: Tool, params: object) -> tuple[Sequence[str], Sequence[str]]:

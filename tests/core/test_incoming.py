@@ -143,6 +143,22 @@ async def test_message_of_a_hook_that_cannot_be_sent_ends_one_run(
     assert "nothing to send" in str(result.error)
 
 
+@pytest.mark.parametrize("hook", ["get_steering_messages", "get_follow_up_messages"])
+@pytest.mark.parametrize("returned", ["stop", UserMessage.of("stop"), 5])
+async def test_hook_that_returns_no_sequence_of_messages_ends_the_run(
+    hook: str, returned: object
+) -> None:
+    """S0-22, S0-23: a text became one message for each character; a message alone was a bug."""
+    source: Any = {hook: lambda: returned}
+    agent = Agent(replace(config(ScriptedModel(says("ok"), says("ok"))), **source))
+
+    result = await agent.prompt("go")
+
+    kind = type(returned).__name__
+    assert result.error == f"steering and follow-up messages must be a sequence, not {kind}"
+    assert users(agent.state.messages) == ["go"]
+
+
 class AsyncListener:
     async def __call__(self, event: Event) -> None: ...
 

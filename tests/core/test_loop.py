@@ -955,6 +955,18 @@ async def test_api_key_function_overrides_the_fixed_key(found: str | None, sent:
     assert model.requests[0].api_key == sent
 
 
+async def test_key_that_is_no_text_ends_the_run_before_anything_is_sent() -> None:
+    """S0-24: it was put into the request and failed within the provider, like a bug of ours."""
+    found: typing.Any = b"key-one"
+    options = LoopConfig(get_api_key=lambda _provider: found)
+    agent, model, _ = scripted_agent(says("ok"), options=options)
+
+    result = await agent.prompt("go")
+
+    assert result.error == "the key of get_api_key must be str or None, not bytes"
+    assert model.requests == []
+
+
 async def test_tools_with_the_same_name_are_refused_before_anything_is_sent() -> None:
     """S1-15: a call could mean either; the error names the tool and both origins."""
     other = tool("other", returns("x"))
