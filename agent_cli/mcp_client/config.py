@@ -1,6 +1,7 @@
 """The configuration of a server: plain values, variables expanded."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ class OAuth:
             with the user's identity token, from `id_token_file`, which the company's identity
             provider at `idp_token_endpoint` exchanges.
         client_key: A private key as PEM text, instead of a secret.
-        issuer: The issuer that may get the client's credentials; "" trusts the server's choice.
+        issuer: The authorization server that may get the client's credentials, and that a browser
+            is sent to; "" trusts the server's choice.
         callback_port: The port for the browser's redirect; 0 is any.
         resource: The resource that tokens are asked for; None for the one that the server names, ""
             for a request that names none.
@@ -143,6 +145,16 @@ class ConfigFile:
 
     servers: tuple[ServerConfig, ...] = ()
     problems: tuple[ServerProblem, ...] = ()
+
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""RFC 9110, section 5.6.2: a token."""
+
+
+def is_header(name: str, value: str) -> bool:
+    """Return whether HTTP can send the header, without a character that it forbids."""
+    printable = value.replace("\t", " ").isprintable() and value.isascii()
+    return printable and _HEADER.fullmatch(name) is not None
 
 
 def web_address(key: str, url: str) -> str:

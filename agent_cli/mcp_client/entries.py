@@ -23,6 +23,7 @@ from agent_cli.mcp_client.config import (
     ServerConfig,
     ServerProblem,
     TransportName,
+    is_header,
     web_address,
 )
 from agent_cli.system.config_text import TooLong, config_text
@@ -291,7 +292,7 @@ def server_config(
             env={key: text.of(f"env.{key}", value) for key, value in fields.env.items()},
             cwd=text.of("cwd", fields.cwd),
             url=web_address("url", text.of("url", fields.url)),
-            headers={key: text.of(f"headers.{key}", each) for key, each in fields.headers.items()},
+            headers=_headers(fields.headers, text),
             headers_helper=fields.headers_helper,
             enabled=fields.enabled and not fields.disabled,
             startup_timeout_s=fields.startup_timeout_s or startup_timeout_s,
@@ -315,6 +316,18 @@ def server_config(
             )
         return ServerProblem(name, reason, required)
     return server
+
+
+def _headers(written: Mapping[str, str], text: Expansion) -> Mapping[str, str]:
+    # A secret read from a file often has a line break behind it; its text is never quoted.
+    headers = {name: text.of(f"headers.{name}", each).strip() for name, each in written.items()}
+    for name, value in headers.items():
+        if not is_header(name, value):
+            raise SettingsError(
+                f'"headers.{name}" is no header of HTTP: letters, digits and "-" make its name, and'
+                " one line of ASCII its text"
+            )
+    return headers
 
 
 def _transport(entry: _Entry) -> TransportName:

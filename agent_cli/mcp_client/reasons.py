@@ -214,6 +214,9 @@ def is_session_loss(error: BaseException) -> bool:
 
 def failed_request(error: httpx2.RequestError) -> tuple[int, str]:
     """Return our error code for a request that failed, and the reason."""
+    if isinstance(error, httpx2.LocalProtocolError):
+        # Its text holds the whole header, e.g. a token with a line break behind it.
+        return HTTP_FAILED, "a header has a line break or another character that HTTP forbids"
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)

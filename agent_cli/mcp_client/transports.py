@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.wording import printable
-from agent_cli.mcp_client.config import ServerConfig
+from agent_cli.mcp_client.config import ServerConfig, is_header
 from agent_cli.mcp_client.event_streams import EVENT_BYTES_MAX
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits
@@ -195,8 +194,6 @@ def quiet_sdk() -> None:
 _LIMIT_S: Final = 10.0
 _QUOTED_CHARS: Final = 200
 _SHELL: Final = "/bin/sh"
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""RFC 9110, section 5.6.2: a token."""
 
 
 async def all_headers(config: ServerConfig, environment: Mapping[str, str]) -> dict[str, str]:
@@ -242,11 +239,10 @@ def _headers(answer: ProgramAnswer) -> dict[str, str]:
         raise SettingsError('its headersHelper must print a JSON object: {"Authorization": "..."}')
     headers: dict[str, str] = {}
     for name, value in printed.items():
-        is_header = isinstance(value, str) and value.isprintable() and _NAME.fullmatch(name)
-        if not (isinstance(value, str) and is_header):
+        if not (isinstance(value, str) and is_header(name, value)):
             raise SettingsError(
                 f"its headersHelper printed {printable(name)[:_QUOTED_CHARS]!r}, which is no header"
-                " with a text of one line"
+                " with a text of one line, in ASCII"
             )
         headers[name] = value
     return headers

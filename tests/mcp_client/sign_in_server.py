@@ -39,7 +39,7 @@ class SignInServer:
         revokes: The second use of a refresh token ends the sign-in, as at a rotating server.
         lists_openly: Only calls need a token: anyone may connect and list the tools.
         needed_scope: The scope that calls need.
-        token_answer: The answer in place of one with tokens; it is no JSON.
+        token_answer: The answer in place of one with tokens; a text may repeat what was sent.
         together: A call with `{"wait": "together"}` is answered when so many are there.
         released: Set to answer the calls with `{"wait": "released"}`.
         holds_stream: A GET gets no answer until `released`, as behind some proxies.
@@ -71,7 +71,7 @@ class SignInServer:
         self.revokes = False
         self.lists_openly = False
         self.needed_scope = ""
-        self.token_answer = ""
+        self.token_answer: Any = None
         self.together = threading.Barrier(1)
         self.released = threading.Event()
         self.holds_stream = False
@@ -186,8 +186,8 @@ class SignInServer:
     def _token(self, form: dict[str, str]) -> tuple[int, dict[str, str], Any]:
         self.log.append(f"token:{form['grant_type'].rpartition(':')[2]}")
         self.forms.append(form)
-        if self.token_answer:
-            return self.token_status, {}, self.token_answer.format(**form)
+        if (text := self.token_answer) is not None:
+            return self.token_status, {}, text.format(**form) if isinstance(text, str) else text
         with self._issuing:
             if form["grant_type"] == "refresh_token":
                 if "scope" in form and not self.allows_scope:

@@ -126,6 +126,9 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "helper": {"command": "x", "headersHelper": "./token.sh"},
             "socket": {"type": "ws", "url": "wss://x/mcp"},
             "plain socket": {"url": "WSS://x/mcp"},
+            "header": {"url": "https://x/mcp", "headers": {"X-Name": "Zoë"}},
+            "lines": {"url": "https://x/mcp", "headers": {"X-Key": "s3cret\nX-B: y"}},
+            "space": {"url": "https://x/mcp", "headers": {"X Key": "s3cret"}},
             "bracket": {"url": "http://[::1"},
             "issuer": {"url": "https://x/mcp", "oauth": {"issuer": "http://[::1"}},
             "long": {"command": "x", "timeout": 10**400},
@@ -138,6 +141,7 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
         "servers over WebSocket cannot be used: MCP has no such transport; ask its author for the"
         ' address of streamable HTTP, and write "type": "http"'
     )
+    no_header = 'is no header of HTTP: letters, digits and "-" make its name, and one line of ASCII'
 
     assert [server.name for server in found.servers] == ["good"]
     assert found.problems == tuple(
@@ -154,11 +158,24 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "helper": '"headersHelper" makes headers, which only a server with a "url" gets',
             "socket": no_socket,
             "plain socket": no_socket,
+            "header": f'"headers.X-Name" {no_header} its text',
+            "lines": f'"headers.X-Key" {no_header} its text',
+            "space": f'"headers.X Key" {no_header} its text',
             "bracket": '"url" is not a web address; write it like https://example.com/mcp',
             "issuer": '"oauth.issuer" is not a web address; write it like https://example.com/mcp',
             "long": '"timeout" must be at most 1000000000000',
         }.items()
     )
+
+
+def test_line_break_behind_a_secret_is_left_out(tmp_path: Path) -> None:
+    """Files with secrets end with one, and so do the variables that are read from them."""
+    headers = {"Authorization": "Bearer ${TOKEN}"}
+    path = write(tmp_path / ".mcp.json", {"web": {"url": "https://x/mcp", "headers": headers}})
+
+    [server] = read_config_file(path, {"TOKEN": "s3cret\n"}).servers
+
+    assert server.headers == {"Authorization": "Bearer s3cret"}
 
 
 def test_missing_server_file_has_no_servers(tmp_path: Path) -> None:

@@ -179,13 +179,25 @@ async def test_sign_in_asks_for_the_scope_that_a_call_lacked(
 async def test_refusal_of_a_code_does_not_show_the_code(web: SignInServer, host: Host) -> None:
     """Many servers repeat the request in the page of an error, with the code and its verifier."""
     web.token_status = 400
-    web.token_answer = "not with {code} and {code_verifier}"
+    web.token_answer = "{code} {code_verifier}"
     async with running(config_of(web), host) as servers:
         state = await servers.login("web", request_browser())
 
     assert state.reason.partition(": its ")[2] == (
         "authorization server gave no token: HTTP 400 (Bad Request); sign in with /mcp login web"
         " (in a shell: agent-cli mcp login web)"
+    )
+
+
+async def test_token_that_http_cannot_carry_is_not_shown(web: SignInServer, host: Host) -> None:
+    """The text of the HTTP library quotes the whole header."""
+    web.token_answer = {"access_token": "s3cret\r\nX: y", "token_type": "Bearer"}
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.reason == (
+        f"MCP server 'web' did not start: {web.url}: a header has a line break or another character"
+        " that HTTP forbids"
     )
 
 

@@ -43,6 +43,7 @@ async def test_printed_headers_replace_configured_ones_of_the_same_name() -> Non
         ("echo s3cret", 'its headersHelper must print a JSON object: {"Authorization": "..."}'),
         ("""echo '{"A": 1}'""", "its headersHelper printed 'A', which is no header"),
         (r"""echo '{"A": "x\\r\\nB: y"}'""", "its headersHelper printed 'A', which is no header"),
+        ("""echo '{"A": "Zoë"}'""", "its headersHelper printed 'A', which is no header"),
         ("""echo '{"A B": "x"}'""", "its headersHelper printed 'A B', which is no header"),
         ("sleep 600", "its headersHelper took longer than 0.2 s"),
     ],
