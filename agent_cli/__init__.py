@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from agent_cli.core.run import Phase as Phase
     from agent_cli.core.run import RunResult as RunResult
     from agent_cli.core.stream_processor import StreamProcessor as StreamProcessor
+    from agent_cli.core.stream_processor import StreamResult as StreamResult
     from agent_cli.core.turn import Turn as Turn
     from agent_cli.hooks.definition import Hook as Hook
     from agent_cli.hooks.events import HookEvent as HookEvent
@@ -205,7 +206,7 @@ _PUBLIC = {
     "agent_cli.core.event_stream": "AgentContext EventStream agent_loop agent_loop_continue",
     "agent_cli.core.loop_config": "LoopConfig",
     "agent_cli.core.run": "ChatStateMachine Phase RunResult",
-    "agent_cli.core.stream_processor": "StreamProcessor",
+    "agent_cli.core.stream_processor": "StreamProcessor StreamResult",
     "agent_cli.core.turn": "Turn",
     "agent_cli.hooks.definition": "Hook",
     "agent_cli.hooks.events": "HookEvent HookFunction HookReply",

@@ -47,11 +47,6 @@ class StreamResult:
     finish_reason: FinishReason
 
 
-def has_tool_calls(result: StreamResult) -> bool:
-    """Return whether there is at least one complete call to run."""
-    return bool(result.tool_calls)
-
-
 @dataclass(slots=True)
 class StreamProcessor:
     """One reply while it streams in. A restart empties it.
@@ -126,6 +121,11 @@ class StreamProcessor:
         if self.reply is None:
             raise ModelError("the model's stream ended without a complete reply: ask again")
         return digest(self.reply)
+
+    @staticmethod
+    def has_tool_calls(result: StreamResult) -> bool:
+        """Return whether there is at least one complete call to run."""
+        return bool(result.tool_calls)
 
 
 def digest(reply: Reply) -> StreamResult:

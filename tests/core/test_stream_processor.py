@@ -19,7 +19,7 @@ from agent_cli.contracts.provider import (
     ToolCallStart,
 )
 from agent_cli.contracts.timeline import Block, text_block
-from agent_cli.core.stream_processor import StreamProcessor, StreamResult, has_tool_calls
+from agent_cli.core.stream_processor import StreamProcessor, StreamResult
 from tests.fakes import calls, says, stream_of, tool_use
 
 
@@ -94,7 +94,7 @@ async def test_stream_result_separates_thinking_text_and_tool_calls() -> None:
     assert (result.thinking, result.content) == ("Hm. Well.", "Let me see. And.")
     assert result.tool_calls == (content[2], content[4])
     assert result.finish_reason == "tool_calls"
-    assert has_tool_calls(result)
+    assert StreamProcessor.has_tool_calls(result)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,9 @@ def test_stream_result_with_a_call_has_tool_calls(
     calls: tuple[Block, ...], *, expected: bool
 ) -> None:
     """S4-02: the finish reason does not matter."""
-    assert has_tool_calls(StreamResult("", "", calls, "tool_calls")) is expected
+    result = StreamResult("", "", calls, "tool_calls")
+
+    assert StreamProcessor().has_tool_calls(result) is expected
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ async def test_call_of_a_reply_cut_off_at_max_tokens_is_dropped() -> None:
     result = await processed(calls(tool_use("a"), stop_reason="max_tokens"))
 
     assert (result.tool_calls, result.finish_reason) == ((), "length")
-    assert not has_tool_calls(result)
+    assert not StreamProcessor.has_tool_calls(result)
 
 
 async def test_complete_call_is_kept_whatever_the_stop_reason() -> None:
