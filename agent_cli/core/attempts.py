@@ -10,7 +10,7 @@ from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState
-from agent_cli.core.returned_values import bounded, declared_paths, settled
+from agent_cli.core.returned_values import bounded, declared_paths, is_stopped, settled
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong
@@ -113,8 +113,7 @@ async def _result(
     except WaitedTooLong as error:
         return ToolResult.error(str(error))
     except ToolError as error:
-        task = asyncio.current_task()
-        if not turn.cancel.cancelled and not (task and task.cancelling()):
+        if not turn.cancel.cancelled and not is_stopped():
             return None  # the call itself will say it
         if id not in dropped:
             ToolCallRun(turn, call).finish(

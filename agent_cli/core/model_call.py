@@ -47,7 +47,7 @@ from agent_cli.contracts.tooling import require_unique_names
 from agent_cli.core.arguments import require
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import is_refused
-from agent_cli.core.returned_values import settled, settled_messages
+from agent_cli.core.returned_values import is_stopped, settled, settled_messages
 from agent_cli.core.run import Phase
 from agent_cli.core.stream_processor import StreamProcessor
 from agent_cli.core.turn import Turn
@@ -130,8 +130,10 @@ async def _stream(turn: Turn) -> Reply:
         async for event in events:
             _take(turn, processor, event)
     except BaseException as error:
-        reason = "aborted" if isinstance(error, CancelledError) else "error"
-        _discard(turn, processor, reason, str(error) or None)
+        stopped = isinstance(error, CancelledError) and is_stopped()
+        _discard(turn, processor, "aborted" if stopped else "error", str(error) or None)
+        if isinstance(error, CancelledError) and not stopped:
+            raise ModelError("the stream broke off from within: send the prompt again") from None
         raise
     finally:
         await _close(events)

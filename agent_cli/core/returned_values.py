@@ -124,6 +124,12 @@ def bounded(reason: str) -> str:
     return f"{head}\n[… {left_out:,} characters left out …]\n{tail}"
 
 
+def is_stopped() -> bool:
+    """Return whether the task was told to stop; else a CancelledError came from within."""
+    task = current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def settled(value: "Maybe[T]") -> T:
     """Return *value*, awaited if it must be.
 
@@ -136,8 +142,7 @@ async def settled(value: "Maybe[T]") -> T:
     try:
         return await cast("Awaitable[T]", value)
     except CancelledError:
-        task = current_task()
-        if task and task.cancelling():
+        if is_stopped():
             raise
         raise AgentCliError("it was cancelled from within") from None
 

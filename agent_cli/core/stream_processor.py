@@ -63,7 +63,6 @@ class StreamProcessor:
 
     def feed(self, event: StreamEvent) -> None:
         """Take in the next event."""
-        self.started = not isinstance(event, Retrying)
         match event:
             case ReplyStart():
                 self.model, self.usage = event.model, event.usage
@@ -77,6 +76,7 @@ class StreamProcessor:
                 pass  # shown once it is complete
             case _:
                 assert_never(event)
+        self.started = not isinstance(event, Retrying)
 
     def snapshot(self) -> Callable[[], AssistantMessage]:
         """Return a function that builds the reply in its present state, even when called later."""

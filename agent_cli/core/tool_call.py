@@ -21,7 +21,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.preflight import CheckedCall
-from agent_cli.core.returned_values import as_json, as_result, bounded, failure, settled
+from agent_cli.core.returned_values import as_json, as_result, bounded, failure, is_stopped, settled
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import Bounded, Overran
 from agent_cli.system.logger import logger
@@ -125,8 +125,7 @@ class ToolCallRun:
                 return ToolResult.error(_STOPPED_WITH_RUN)
             return failure(call, error)
         returned = as_result(call.name, result)
-        task = asyncio.current_task()
-        if not (task and task.cancelling()):  # the run may be stopped before it receives this
+        if not is_stopped():  # the run may be stopped before it receives this
             self._returned = returned
         return returned
 

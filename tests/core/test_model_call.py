@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,15 @@ from agent_cli.contracts.errors import (
     ModelError,
     ServerDelayTooLong,
 )
-from agent_cli.contracts.events import Event, MessageEnd, Notice, Retry, TurnEnd, UsageChanged
+from agent_cli.contracts.events import (
+    Event,
+    MessageEnd,
+    MessageStart,
+    Notice,
+    Retry,
+    TurnEnd,
+    UsageChanged,
+)
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, UserMessage
 from agent_cli.contracts.provider import (
     ModelRequest,
@@ -192,6 +201,35 @@ async def test_reply_that_breaks_off_is_published_and_discarded(
 
     assert (discarded(turn), model.closed) == (kept, 1)
     assert sum(isinstance(event, MessageEnd) for event in told) == len(kept)
+
+
+async def test_stream_that_is_cancelled_from_within_is_an_error_of_the_run() -> None:
+    """S0-42: the caller of `prompt` was not cancelled, and got a CancelledError."""
+
+    async def stream(_request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        yield ReplyStart("m")
+        yield TextDelta(0, "half")
+        lost = asyncio.ensure_future(asyncio.sleep(0))
+        lost.cancel()
+        await lost
+
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=stream))
+
+    result = await agent.prompt("go")
+
+    assert result.error == "the stream broke off from within: send the prompt again"
+    assert (result.stop_reason, agent.state.error) == ("error", result.error)
+
+
+async def test_stream_of_something_else_ends_no_message_that_never_began() -> None:
+    """S0-41: the brackets balance, also where a `stream_fn` yields what is no event."""
+    strange: Any = "text"
+    turn, told, _ = prepared([strange])
+
+    with pytest.raises(AssertionError):
+        await ask(turn)
+
+    assert [event.type for event in told if isinstance(event, MessageStart | MessageEnd)] == []
 
 
 async def test_stream_without_an_end_is_an_error_with_a_next_step() -> None:
