@@ -5,7 +5,8 @@
     {"type": "end"}            or {"type": "broken", "error": "ReadError"}
 
 Requests are not stored, so a recording holds no key; of the response headers only those that the
-client uses are. Replies are played in the recorded order.
+client uses are. Replies are played in the recorded order. The lines of one that began while others
+arrived, as with several agents, have its number among them: `"reply": 1`.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Literal, TextIO
 
@@ -42,6 +45,8 @@ class RecordingEnded(ModelError):
 
 class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reply: int = 0
 
 
 class ResponseLine(_Line):
@@ -118,21 +123,28 @@ class RecordTransport(httpx2.AsyncBaseTransport):
         self._transport = transport
         self._redact = redact
         self._path = path
+        self._arriving: set[int] = set()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*; the response's body is recorded as it is read."""
         response = await self._transport.handle_async_request(request)
         headers = {k: v for k, v in response.headers.items() if k.lower() in KEPT_HEADERS}
-        self._write({"type": "response", "status": response.status_code, "headers": {**headers}})
+        reply = next(number for number in count() if number not in self._arriving)
+        write = partial(self._write, reply)
+        write({"type": "response", "status": response.status_code, "headers": {**headers}})
+        self._arriving.add(reply)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _RecordedStream(response.stream, self._write)
+        ended = partial(self._arriving.discard, reply)
+        response.stream = _RecordedStream(response.stream, write, ended)
         return response
 
     async def aclose(self) -> None:
         """Close the underlying transport."""
         await self._transport.aclose()
 
-    def _write(self, line: dict[str, Json]) -> None:
+    def _write(self, reply: int, line: dict[str, Json]) -> None:
+        if reply:
+            line = {**line, "reply": reply}
         if isinstance(line.get("text"), str):
             # A server, or a gateway before it, may quote a rejected key.
             line = {**line, "text": self._redact(str(line["text"]))}
@@ -192,10 +204,14 @@ class _RecordedStream(httpx2.AsyncByteStream):
     """A response body that is recorded as it passes."""
 
     def __init__(
-        self, stream: httpx2.AsyncByteStream, write: Callable[[dict[str, Json]], None]
+        self,
+        stream: httpx2.AsyncByteStream,
+        write: Callable[[dict[str, Json]], None],
+        ended: Callable[[], None],
     ) -> None:
         self._stream = stream
         self._write = write
+        self._ended = ended
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         start_s = time.monotonic()
@@ -209,6 +225,7 @@ class _RecordedStream(httpx2.AsyncByteStream):
         self._write({"type": "end"})
 
     async def aclose(self) -> None:
+        self._ended()
         await self._stream.aclose()
 
 
@@ -253,13 +270,17 @@ def _read(path: Path) -> list[_RecordedReply]:
         raise ModelError(
             f"{path} is not a recording made with --record: {error.errors()[0]['msg']}"
         ) from error
-    starts = [at for at, line in enumerate(parsed) if isinstance(line, ResponseLine)]
-    if not starts:
+    replies: list[list[RecordingLine]] = []
+    arriving: dict[int, list[RecordingLine]] = {}
+    for line in parsed:
+        if isinstance(line, ResponseLine):
+            arriving[line.reply] = []
+            replies.append(arriving[line.reply])
+        if line.reply in arriving:
+            arriving[line.reply].append(line)
+    if not replies:
         raise ModelError(f"the recording {path} holds no reply; record the run again")
-    return [
-        _reply(parsed[start:end])
-        for start, end in zip(starts, [*starts[1:], len(parsed)], strict=True)
-    ]
+    return [*map(_reply, replies)]
 
 
 def _reply(lines: list[RecordingLine]) -> _RecordedReply:

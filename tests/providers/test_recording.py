@@ -325,3 +325,24 @@ async def test_line_separators_in_a_reply_do_not_end_a_line_of_the_recording(
     await answer_of(RecordTransport(Served(said), tape))
 
     assert await answer_of(ReplayTransport(tape)) == [said]
+
+
+async def test_replies_that_arrive_at_the_same_time_are_replayed_apart(tmp_path: Path) -> None:
+    """Agents at work at the same time asked; their lines were replayed as one reply."""
+    tape = tmp_path / "tape.jsonl"
+    transport = RecordTransport(Served(b"a", b"b", b"c"), tape)
+    request = httpx2.Request("POST", "http://x")
+    first, second = [await transport.handle_async_request(request) for _ in range(2)]
+    both = [each.aiter_raw() for each in (first, second)]
+    for _ in range(3):
+        assert len({await anext(each) for each in both}) == 1
+    await second.aclose()
+    [piece async for piece in both[0]]
+    await first.aclose()
+    third = await transport.handle_async_request(request)
+    await third.aread()
+
+    replayed = ReplayTransport(tape)
+
+    assert [await answer_of(replayed) for _ in range(3)] == [[b"a", b"b", b"c"]] * 3
+    assert "reply" not in tape.read_text().splitlines()[-1]
