@@ -53,15 +53,15 @@ class PauseState:
         return 0.0
 
     def _wait(self, now: float) -> float:
+        # A time too far ahead is that of a clock that was set back: it must not stop everything.
         if not self.pause_s:
-            if now >= self.paced_until:
+            if now >= self.paced_until or self.next - now > PACED_S:
                 return 0.0
             if self.next > now:
                 return self.next - now
             self.next = now + DISTANCE_S
             return 0.0
         left = max(self.closed_until, self.probe_until) - now
-        # A clock that was set back must not stop everything.
         if 0 < left <= ASKED_MAX_S:
             return min(left, LOOK_EVERY_S) * random.uniform(0.5, 1.0)
         self.probe_until = now + PROBE_S

@@ -138,3 +138,25 @@ async def test_probe_whose_process_died_is_repeated_by_another(tmp_path: Path) -
     await other.turn()
 
     assert 30 <= now - began <= 32
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_clock_that_was_set_back_stops_nobody(tmp_path: Path, *, is_over: bool) -> None:
+    """After an outage of some seconds, all calls waited for the hour that was lost."""
+    now, waits_s = 10_000.0, list[float]()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        waits_s.append(seconds)
+        now += seconds
+
+    pause = SharedPause(tmp_path / "pause.json", clock=lambda: now, sleep=sleep)
+    await pause.failed(None)
+    if is_over:
+        await pause.answered()
+        await pause.turn()
+    now -= 3_600
+
+    await pause.turn()
+
+    assert sum(waits_s) < 1
