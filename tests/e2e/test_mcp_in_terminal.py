@@ -72,7 +72,9 @@ def test_forms_prompts_and_resources_of_an_mcp_server_work_at_the_prompt() -> No
     asked, visited = (text_of(*results_in(request.body)) for request in api.requests[1:3])
     assert asked == "accept: {'colour': 'green', 'count': 2}"
     assert visited == "decline"
-    assert "Write a warm greeting for Anna." in said_by_user(api.requests[3].body)[-1]
+    greeting, line = said_by_user(api.requests[3].body)[-2:]
+    assert "Write a warm greeting for Anna." in greeting
+    assert line == '/mcp__full__greet "Anna"'
     assert said_by_user(api.requests[4].body)[-2:] == [
         "note://today:\nbuy milk",
         "see @full:note://today",

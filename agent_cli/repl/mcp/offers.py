@@ -59,11 +59,14 @@ def bare(word: str) -> str:
 
 
 async def _fill(prompt: ServerPrompt, context: Context, typed: str) -> None:
-    """Ask for missing arguments of *prompt*, fetch it, and send it as a message of the user."""
+    """Ask for missing arguments of *prompt*, fetch it, and send it with the typed line."""
     given = typed_arguments(prompt, typed)
+    line = f"/{prompt.command} {typed}".strip()
     missing = [each for each in prompt.arguments if each.required and each.name not in given]
     if missing:
-        given |= await _asked(context, prompt, missing)
+        answers = await _asked(context, prompt, missing)
+        given |= answers
+        line = " ".join((line, *(f'"{answer}"' for answer in answers.values())))
     requests = context.app.servers.requests(prompt.server)
     blocks = await requests.get_prompt(prompt.name, given)
     if not blocks:
@@ -72,7 +75,8 @@ async def _fill(prompt: ServerPrompt, context: Context, typed: str) -> None:
     more = len(rows) - _SHOWN_ROWS
     note = [f"  │ … {more} more lines"] if more > 1 else rows[_SHOWN_ROWS:]
     context.writer.aside("\n".join([*rows[:_SHOWN_ROWS], *note]), "dim")
-    context.send(OutgoingPrompt(UserMessage(tuple(blocks))))
+    # The line comes last: it alone is the user's word, and no text of a server passes for that.
+    context.send(OutgoingPrompt(UserMessage((*blocks, text_block(line)))))
 
 
 async def _asked(

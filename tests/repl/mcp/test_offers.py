@@ -26,11 +26,16 @@ def sent() -> list[str]:
     return [json.loads(line) for line in Path("prompts.jsonl").read_text().splitlines()]
 
 
-def test_server_prompt_becomes_the_users_message() -> None:
-    """Arguments by position, quoted if they hold blanks; the text sent is shown."""
-    _, lines = converse('/mcp__docs__greet "Anna B" cold', app=app_with_prompts())
+def test_server_prompt_is_sent_with_the_line_that_asks_for_it() -> None:
+    """Arguments by position, quoted if they hold blanks; the text sent is shown.
 
-    assert sent() == ["greet name=Anna B style=cold"]
+    The line alone, which comes last, is the user's word: the judge reads nothing of the server's.
+    """
+    line = '/mcp__docs__greet "Anna B" cold'
+
+    _, lines = converse(line, app=app_with_prompts())
+
+    assert sent() == [f"greet name=Anna B style=cold{line}"]
     assert lines == ["  │ greet name=Anna B style=cold"]
 
 
@@ -48,7 +53,7 @@ def test_missing_required_argument_of_a_server_prompt_is_asked_for() -> None:
     """The question repeats until there is an answer; on a pipe, an error names the argument."""
     _, lines = converse("/mcp__docs__greet", app=app_with_prompts(), answers=("", "Anna"))
 
-    assert sent() == ["greet name=Anna"]
+    assert sent() == ['greet name=Anna/mcp__docs__greet "Anna"']
     assert lines == ["name: Who", "  │ greet name=Anna"]
     assert said("/mcp__docs__greet", app=app_with_prompts()) == [
         "/mcp__docs__greet needs name after it"
