@@ -13,6 +13,7 @@ from agent_cli.contracts.messages import (
 from agent_cli.contracts.timeline import Block, Json, text_block
 
 _GO_ON: Final = "(go on)"
+_FAILED: Final = "(The call failed.)"
 
 
 def to_api(llm_messages: Sequence[LlmMessage]) -> list[Block]:
@@ -59,7 +60,12 @@ def _role_and_content(message: LlmMessage) -> tuple[str, list[Json]]:
                 "tool_use_id": message.tool_call_id,
                 "content": [*content],
             }
-            return "user", [block | {"is_error": True} if message.is_error else block]
+            if message.is_error and all(part["type"] == "text" for part in content):
+                block["is_error"] = True
+            elif message.is_error:
+                # The API refuses an error with an image, and each later request with it.
+                block["content"] = [text_block(_FAILED), *content]
+            return "user", [block]
         case AssistantMessage():
             complete = message.stop_reason not in INCOMPLETE
             return "assistant", [*not_blank(message.content)] if complete else []

@@ -80,6 +80,22 @@ def test_error_results_are_marked_and_blank_text_is_left_out() -> None:
     ]
 
 
+def test_error_with_an_image_is_no_error_for_the_api() -> None:
+    """S0-46: it refuses such a result, and each later request of the conversation with it."""
+    source: Block = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    shot: Block = {"type": "image", "source": source}
+    failed = ToolResultMessage("t1", "look", (text_block("no button"), shot), is_error=True)
+    called = AssistantMessage((tool_use("look", {}, "t1"),), "tool_use")
+
+    assert to_api([USER, called, failed])[-1]["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "t1",
+            "content": [text_block("(The call failed.)"), text_block("no button"), shot],
+        }
+    ]
+
+
 @pytest.mark.parametrize("tail", ["so far \n", "so far"])
 def test_model_is_asked_to_go_on_behind_a_reply_that_paused_after_a_text(tail: str) -> None:
     """The API refuses a reply's text at the end; it stands as it was received."""

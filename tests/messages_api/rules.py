@@ -299,6 +299,13 @@ def _images(body: Payload) -> Refusals:
     for index, message in enumerate(body["messages"]):
         for block in blocks_of(message):
             inner = block.get("content")
+            kinds = {each["type"] for each in inner} if isinstance(inner, list) else set()
+            if block.get("is_error") and kinds - {"text"}:
+                yield bad(
+                    "is_error",
+                    f"messages.{index}.content.0.tool_result: all content must be type `text` if"
+                    " `is_error` is true",
+                )
             for each in [block, *(inner if isinstance(inner, list) else [])]:
                 source = each.get("source") or {}
                 if each.get("type") == "document" and source.get("type") == "base64":

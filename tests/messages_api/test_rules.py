@@ -251,6 +251,18 @@ BROKEN: list[tuple[str, str, Payload, str]] = [
     ),
     ("R38", "marker on nothing", request(messages=[user(text("", cache_control=SHORT))]), "empty"),
     ("R39", "media type", request(messages=[user(image("image/tiff"))]), "media_type"),
+    (
+        "is_error",
+        "error with an image",
+        request(
+            messages=[
+                user("a"),
+                assistant(CALL),
+                user({**RESULT, "content": [image()], "is_error": True}),
+            ],
+        ),
+        "all content must be type `text`",
+    ),
     ("R39", "image size", request(messages=[user(image(data="A" * 10_485_761))]), "10 MB"),
     ("fields", "unknown field", request(seed=1), "seed: Extra inputs are not permitted"),
     ("fields", "binding without its beta", request(thinking=DROP), "block_binding"),
