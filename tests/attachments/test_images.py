@@ -3,9 +3,11 @@
 import io
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 from PIL import Image as Pillow
+from PIL import ImageStat
 
 from agent_cli.attachments.images import Image, fitted, image_of, is_image, read_image
 from agent_cli.contracts.errors import UsageError
@@ -111,6 +113,19 @@ def test_thin_lines_of_a_picture_with_few_colours_survive_shrinking(mode: str) -
         levels = shown.convert("L").tobytes()
     assert small.width == 2_000
     assert 100 < min(levels) <= max(levels) < 160
+
+
+def test_grey_of_16_bits_keeps_its_brightness() -> None:
+    """As scanners and microscopes write it; as a JPEG nearly all of it was white."""
+    grey = Pillow.frombytes("I;16", (2_600, 1_800), Random(1).randbytes(2 * 2_600 * 1_800))
+    buffer = io.BytesIO()
+    grey.save(buffer, "PNG")
+
+    shrunk = fitted(image_of(buffer.getvalue(), name="it"))
+
+    with Pillow.open(io.BytesIO(shrunk.data)) as picture:
+        (mean,) = ImageStat.Stat(picture.convert("L")).mean
+    assert 120 < mean < 135
 
 
 def test_damaged_large_image_is_refused_with_an_error_message() -> None:
