@@ -271,6 +271,19 @@ class Compaction:
         conversation, emit = turn.conversation, turn.emit
         removed, whole_focus = plan.middle, focus
         until = plan.history.cut_id(plan.cut)
+        # Nothing forces words out of a summary that the user asks for; one too large is refused.
+        words = user_words(
+            conversation,
+            until=until,
+            chars_max=(
+                self._words_chars_max(turn)
+                if trigger == "manual"
+                else self._room(turn, plan, plan.cut)
+            ),
+            can_recall=self.can_recall,
+        )
+        if estimate_tokens(removed) <= _tokens(words):  # before it costs something
+            raise ModelError("a summary would save nothing: it keeps what you said word for word")
         emit(Notice("info", f"summarizing {len(removed)} older messages"))
         if self._around:
             whole_focus = await self._around.before(focus, trigger=trigger)
@@ -285,17 +298,6 @@ class Compaction:
         )
         if not summary.text:
             raise ModelError(summary.fault)
-        # Nothing forces words out of a summary that the user asks for; one too large is refused.
-        words = user_words(
-            conversation,
-            until=until,
-            chars_max=(
-                self._words_chars_max(turn)
-                if trigger == "manual"
-                else self._room(turn, plan, plan.cut)
-            ),
-            can_recall=self.can_recall,
-        )
         saved = estimate_tokens(removed) - _tokens(summary.text + words)
         if saved <= 0:
             raise ModelError("the summary is not smaller than the messages it would replace")

@@ -408,6 +408,19 @@ async def test_compact_now_keeps_all_words_of_a_conversation_of_little_else() ->
     assert [rule for rule in rules if rule.strip() not in after] == []
 
 
+async def test_summary_that_the_users_words_alone_make_too_large_is_not_asked_for() -> None:
+    """The model was paid for a summary that was thrown away."""
+    said = [UserMessage.of(f"rule {number}: {'never again ' * 20}") for number in range(12)]
+    done = AssistantMessage((text_block("ok"),))
+    conversation = conversation_of(list(chain.from_iterable((each, done) for each in said)))
+    listener, strategy = Listener(), FixedStrategy()
+
+    with pytest.raises(ModelError, match="would save nothing"):
+        await compaction(strategy).compact_now(turn_of(conversation, listener))
+
+    assert (strategy.asked, listener.events) == ([], [])
+
+
 async def test_failure_of_compact_now_is_raised_and_changes_nothing() -> None:
     """S1c-6: the user who typed the command reads the reason."""
     conversation = conversation_with(CHAT)
