@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
+from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass, field
 from agent_cli.undo.kept_files import copy_content, set_attributes
 from agent_cli.undo.logs import UNDONE
@@ -64,18 +65,19 @@ class UndoOutcome:
 
 
 def write_plan(folder: Path, steps: Sequence[Step], header: dict[str, str]) -> None:
-    """Write the plan of an undo to *folder*, at once: before, nothing is to be done.
+    """Write the plan of an undo to *folder* and the disk, at once: before, nothing is to be done.
 
     Raises:
         OSError: It cannot be written.
     """
     if folder.exists():  # the progress of an earlier plan, killed while that was forgotten
         shutil.rmtree(folder)
-    private_dir(folder)
     lines = [json.dumps(header), *(json.dumps([step.kept, *step.record]) for step in steps)]
-    new = folder / f"{_PLAN}.new"
-    new.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    new.replace(folder / _PLAN)
+    try:
+        write_private(folder / _PLAN, ("\n".join(lines) + "\n").encode())
+    except OSError:
+        forget_plan(folder)  # it may have its name, and not be on the disk yet
+        raise
 
 
 def has_plan(folder: Path) -> bool:
@@ -198,10 +200,8 @@ def _is_due(record: ChangeRecord) -> bool:
             return here is None and bool(is_it)
         case "swap":
             return here is not None and not _is(here, state) and _found(record.to) is not None
-        case "lost":
-            return False
-        case _:
-            return True
+        case kind:
+            return kind != "lost"
 
 
 def _follow(times: dict[str, State], record: ChangeRecord) -> None:

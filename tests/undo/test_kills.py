@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import signal
+import stat
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -175,11 +176,22 @@ def test_what_failed_before_a_kill_stays_kept_after_it(
     assert (root / "data/p1.bin").exists()
 
 
-def test_incomplete_plan_is_no_plan(tmp_path: Path) -> None:
-    """A kill while the plan is written leaves everything as it is."""
-    (tmp_path / "plan.jsonl.new").write_text("{}\n[")
+@pytest.mark.parametrize("failing", ["the plan", "its folder"])
+def test_plan_that_may_not_be_on_the_disk_is_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """A power failure during its steps would leave half of an undo, and nothing to go on with."""
 
-    assert not has_plan(tmp_path)
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) == (failing == "its folder"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    with pytest.raises(OSError, match="No space left"):
+        write_plan(tmp_path / "plan", [], {"run": "r"})
+
+    assert not has_plan(tmp_path / "plan")
 
 
 @pytest.mark.parametrize("victim", ["session", "keeper"])
