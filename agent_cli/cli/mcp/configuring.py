@@ -1,6 +1,7 @@
 """`agent-cli mcp add|add-json|list|get|remove|enable|disable|test|import`: configure servers."""
 
 import argparse
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from getpass import getpass
@@ -26,6 +27,8 @@ from agent_cli.system.shapes import is_object
 from agent_cli.trust.store import TrustStore, fingerprint
 
 _SCOPES: Final[tuple[Scope, ...]] = ("local", "project", "user")
+_ENV: Final = ("-e", "--env")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _BUNDLES: Final = (".mcpb", ".dxt")
 _SECRET: Final = "MCP_CLIENT_SECRET"
 _SCOPE_HELP: Final = "local: yours, here; project: .mcp.json; user: yours, everywhere (default)"
@@ -35,24 +38,27 @@ _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 def separated(words: Sequence[str]) -> list[str]:
     """Return *words* with "--" before the command of `add`, so that it keeps its options.
 
-    Codex writes `--url` before an address, which needs no option here.
+    Codex writes `--url` before an address, which needs no option here. Claude Code takes several
+    values behind one `--env`.
     """
-    named = False
-    places = iter(range(1, len(words) if words[0] == "add" else 0))
-    for at in places:
-        word = words[at]
-        if word == "--" or (named and "://" in word):
+    found, named, at = [*words], False, 1 if words[0] == "add" else len(words)
+    while at < len(found):
+        word = found[at]
+        if word == "--" or (named and "://" in word and not word.startswith("-")):
             break
-        if named and word == "--url":
-            return [*words[:at], *words[at + 1 :]]
+        if named and (option := word.partition("="))[0] == "--url":
+            return [*found[:at], *filter(None, option[2:]), *found[at + 1 :]]
         if word.startswith("-"):
             if "=" not in word and word != "--client-secret":
-                next(places, None)  # its value
+                at += 1  # its value
+                if word in _ENV and any(map(_ASSIGNMENT.match, found[at + 1 : at + 2])):
+                    found.insert(at + 1, word)
         elif named:
-            return [*words[:at], "--", *words[at:]]
+            return [*found[:at], "--", *found[at:]]
         else:
             named = True
-    return list(words)
+        at += 1
+    return found
 
 
 def add_server(parsed: argparse.Namespace, context: CommandContext) -> int:
@@ -77,7 +83,7 @@ def add_server(parsed: argparse.Namespace, context: CommandContext) -> int:
     else:
         if parsed.client_id or parsed.client_secret or parsed.callback_port:
             raise UsageError("--client-id, --client-secret and --callback-port are for an address")
-        if target.endswith(_BUNDLES):
+        if target.lower().endswith(_BUNDLES):
             raise UsageError(
                 f"{target} is a bundle for Claude Desktop: unpack it (unzip), and add the command"
                 " in its manifest.json"

@@ -265,6 +265,7 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
         (["add", "a", "-t", "stdio", "https://x"], "and is not stdio"),
         (["add-json", "a", "{"], "the entry of a is not JSON"),
         (["add", "a", "./a.mcpb"], "./a.mcpb is a bundle for Claude Desktop: unpack it"),
+        (["add", "a", "./a.MCPB"], "./a.MCPB is a bundle for Claude Desktop: unpack it"),
         (["add", "a", "wss://x"], "servers over WebSocket cannot be used"),
         (["add", "a", "postgres://x"], "postgres://... is not the address of a server"),
         (["add", "a", "--url", "https://x", "y"], "an address takes no arguments"),
@@ -306,9 +307,18 @@ def test_invalid_mcp_arguments_are_refused_with_the_reason(
             ["add", "a", "--url", "https://x", "--bearer-token-env-var", "TOKEN"],
             {"type": "http", "url": "https://x", "headers": {"Authorization": "Bearer ${TOKEN}"}},
         ),
+        (["add", "a", "--url=https://x"], {"type": "http", "url": "https://x"}),
         (
             ["add", "a", "x", "--url", "https://x"],
             {"command": "x", "args": ["--url", "https://x"]},
+        ),
+        (
+            ["add", "a", "--env", "B=1", "C=2", "D=3", "--", "x", "E=4"],
+            {"command": "x", "args": ["E=4"], "env": {"B": "1", "C": "2", "D": "3"}},
+        ),
+        (
+            ["add", "-e", "B=1", "C=2", "a", "x", "-e", "B=1", "C=2"],
+            {"command": "x", "args": ["-e", "B=1", "C=2"], "env": {"B": "1", "C": "2"}},
         ),
         (
             ["add-json", "a", '{"servers": {"b": {"command": "x",},},} // VS Code\'s file'],
@@ -324,7 +334,7 @@ def test_invalid_mcp_arguments_are_refused_with_the_reason(
 def test_server_is_added_as_pages_for_other_programs_write_it(
     words: list[str], entry: dict[str, Json]
 ) -> None:
-    """Codex, VS Code, Gemini CLI, Copilot CLI."""
+    """Claude Code, Codex, VS Code, Gemini CLI, Copilot CLI."""
     code, _ = mcp(*words)
 
     assert code == 0
