@@ -125,7 +125,8 @@ def find_skills(folders: Iterable[SkillFolder]) -> tuple[dict[str, Skill], list[
             skill = read_skill(path, place.shelves)
             skill = replace(skill, filling=place.filling, objection=place.objection)
         except (OSError, ValueError) as error:
-            problems.append(f"skill {path} is not used: {error}")
+            reason = error.strerror if isinstance(error, OSError) else error
+            problems.append(f"skill {path} is not used: {reason}")
             continue
         if place.plugin and skill.name in skills:
             skill = replace(skill, name=f"{place.plugin}:{skill.name}")

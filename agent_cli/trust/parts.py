@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.written_hooks import guards_on
@@ -29,6 +29,9 @@ from agent_cli.system.json_text import load_commented
 from agent_cli.system.repositories import place_in_project, project_folders
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli.trust.variables import acting_variables
+
+
+_UNREADABLE: Final = "unreadable"
 
 
 class Part(NamedTuple):
@@ -54,7 +57,7 @@ def parts_of(files: Mapping[str, Path], workspace: Path) -> Fingerprint:
     """Return the parts of the acting *files* of *workspace*, by their names on one line of ASCII.
 
     Raises:
-        SettingsError: A file cannot be read.
+        SettingsError: The `.env` cannot be read.
     """
     guarding = [each for each in hooks_in_files(workspace) if guards_on(each.event)]
     scripts = frozenset(all_scripts_of(guarding, workspace))
@@ -109,8 +112,10 @@ def _file_digest(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
+    except OSError:
+        # Its readers report that. Raised here, a file of a folder above would keep each start
+        # from happening; once it can be read, it has changed.
+        return _UNREADABLE
 
 
 def _digest(value: object) -> str:

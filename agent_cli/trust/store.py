@@ -164,7 +164,7 @@ def fingerprint(workspace: Path) -> "Fingerprint":
     """Return the parts of all files that would act, each with a hash of its content.
 
     Raises:
-        SettingsError: One of them cannot be read.
+        SettingsError: The `.env` cannot be read.
     """
     files = {shown_name(path, workspace): path for path in acting_files(workspace)}
     if not files:
@@ -210,7 +210,7 @@ class TrustStore:
         """Return whether the user trusts this directory with its current acting files.
 
         Raises:
-            SettingsError: The store, or a file that would act, cannot be read.
+            SettingsError: The store, or the `.env`, cannot be read.
         """
         return self.standing(workspace).is_trusted
 
@@ -218,7 +218,7 @@ class TrustStore:
         """Return whether the user declined to trust exactly the current acting files.
 
         Raises:
-            SettingsError: The store, or a file that would act, cannot be read.
+            SettingsError: The store, or the `.env`, cannot be read.
         """
         declined = self._read().get(f"{_DECLINED}{_name(workspace)}")
         return declined == _declined(fingerprint(workspace))
@@ -239,7 +239,7 @@ class TrustStore:
         covers that folder's files here too.
 
         Raises:
-            SettingsError: The store, or a file that would act, cannot be read.
+            SettingsError: The store, or the `.env`, cannot be read.
         """
         if not self._path.exists():
             return Standing()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,22 @@ def test_trust_store_is_readable_by_the_user_alone() -> None:
     assert store.stat().st_mode & 0o777 == 0o600
     assert store.parent.stat().st_mode & 0o777 == 0o700
     assert [path.name for path in store.parent.iterdir()] == ["trust.json"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file that root cannot read either")
+def test_file_that_cannot_be_read_ends_no_start_and_is_asked_about_once_it_can() -> None:
+    """A private file in a folder above would keep the program from starting; it cannot act."""
+    skill = WORKSPACE / ".claude" / "skills" / "a" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.symlink_to("/proc/self/mem")
+    store = TrustStore.of_user()
+    store.trust(WORKSPACE)
+    unreadable = store.is_trusted(WORKSPACE)
+
+    skill.unlink()
+    skill.write_text("---\nname: a\ndescription: b\n---\n")
+
+    assert (unreadable, store.is_trusted(WORKSPACE)) == (True, False)
 
 
 @pytest.mark.parametrize("content", ["{", "[]"])
