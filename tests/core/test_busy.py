@@ -67,9 +67,9 @@ STARTS: dict[str, Start] = {
 }
 
 
-def _raise(error: BaseException) -> Callable[[Agent], None]:
+def _raise(error: type[BaseException]) -> Callable[[Agent], None]:
     def act(_agent: Agent) -> None:
-        raise error
+        raise error  # a new one: one for all runs would keep the frames of each
 
     return act
 
@@ -104,11 +104,11 @@ ACTIONS: dict[str, Callable[[Agent], None]] = {
     "abort": Agent.abort,
     "change": _change,
     "cancel": _cancel_task,
-    "CancelledError": _raise(asyncio.CancelledError()),
-    "StopIteration": _raise(StopIteration()),
-    "GeneratorExit": _raise(GeneratorExit()),
-    "KeyboardInterrupt": _raise(KeyboardInterrupt()),
-    "BaseException": _raise(Failed()),
+    "CancelledError": _raise(asyncio.CancelledError),
+    "StopIteration": _raise(StopIteration),
+    "GeneratorExit": _raise(GeneratorExit),
+    "KeyboardInterrupt": _raise(KeyboardInterrupt),
+    "BaseException": _raise(Failed),
 }
 
 
