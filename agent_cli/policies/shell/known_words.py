@@ -62,7 +62,8 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     in /tmp: no other program has files there. Tasks that only empty a database of tests are left
     out.
     """
-    if _MATCHES_HIDDEN.search(script):
+    # Of a longer script there would be none; looking through a million characters takes long.
+    if len(script) > _ALL_CHARS_MAX or _MATCHES_HIDDEN.search(script):
         return ()
     tree = syntax_tree(script)
     known = Assignments(tree, {"PWD": ["."]}) if _sets_nothing_unseen(tree, script) else None
