@@ -103,7 +103,7 @@ def foreign_sessions() -> list[ForeignSession]:
     sessions: list[ForeignSession] = []
     for program, path, id in found:
         with suppress(OSError):  # deleted meanwhile
-            updated_at_ms = path.stat().st_mtime_ns // 1_000_000
+            updated_at_ms = paths.unix_ms(path.stat().st_mtime_ns)
             sessions.append(ForeignSession(program, id, path, updated_at_ms))
     newest = sorted(sessions, key=lambda each: each.updated_at_ms, reverse=True)
     return [*islice(newest, _LISTED_MAX)]

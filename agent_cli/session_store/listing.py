@@ -12,6 +12,7 @@ from agent_cli.core.projection import entries, usage_of
 from agent_cli.session_store.history import is_unused, read_mended
 from agent_cli.session_store.log_file import damaged
 from agent_cli.session_store.records import Header
+from agent_cli.system.paths import unix_ms
 from agent_cli.terminal.sanitize import clean
 
 _TITLE_CHARS_MAX = 80
@@ -19,7 +20,7 @@ _TITLE_CHARS_MAX = 80
 
 def describe(path: Path) -> SessionInfo:
     """Return the list entry of the session at *path*."""
-    updated_at_ms = path.stat().st_mtime_ns // 1_000_000
+    updated_at_ms = unix_ms(path.stat().st_mtime_ns)
     try:
         history = read_mended(path)
     except SessionError as error:

@@ -244,6 +244,18 @@ def identity(path: Path | str, *, follow_symlinks: bool = True) -> Identity | No
     return found.st_dev, found.st_ino
 
 
+# A day before the end of the year 9999, for every time zone.
+_LATEST_MS = 253_402_214_400_000
+
+
+def unix_ms(file_time_ns: int) -> int:
+    """Return the time of a file in Unix ms, within the years that a calendar can name.
+
+    A broken clock, or a program that unpacks archives, may have set any time.
+    """
+    return min(max(0, file_time_ns // 1_000_000), _LATEST_MS)
+
+
 def stamp(path: Path) -> object:
     """Return a value that changes with the file, without opening it; None if it does not exist."""
     try:

@@ -42,10 +42,11 @@ from agent_cli.session_store import Session, SessionStore
 from agent_cli.session_store.codec import JsonObject
 from agent_cli.session_store.export import export
 from agent_cli.session_store.history import NEVER_STARTED, cost_since
-from agent_cli.session_store.listing import as_json, row
+from agent_cli.session_store.listing import as_json, last_used, row
 from agent_cli.session_store.log_file import LogFile, read_log
 from agent_cli.session_store.transcripts import search
 from agent_cli.session_store.upkeep import verify
+from agent_cli.system.paths import unix_ms
 from tests.fakes import calls, says, tool_use
 from tests.session_store.recordings import WORKSPACE, a_long_talk, agent_with, faults, recorded
 
@@ -103,6 +104,20 @@ def test_session_without_a_prompt_is_found_but_neither_listed_nor_continued(
     session, conversation = store.resume("unused")
     session.close()
     assert (conversation.id, list(conversation.prompts)) == ("unused", [])
+
+
+@pytest.mark.parametrize("year", [-1_200, 33_658])
+def test_time_of_a_file_that_no_calendar_has_is_shown_as_another_one(
+    store: SessionStore, year: int
+) -> None:
+    """One such file ended the whole list with an internal error, on file systems that keep it."""
+    session = store.create(Conversation(), Path("/w"))
+    session.keep()
+    info = replace(
+        store.describe(session.path), updated_at_ms=unix_ms((year - 1_970) * 31_556_952 * 10**9)
+    )
+
+    assert last_used(info)[:4] in ("1970", "1969", "9999")
 
 
 def test_session_list_ignores_broken_links_and_folders(store: SessionStore) -> None:
