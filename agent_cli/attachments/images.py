@@ -121,7 +121,8 @@ def fitted(image: Image) -> Image:
             upright.thumbnail((_WANTED_SIDE, _WANTED_SIDE))
             if upright.mode.startswith("I"):
                 # Grey of 16 bits: Pillow cuts what is above 255, nearly all of it, to white.
-                upright = upright.convert("I").point(lambda grey: grey / 256).convert("L")
+                scaled = upright.convert("I").point(lambda grey: grey / 256)  # pyright: ignore[reportUnknownMemberType]
+                upright = scaled.convert("L")
             return _encoded(upright, lossless=image.media_type != "image/jpeg")
     except Exception as error:  # for a damaged file Pillow raises TypeError and struct.error too
         raise UsageError(
