@@ -234,9 +234,9 @@ FILE_COMMANDS: Final = (
         undo,
         during_a_run=False,
         more=(
-            "Run it again to undo the run before. If you changed some of the files since, it asks\n"
-            "whether to take back the others. On Linux, what commands changed is undone too; the\n"
-            "report says which did not allow it. The next request tells the model."
+            "Run it again to undo the run before. If you changed some of the files since, it asks"
+            " whether to take back the others. On Linux, what commands changed is undone too; the"
+            " report says which did not allow it. The next request tells the model."
         ),
     ),
     Command(

@@ -319,8 +319,8 @@ SESSION_COMMANDS: Final = (
         "QUESTION",
         beside_a_run=True,
         more=(
-            "The model answers from what it knows of the conversation, without tools, also while\n"
-            "it works. The conversation is read from the cache; /usage counts the answer."
+            "The model answers from what it knows of the conversation, without tools, also while"
+            " it works. The conversation is read from the cache; /usage counts the answer."
         ),
     ),
     Command(

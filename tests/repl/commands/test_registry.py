@@ -68,6 +68,13 @@ def test_help_with_a_name_describes_that_command_in_full() -> None:
     assert len(said("/help all")) == len(COMMANDS) + 2
 
 
+def test_help_cuts_no_sentence_into_two_branches() -> None:
+    """A branch is a sentence, or what one argument does; /undo and /btw had halves of one."""
+    lines = [line for each in COMMANDS for line in each.more.splitlines()]
+
+    assert [line for line in lines if not line.endswith(".") and ": " not in line] == []
+
+
 @pytest.mark.parametrize("line", ["/model --help", "/model -h", "/undo --help", "/und -h"])
 def test_option_for_help_describes_a_built_in_command(line: str) -> None:
     """`/model --help` made `--help` the model; no command takes it for its argument."""
