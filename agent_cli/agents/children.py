@@ -252,10 +252,18 @@ class Children:
         return await _reported(assignment, worker, result)
 
     async def _to_the_end(self, assignment: Assignment, worker: Worker) -> RunResult:
-        result = await worker.agent.prompt(assignment.task)
+        """Return the last result, with the model calls of all runs: a question ends a run."""
+        calls = 0
+
+        def counted(result: RunResult) -> RunResult:
+            nonlocal calls
+            calls += result.iterations
+            return replace(result, iterations=calls)
+
+        result = counted(await worker.agent.prompt(assignment.task))
         while True:
             while result.stop_reason == "waiting_for_approval":
-                result = await worker.decide()
+                result = counted(await worker.decide())
             if result.stop_reason != "end_turn":
                 return result
             try:
@@ -265,7 +273,7 @@ class Children:
                 return replace(result, stop_reason="aborted")
             if not why:
                 return result
-            result = await worker.agent.prompt(UserMessage.of(why, author=HOOK))
+            result = counted(await worker.agent.prompt(UserMessage.of(why, author=HOOK)))
 
 
 def _text(result: RunResult) -> str:

@@ -1,5 +1,6 @@
 """Agents as the user at a terminal sees them."""
 
+import re
 import threading
 import time
 from collections import Counter
@@ -80,6 +81,30 @@ def test_agents_command_shows_one_agent_and_stops_another(columns: int) -> None:
 
     assert "The user stopped this agent" in results
     assert "Counted." in results
+
+
+def test_status_line_counts_the_cost_of_agents_and_that_of_a_resumed_session() -> None:
+    """It showed $0.00 where the agents had cost dollars."""
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "count" in str(messages[0]):
+            return reply("Counted.", usage={"input_tokens": 1_000_000, "output_tokens": 9})
+        task = {"description": "count", "prompt": "count", "subagent_type": "explore"}
+        return reply("All done.") if len(messages) > 1 else reply(call("agent", task))
+
+    with serve_in_thread(answer=answer) as api:
+        with in_terminal(api) as terminal:
+            terminal.until_prompt()
+            terminal.send("go\r")
+            terminal.until("All done.")
+            terminal.until_prompt()
+            [own] = re.findall(r"Agent .* · \$([\d.]+)", terminal.text)
+            [cost] = re.findall(r"tokens\) · \$([\d.]+)", terminal.text)
+        with Terminal(AGENT_CLI, "-c", **environment(api, {})) as terminal:
+            terminal.until(f"tokens) · ${cost}")
+
+    assert float(cost) >= float(own) > 0
 
 
 def test_nothing_stands_between_the_question_of_an_agent_and_its_answers() -> None:

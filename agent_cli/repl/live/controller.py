@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted, AgentCliError
-from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart, UsageChanged
+from agent_cli.contracts.events import AgentEnd, AgentStart, Event, MessageStart
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.core.run import RunResult
 from agent_cli.repl import Look
@@ -58,7 +58,7 @@ class LiveShell:
         self._agent_runs = self._is_working = self._is_stuck = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._status = Status(app.agent, app.context_tokens)
+        self._status = Status(app.agent, app.context_tokens, app.sessions.agents)
         screen.status = self._status_text
         offer_completions(screen.menu, app)
         self._activity = ActivityLine(time.monotonic, screen.asks)
@@ -94,7 +94,7 @@ class LiveShell:
         )
         app.agent.subscribe(self._track)
         self._bell = open_bell(app, screen, look)
-        self._own_row = StatusRow(app, screen)
+        self._own_row = StatusRow(app, screen, self._status)
 
     def greet(self) -> None:
         """Show the greeting: tools, servers, logs."""
@@ -383,7 +383,7 @@ class LiveShell:
                 pass
         self._status(event)
         self._activity(event)
-        if isinstance(event, AgentEnd | UsageChanged):
+        if self._status.is_changed_by(event):
             self._screen.refresh()
         if not self._hidden.hides(event):
             self.display(event)

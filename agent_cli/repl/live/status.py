@@ -12,6 +12,7 @@ from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import (
     AgentEnd,
+    AgentEvent,
     AgentStart,
     Compacted,
     Event,
@@ -20,6 +21,7 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     TurnStart,
     UsageChanged,
+    innermost,
 )
 from agent_cli.contracts.hosted_blocks import has_hosted
 from agent_cli.contracts.messages import AssistantMessage
@@ -33,6 +35,7 @@ from agent_cli.terminal.sanitize import clean_but_colors
 from agent_cli.version import __version__
 
 if TYPE_CHECKING:
+    from agent_cli.contracts.listings import SessionInfo
     from agent_cli.repl.live.screen import LiveScreen
     from agent_cli.repl.ports import Application
 
@@ -42,14 +45,20 @@ _SEPARATOR: Final = " · "
 class Status:
     """Follows the agent; `text` is one line, never too wide and never empty."""
 
-    def __init__(self, agent: Agent, context_tokens: Callable[[], int] = lambda: 0) -> None:
-        """*context_tokens* returns the size of a resumed conversation."""
+    def __init__(
+        self,
+        agent: Agent,
+        context_tokens: Callable[[], int] = lambda: 0,
+        subagents: Callable[[], "Sequence[SessionInfo]"] = tuple,
+    ) -> None:
+        """Both functions are asked about a resumed conversation: its size, and its subagents."""
         self._agent = agent
         self._count = context_tokens
+        self._subagents = subagents
         self._model = ""
         self._window = 0
         self._context_tokens = 0
-        self._total = Usage()
+        self._total = self._of_agents = Usage()
         self._conversation: Conversation | None = None
         self.refresh()
 
@@ -66,10 +75,16 @@ class Status:
                 self._context_tokens = self._count()
             case UsageChanged(total=total):  # from any model call: a summary, a server's request
                 self._total = total
+            case AgentEvent() if isinstance(told := innermost(event), UsageChanged):
+                self._of_agents += told.reply
             case AgentStart() | AgentEnd():
                 self.refresh()
             case _:
                 pass
+
+    def is_changed_by(self, event: Event) -> bool:
+        """Return whether to draw the line again for *event*: not for each reply of an agent."""
+        return isinstance(event, UsageChanged) or isinstance(innermost(event), AgentEnd)
 
     def refresh(self) -> None:
         """Update from the agent, whose model may have changed."""
@@ -81,6 +96,13 @@ class Status:
             self._conversation = self._agent.conversation
             self._context_tokens = self._count() if self._conversation.prompts else 0
             self._total = self._conversation.usage
+            earlier = self._subagents() if self._conversation.prompts else ()
+            self._of_agents = sum((info.usage for info in earlier), Usage())
+
+    @property
+    def cost_microdollars(self) -> int | None:
+        """The cost of the conversation and its subagents; None if a part has no known price."""
+        return (self._total + self._of_agents).cost_microdollars
 
     def text(self, badges: Sequence[str], *, urgent: Sequence[str], columns: int) -> str:
         """Return the line; in a narrow window the least important parts are left out.
@@ -110,7 +132,7 @@ class Status:
         return (3, f"context {percent}"), (4, f"({short_count(self._context_tokens)} tokens)")
 
     def _cost(self) -> str:
-        cost = self._total.cost_microdollars
+        cost = self.cost_microdollars
         return dollars(cost, decimals=2) if cost else ""
 
     def _cache(self) -> str:
@@ -130,10 +152,10 @@ _APART_S: Final = 0.3
 class StatusRow:
     """Runs the command in the background, one run at a time, and keeps its last line."""
 
-    def __init__(self, app: "Application", screen: "LiveScreen") -> None:
+    def __init__(self, app: "Application", screen: "LiveScreen", status: Status) -> None:
         self._command = app.status_command
         self._screen = screen
-        self._data = StatusData(app, lambda: screen.app.vi_mode, time.monotonic)
+        self._data = StatusData(app, status, lambda: screen.app.vi_mode, time.monotonic)
         self._requested = asyncio.Event()
         self._line = ""
         if self._command:
@@ -181,9 +203,14 @@ class StatusData:
     """Follows the agent of *app*; `collect` returns the JSON for the command's stdin."""
 
     def __init__(
-        self, app: "Application", vi_mode: Callable[[], str], clock: Callable[[], float]
+        self,
+        app: "Application",
+        status: Status,
+        vi_mode: Callable[[], str],
+        clock: Callable[[], float],
     ) -> None:
         self._app = app
+        self._status = status
         self._vi_mode = vi_mode
         self._clock = clock
         self._began_s = clock()
@@ -235,7 +262,7 @@ class StatusData:
         return data
 
     def _cost(self) -> dict[str, Json]:
-        cost = self._app.agent.conversation.usage.cost_microdollars
+        cost = self._status.cost_microdollars
         added, removed = self._lines
         return {
             "total_cost_usd": in_usd(cost or 0),

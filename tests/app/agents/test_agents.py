@@ -368,8 +368,11 @@ async def test_approval_question_of_an_agent_reaches_the_user(
     async with program(script, mode="ask", person=person) as run:
         await run.prompt()
 
+    [end] = [event for event in run.events if isinstance(event, ToolExecutionEnd)]
     assert person.asked == [("agent general (write it)", "write")]
     assert Path("a").exists() == exists
+    assert isinstance(end.result.details, dict)
+    assert end.result.details["rounds"] == 2
 
 
 async def test_agent_that_keeps_asking_for_approval_without_a_user_is_stopped() -> None:
