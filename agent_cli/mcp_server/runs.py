@@ -28,7 +28,13 @@ from agent_cli.contracts.dialogs import (
     UserQuestion,
 )
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.events import Event, ToolCall, ToolExecutionStart
+from agent_cli.contracts.events import (
+    Event,
+    ToolCall,
+    ToolExecutionStart,
+    UsageChanged,
+    innermost,
+)
 from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import dollars, in_usd
 from agent_cli.core.declining import (
@@ -116,7 +122,7 @@ class ServedRun:
         self._progress = progress
         self._begun: asyncio.Queue[str] = asyncio.Queue()
         self._refusals = 0
-        self._before = Usage()
+        self._used = Usage()
 
     async def answer(self, prompt: str | None) -> Outcome:
         """Run *prompt* and return the outcome; None continues a run that waits.
@@ -126,7 +132,6 @@ class ServedRun:
             AnswersNeeded: The run waits for answers that `allow` could not get.
         """
         agent = self._app.agent
-        self._before = agent.conversation.usage
         agent.subscribe(self._note)
         if self._allow and self._allow.dialogs:
             self._app.answer_model(self._allow.dialogs)
@@ -138,7 +143,7 @@ class ServedRun:
             so_far = f"; its last words: {text}" if text else ""
             raise self._failure(result.ending, so_far)
         changed = await in_background(lambda: self._app.file_changes.differences(last_run=True))
-        cost = _cost(self._before, agent.conversation.usage)
+        cost = self._used.cost_microdollars
         return Outcome(
             session=agent.conversation.id,
             text=result.final_message.text if result.final_message else "",
@@ -151,7 +156,7 @@ class ServedRun:
     def _failure(self, sentence: str, so_far: str = "") -> AgentCliError:
         """Return the error with the cost and the session, which an error has no fields for."""
         conversation = self._app.agent.conversation
-        cost = _cost(self._before, conversation.usage)
+        cost = self._used.cost_microdollars
         paid = "its cost is not known" if cost is None else f"this call cost {dollars(cost)}"
         held = self._app.held_microdollars
         besides = f", and replies that broke off at most {dollars(held)} besides" if held else ""
@@ -231,7 +236,9 @@ class ServedRun:
         return "\n".join([where, *_shown(call.input), *map(reveal, facts)])
 
     def _note(self, event: Event) -> None:
-        if isinstance(event, ToolExecutionStart):
+        if isinstance(told := innermost(event), UsageChanged):
+            self._used += told.reply
+        elif isinstance(event, ToolExecutionStart):
             shown = describe_call(self._app.tools, event.tool_name, event.args)
             self._begun.put_nowait(reveal(shown))
 
@@ -242,12 +249,6 @@ class ServedRun:
             number += 1
             await self._progress(number, shown)
             self._begun.task_done()
-
-
-def _cost(before: Usage, after: Usage) -> int | None:
-    """Return the cost of what came between, in micro-dollars; None if no price is known."""
-    earlier, later = before.cost_microdollars, after.cost_microdollars
-    return None if earlier is None or later is None else later - earlier
 
 
 def _shown(given: Json) -> list[str]:

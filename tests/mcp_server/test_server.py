@@ -30,7 +30,16 @@ from agent_cli.undo.stopped_calls import why_missing
 from tests.app.agents.test_agents import Script, program
 from tests.e2e.program import AGENT_CLI, environment, processes_with, results_in, text_of
 from tests.forked import arguments_of, start
-from tests.messages_api import FakeMessagesApi, broken, error, reply, serve_in_thread, tool_use
+from tests.messages_api import (
+    FakeMessagesApi,
+    ReceivedRequest,
+    Reply,
+    broken,
+    error,
+    reply,
+    serve_in_thread,
+    tool_use,
+)
 from tests.waiting import wait_until
 
 WRITE = tool_use("write", {"path": "note.txt", "content": "done\n"})
@@ -97,6 +106,23 @@ async def test_ask_tool_and_reply_tool_share_one_session() -> None:
         assert first["cost_usd"] > 0
         assert (second["text"], second["session"]) == ("Second.", first["session"])
         assert len(api.requests[1].body["messages"]) == 3
+
+
+async def test_cost_of_a_call_includes_what_its_agents_cost() -> None:
+    """As with `-p`; the caller keeps accounts by it."""
+
+    def answer(request: ReceivedRequest) -> Reply:
+        messages = request.body["messages"]
+        if "count" in str(messages[0]):
+            return reply("Counted.", usage={"input_tokens": 1_000_000, "output_tokens": 9})
+        task = tool_use("agent", {"description": "count", "prompt": "count"})
+        return reply("Done.") if len(messages) > 1 else reply(task)
+
+    async with FakeMessagesApi(answer=answer) as api, serving(api) as client:
+        outcome = await called(client, "ask", prompt="go")
+
+    assert outcome["text"] == "Done."
+    assert outcome["cost_usd"] > 0.1
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
