@@ -1,6 +1,6 @@
 """The options of a session, and the program that they describe."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
@@ -24,6 +24,7 @@ from agent_cli.core.arguments import (
     require_one_of,
     require_whole,
 )
+from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.hooks.definition import Hook, require_usable
 from agent_cli.plugins.api import Plugin
 from agent_cli.settings import Override
@@ -36,7 +37,7 @@ from agent_cli.system.redaction import Redactor
 if TYPE_CHECKING:
     from agent_cli.app.app import App
 
-Approve: TypeAlias = Callable[[ToolCall], Awaitable[Allow | Deny]]
+Approve: TypeAlias = Callable[[ToolCall], Maybe[Allow | Deny]]
 """Decides about a call that needs a person's approval; `call.reason` says why it does."""
 
 SETTING_OF: Final[Mapping[str, str]] = {
@@ -231,6 +232,8 @@ def _check(options: SessionOptions) -> None:
         raise UsageError("record, replay and provider exclude each other: give one of them")
     if options.provider is not None:
         require_function(getattr(options.provider, "stream", None), what="provider.stream")
+    if options.approve is not None:
+        require_function(options.approve, what="approve")
     if "" in (options.resume, options.fork):
         raise UsageError("resume and fork need the id of a session; list_sessions() returns them")
     for name in (*_RULES, "add_dirs"):
@@ -284,7 +287,7 @@ class _CallsOfAgents:
 
 async def decided(approve: Approve, call: ToolCall) -> Decision:
     """Return what *approve* decides about *call*; raises TypeError if it returns anything else."""
-    verdict: object = await approve(call)
+    verdict: object = await settled(approve(call))
     match verdict:
         case Allow():
             return Approved(verdict.input)

@@ -203,6 +203,13 @@ async def test_approve_decides_about_a_call(
     assert (result.rounds, result.declined) == (2, ())
 
 
+async def test_approve_may_be_a_plain_function() -> None:
+    """Its verdict was awaited: a TypeError, after the first call of the model."""
+    result, api = await asked(reply(WRITES), reply("Done."), approve=lambda _call: Deny("Not me."))
+
+    assert (result.text, "Not me." in told(api)) == ("Done.", True)
+
+
 async def test_approve_that_raises_leaves_the_call_waiting_and_the_session_usable() -> None:
     """The error is the program's own; the next prompt asks about the same call first."""
     verdicts: list[Allow | Exception] = [LookupError("no database"), Allow()]
@@ -544,6 +551,7 @@ async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> 
         ({"allow": ["bash("]}, SettingsError, "argument allow: 'bash\\(' is not a rule"),
         ({"tools": [len]}, AgentCliError, "each of tools must be Tool, not builtin"),
         ({"hooks": len}, AgentCliError, "hooks must be a sequence"),
+        ({"approve": True}, AgentCliError, "approve must be a function, not bool"),
         ({"agents": [{}]}, AgentCliError, "each of agents must be AgentDefinition, not dict"),
         ({"system_prompt": 3}, AgentCliError, "system_prompt must be str or None, not int"),
         ({"trust": "no"}, AgentCliError, "trust must be bool, not str"),
