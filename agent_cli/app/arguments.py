@@ -291,6 +291,8 @@ def _with_command(arguments: Arguments, operands: list[str]) -> Arguments:
         prompt = _one_prompt(operands)
         if arguments.print_prompt == "-":  # `-p --model x PROMPT`, as other agents take it
             return arguments._replace(print_prompt=prompt)
+        if arguments.print_prompt is not None:
+            _one_prompt([arguments.print_prompt, prompt])
         return arguments._replace(prompt=prompt)
     excluded = [o for o, field in EXCLUSIVE[-1] if getattr(arguments, field) is not None]
     if excluded:

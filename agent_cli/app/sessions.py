@@ -88,7 +88,10 @@ class Sessions:
         latest = arguments.continue_session or arguments.resume == CHOOSE_SESSION
         if not self._enabled:
             if latest or arguments.resume or arguments.fork is not None or arguments.name:
-                raise UsageError("sessions are off: remove --no-session")
+                raise UsageError(
+                    "sessions are off, and this needs one: remove --no-session, or set"
+                    " session.enabled = true"
+                )
             return
         if arguments.fork is not None:
             id, at = self._branch_point(arguments.fork)

@@ -111,6 +111,8 @@ class BatchFolder:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
             self._lock = os.open(self.path / "lock", _LOCK, 0o600)
+        except FileExistsError as error:
+            raise UsageError(f"{self.path} is a file: choose another --output-dir") from error
         except OSError as error:
             raise UsageError(f"{self.path} cannot be used: {error.strerror}") from error
         try:

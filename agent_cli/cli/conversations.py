@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, cast
 
@@ -204,11 +205,16 @@ def _script(name: str | None) -> AbstractContextManager[TextIO | None]:
     """Open the file of prompts; None stands for the terminal.
 
     Raises:
-        UsageError: The file cannot be read.
+        UsageError: The file cannot be read, or is not UTF-8 text.
     """
     if name is None or name == "-":
         return nullcontext(None if name is None else sys.stdin)
+    path = Path(name)
     try:
-        return Path(name).open(encoding="utf-8-sig", errors="replace")
+        if path.is_file():
+            return StringIO(path.read_text(encoding="utf-8-sig"))
+        return path.open(encoding="utf-8-sig", errors="replace")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--prompts-from: {name} is not UTF-8 text; save it as UTF-8") from error
     except OSError as error:
         raise UsageError(f"--prompts-from: {name} cannot be read: {error.strerror}") from error

@@ -117,8 +117,10 @@ def _payload(startup: StartupContext, event: str) -> dict[str, Json]:
 def _read(file: Path) -> dict[str, Json]:
     try:
         given = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--input: {file} cannot be read as JSON: {error}") from error
+    except OSError as error:
+        raise UsageError(f"--input: {file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--input: {file} is not JSON: {error}") from error
     if not is_object(given):
         raise UsageError(f"--input: {file} must hold one JSON object")
     return given

@@ -232,6 +232,9 @@ def described(plugin: AddedPlugin, *, whole: bool = True) -> Iterator[str]:
         yield f"  asks for {option.key} ({', '.join((option.kind, *needed))}){about}"
     for name in plugin.unused:
         yield f"  brings {name}, which nothing here uses"
+    acts = any(True for kind in _ACTS for _ in _files(plugin, kind))
+    if not (acts or written or plugin.servers or plugin.unused):
+        yield "  brings nothing that is used here: is it the folder of a plugin?"
     files = sorted(contents_of(plugin.root))
     yield f"  in all {counted(len(files), 'file')}: {', '.join(map(shlex.quote, files))}"
     for path in _scripts(plugin) if whole else ():

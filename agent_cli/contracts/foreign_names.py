@@ -14,8 +14,8 @@ from agent_cli.contracts.claude_tools import our_tool_name
 from agent_cli.contracts.errors import UsageError
 
 _CLAUDE, _CODEX, _PI = "Claude Code", "Codex", "pi"
-_CLAUDE_CODEX, _CLAUDE_PI, _CODEX_PI = "Claude Code, Codex", "Claude Code, pi", "Codex, pi"
-_ALL = "Claude Code, Codex, pi"
+_CLAUDE_CODEX, _CLAUDE_PI = "Claude Code and Codex", "Claude Code and pi"
+_CODEX_PI, _ALL = "Codex and pi", "Claude Code, Codex and pi"
 _GEMINI, _KIMI, _VIBE, _AIDER = "Gemini CLI", "kimi-cli", "mistral-vibe", "aider"
 _MEMORY: Final = "edit AGENTS.md or CLAUDE.md; /context lists those that are read"
 _REPORT: Final = "nothing is sent to us; /doctor shows what a report needs"
@@ -160,13 +160,13 @@ FOREIGN_OPTIONS: Final[Mapping[str, Foreign]] = {
     "--export": Foreign(_PI, instead="use agent-cli sessions export ID html"),
     "--offline": Foreign(_PI, instead="leave it out: only the model and your servers are asked"),
     "--approve": Foreign(_PI, "--trust"),
-    "--prompt": Foreign(f"{_GEMINI}, {_KIMI}, {_VIBE}", "--print"),
+    "--prompt": Foreign(f"{_GEMINI}, {_KIMI} and {_VIBE}", "--print"),
     "--message": Foreign(_AIDER, "--print"),
     "--message-file": Foreign(_AIDER, "--prompt-file"),
     "--prompt-interactive": Foreign(_GEMINI, instead='leave it out: agent-cli "PROMPT" begins so'),
     "--approval-mode": Foreign(_GEMINI, "--permission-mode"),
-    "-y": Foreign(f"{_GEMINI}, {_KIMI}", "--permission-mode yolo"),
-    "--auto-approve": Foreign(f"{_KIMI}, {_VIBE}", "--permission-mode yolo"),
+    "-y": Foreign(f"{_GEMINI} and {_KIMI}", "--permission-mode yolo"),
+    "--auto-approve": Foreign(f"{_KIMI} and {_VIBE}", "--permission-mode yolo"),
     "--yes-always": Foreign(_AIDER, "--permission-mode yolo"),
     "--max-price": Foreign(_VIBE, "--max-cost"),
     "--workdir": Foreign(_VIBE, instead=_START_THERE),
@@ -198,7 +198,7 @@ FOREIGN_COMMANDS: Final[Mapping[str, Foreign]] = {
     "cloud": Foreign(_CODEX, instead="tasks run on this machine: agent-cli batch takes many"),
     "features": Foreign(_CODEX, instead="agent-cli config show --origin lists the settings"),
     "sandbox": Foreign(_CODEX, instead="commands of the model run in it; [sandbox] sets it"),
-    "run": Foreign("OpenCode, goose", instead='use agent-cli -p "PROMPT"'),
+    "run": Foreign("OpenCode and goose", instead='use agent-cli -p "PROMPT"'),
 }
 
 FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
@@ -288,7 +288,7 @@ FOREIGN_SLASH_COMMANDS: Final[Mapping[str, Foreign]] = {
     "restore": Foreign(_GEMINI, "rewind"),
     "chat": Foreign(_GEMINI, instead="/resume opens a session, /rename NAME names this one"),
     "directory": Foreign(_GEMINI, instead="use /add-dir DIR"),
-    "sessions": Foreign(f"OpenCode, {_KIMI}", "resume"),
+    "sessions": Foreign(f"OpenCode and {_KIMI}", "resume"),
     "editor": Foreign("OpenCode", instead="Ctrl-G opens your editor"),
     "redo": Foreign("OpenCode", instead="an undo stays: have the model make the change again"),
     "yolo": Foreign(_KIMI, "mode yolo"),

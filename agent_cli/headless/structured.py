@@ -64,7 +64,7 @@ class OutputSchema:
         try:
             require_valid_schema(schema)
         except UncheckableSchema as error:
-            raise UsageError(f"{origin}: {error}") from error
+            raise UsageError(f"{origin} is no schema that can be checked: {error}") from error
         return cls(schema)
 
     def asked_by(self, message: object) -> UserMessage:

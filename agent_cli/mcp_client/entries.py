@@ -333,7 +333,9 @@ def _headers(written: Mapping[str, str], text: Expansion) -> Mapping[str, str]:
 def _transport(entry: _Entry) -> TransportName:
     transport = entry.transport or ("http" if entry.url and not entry.command else "stdio")
     if transport == "stdio" and not entry.command:
-        raise SettingsError('"command" is missing, the program that is the server')
+        raise SettingsError(
+            '"command" is missing, the program that is the server, or "url", its address'
+        )
     if entry.headers_helper and transport == "stdio":
         raise SettingsError('"headersHelper" makes headers, which only a server with a "url" gets')
     if transport != "stdio" and entry.url.partition("://")[0].lower() in _WEB_SOCKET:

@@ -176,7 +176,7 @@ class SessionStore:
         if history.header is None and damage and not damage.is_foreign:
             raise SessionError(f"{path} is damaged: {damage.fault}; nothing is before it")
         if history.header is None:
-            raise SessionError(f"{path} is not a session of agent-cli")
+            raise SessionError(f"{path} is neither a session of agent-cli nor a recording")
         if damage:
             self._tell(f"{path} is damaged: {damage.fault}; it is read up to there")
         return history

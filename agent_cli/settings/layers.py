@@ -99,6 +99,7 @@ class Layers:
             raise SettingsError(f"{entry.origin}: {written} must be a table, [{fold(written)}]")
         hint = _nearest(written, self._keys)
         if entry.must_exist:
+            hint = hint or "; agent-cli config example lists all"
             raise SettingsError(f"{entry.origin}: unknown setting {written}{hint}")
         self.notices.append(f"{entry.origin}: unknown setting {written}{hint}")
 

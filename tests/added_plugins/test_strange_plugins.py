@@ -213,3 +213,15 @@ def test_marketplace_names_a_plugin_of_another_repository(kind: str, tmp_path: P
     assert "of the market" in (fetched.folder / ".claude-plugin" / "plugin.json").read_text()
     assert not (fetched.folder / "later.md").exists()
     assert not (tmp_path / "made").exists()
+
+
+def test_folder_that_is_no_plugin_is_said_to_bring_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+
+    told("add", str(tmp_path), "--yes")
+
+    assert "brings nothing that is used here: is it the folder of a plugin?" in (
+        capsys.readouterr().out
+    )

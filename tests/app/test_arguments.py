@@ -13,7 +13,7 @@ from agent_cli.app.arguments import (
     parse_arguments,
 )
 from agent_cli.app.option_table import CHOOSE_SESSION
-from agent_cli.contracts.errors import UsageError
+from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.settings import Override
 from agent_cli.settings.environment import Environment
 from agent_cli.settings.load import load_settings
@@ -107,6 +107,13 @@ def test_option_sets_any_setting() -> None:
     assert loaded.origins["max_cost_usd"] == "flag --config=max_cost_usd"
 
 
+def test_option_for_a_setting_that_does_not_exist_says_where_all_are() -> None:
+    overrides = parse_arguments(["--config", "frobnicate.x=1"]).overrides
+
+    with pytest.raises(SettingsError, match=r"frobnicate.*config example lists all"):
+        load_settings(Environment({}), workspace=Path(), trusted=False, overrides=overrides)
+
+
 @pytest.mark.parametrize(
     ("words", "prompt"),
     [
@@ -198,7 +205,7 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
         ("trsut", "unknown command 'trsut' (did you mean trust?); a prompt goes after --"),
         ("sesions list", "unknown command 'sesions' (did you mean sessions list?)"),
         ("fix the bug", "put quotes around the prompt: 'fix the' ..."),
-        ("-p fix the", "-p and a prompt cannot be combined; use one of them"),
+        ("-p fix the", "put quotes around the prompt: 'fix the' ..."),
         ("--prompts-from f -p x", "-p and --prompts-from cannot be combined; use one of them"),
         ("--prompts-from f doctor", "--prompts-from and the command doctor cannot be combined"),
         ("sessions", f"sessions needs one of: {SESSIONS}"),

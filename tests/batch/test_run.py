@@ -476,6 +476,13 @@ def test_output_folder_with_foreign_files_is_refused(
             BatchFolder(tmp_path)
 
 
+def test_output_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+
+    with pytest.raises(UsageError, match="out is a file: choose another --output-dir"):
+        BatchFolder(tmp_path / "out")
+
+
 def failed(trouble: str = "", **more: Any) -> dict[str, Any]:
     """Return the outcome of a failed run; with *trouble*, the world failed."""
     outcome = {**DONE, "exit_code": 1, "stop_reason": "error", "error": "it failed", **more}

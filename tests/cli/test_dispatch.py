@@ -45,6 +45,16 @@ def test_prompts_from_runs_each_line_as_a_prompt_or_command() -> None:
     assert "--prompts-from: none.txt cannot be read: No such file or directory" in missing.stderr
 
 
+def test_script_that_is_not_utf_8_is_refused() -> None:
+    """As UTF-16, each line would be sent as other letters, and paid for."""
+    Path("prompts.txt").write_text("one\n", encoding="utf-16")
+
+    ended = agent_cli("--prompts-from", "prompts.txt")
+
+    assert ended.code == 2
+    assert "--prompts-from: prompts.txt is not UTF-8 text; save it as UTF-8" in ended.stderr
+
+
 def test_byte_order_mark_of_a_file_is_no_part_of_it() -> None:
     """Editors write one: with it a first /command would be a prompt, and paid for."""
     for name, text in (("script", "/usage\n"), ("task.md", "go"), ("schema.json", "{}")):

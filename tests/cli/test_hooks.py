@@ -26,6 +26,16 @@ def test_hooks_list_shows_event_command_and_kind() -> None:
     assert run.stdout.startswith("PreToolUse Bash: check.sh (guard, ")
 
 
+def test_hooks_test_says_why_its_input_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "half.json").write_text("{")
+
+    missing = agent_cli("hooks", "test", "PreToolUse", "--input", "gone.json")
+    half = agent_cli("hooks", "test", "PreToolUse", "--input", str(tmp_path / "half.json"))
+
+    assert "--input: gone.json cannot be read: No such file or directory\n" in missing.stderr
+    assert "half.json is not JSON: " in half.stderr
+
+
 def test_hooks_test_runs_a_hook_with_the_given_input(tmp_path: Path) -> None:
     claude_settings(PreToolUse=guard("grep -q 'rm -rf' && { echo no >&2; exit 2; } || true"))
     given = tmp_path / "input.json"

@@ -89,7 +89,9 @@ def test_replay_refuses_a_file_that_is_not_a_session(content: bytes | None) -> N
     replayed = agent_cli("replay", "notes")
 
     assert (replayed.code, replayed.stdout) == (1, "")
-    reason = "No such file" if content is None else "is not a session of agent-cli"
+    reason = (
+        "No such file" if content is None else "is neither a session of agent-cli nor a recording"
+    )
     assert reason in replayed.stderr
 
 

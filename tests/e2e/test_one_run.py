@@ -62,7 +62,11 @@ def test_a_prompt_can_come_from_a_file(tmp_path: Path) -> None:
         ("--prompt-file", " ", "is empty: write the prompt into it"),
         ("--json-schema", "{", "is not JSON"),
         ("--json-schema", "[]", "must hold an object"),
-        ("--json-schema", '{"type": "objct"}', "type: 'objct' is not valid"),
+        (
+            "--json-schema",
+            '{"type": "objct"}',
+            "is no schema that can be checked: type: 'objct' is",
+        ),
     ],
 )
 def test_unusable_prompt_or_schema_file_is_refused_with_a_result(

@@ -150,7 +150,7 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "unset": (
                 '"env.KEY" uses ${NOT_SET}, which is not set; set it or write ${NOT_SET:-default}'
             ),
-            "empty": '"command" is missing, the program that is the server',
+            "empty": '"command" is missing, the program that is the server, or "url", its address',
             "nowhere": '"url" is missing, which a server of type "http" needs',
             "odd": "\"type\" must be 'stdio', 'http' or 'sse'",
             "text": "a server is an object, {...}",
@@ -221,7 +221,9 @@ def test_server_entry_in_our_settings_follows_the_same_rules() -> None:
         name="mine", command="x", protocol="auto", startup_timeout_s=3
     )
     assert server_config("mine", {}, {}) == ServerProblem(
-        "mine", "MCP server 'mine': \"command\" is missing, the program that is the server"
+        "mine",
+        "MCP server 'mine': \"command\" is missing, the program that is the server, or"
+        ' "url", its address',
     )
 
 

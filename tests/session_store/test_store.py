@@ -793,7 +793,7 @@ def test_record_of_an_unknown_kind_is_skipped_and_kept(store: SessionStore) -> N
 def test_file_that_is_not_a_session_is_refused(store: SessionStore, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text(json.dumps({"hello": 1}))
 
-    with pytest.raises(SessionError, match="is not a session of agent-cli"):
+    with pytest.raises(SessionError, match="is neither a session of agent-cli nor a recording"):
         store.read_file(tmp_path / "notes.txt")
     with pytest.raises(SessionError, match="No such file"):
         store.read_file(tmp_path / "none")

@@ -40,6 +40,9 @@ def separated(words: Sequence[str]) -> list[str]:
 
     Codex writes `--url` before an address, which needs no option here. Claude Code takes several
     values behind one `--env`.
+
+    Raises:
+        UsageError: What follows `--url` is no address.
     """
     found, named, at = [*words], False, 1 if words[0] == "add" else len(words)
     while at < len(found):
@@ -47,6 +50,8 @@ def separated(words: Sequence[str]) -> list[str]:
         if word == "--" or (named and "://" in word and not word.startswith("-")):
             break
         if named and (option := word.partition("="))[0] == "--url":
+            if "://" not in (url := option[2] or "".join(found[at + 1 : at + 2])):
+                raise UsageError(f"--url {url!r} is no address: begin it with https:// or http://")
             return [*found[:at], *filter(None, option[2:]), *found[at + 1 :]]
         if word.startswith("-"):
             if "=" not in word and word != "--client-secret":
@@ -88,8 +93,7 @@ def add_server(parsed: argparse.Namespace, context: CommandContext) -> int:
                 f"{target} is a bundle for Claude Desktop: unpack it (unzip), and add the command"
                 " in its manifest.json"
             )
-        is_web = parsed.header or parsed.bearer_token_env_var
-        if is_web or parsed.transport not in (None, "stdio"):
+        if parsed.header or parsed.bearer_token_env_var or parsed.transport not in (None, "stdio"):
             raise UsageError("--header and --transport are for an address; a program takes --env")
         entry = {"command": target, "args": list[Json](arguments)}
         if parsed.env:

@@ -268,6 +268,8 @@ def test_program_in_the_workspace_is_not_run_as_a_server() -> None:
         (["add", "a", "./a.MCPB"], "./a.MCPB is a bundle for Claude Desktop: unpack it"),
         (["add", "a", "wss://x"], "servers over WebSocket cannot be used"),
         (["add", "a", "postgres://x"], "postgres://... is not the address of a server"),
+        (["add", "a", "--url", "x.com/mcp"], "--url 'x.com/mcp' is no address: begin it with"),
+        (["add", "a", "--url"], "--url '' is no address"),
         (["add", "a", "--url", "https://x", "y"], "an address takes no arguments"),
         (["add", "a", "--bearer-token-env-var", "T", "y"], "are for an address"),
         (["add-json", "a", '{"mcpServers": {"b": {}, "c": {}}}'], "must be an object"),
