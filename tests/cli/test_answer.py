@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -190,14 +191,19 @@ def test_answer_goes_to_the_workspace_of_the_session(told: Path, tmp_path: Path)
         lambda token: token.swapcase(),
     ],
 )
-def test_forged_tokens_are_refused_with_one_sentence(told: Path, forge: Any) -> None:
-    """Threat 27: nothing else than the whole token of this machine counts."""
-    with serve_in_thread(reply("I write.", WRITE)) as api:
-        parked(api)
-        run = agent_cli("answer", forge(tokens(told)["allow"]), api=api)
+def test_forged_tokens_are_refused_with_one_sentence(forge: Callable[[str], str]) -> None:
+    """Threat 27: nothing else than the whole token of this machine counts.
 
-    assert "this is no answer that this machine signed" in refusal(run)
-    assert not Path("made.txt").exists()
+    That is found before the session is looked for: there is none.
+    """
+    call = OpenCall("0123456789ab", "toolu_write", "write", {"path": "made.txt"}, "terms")
+    key = AnswerKey(answer_key_file())
+    token = key.sign(call, "allow")
+    assert key.read(token).verdict == "allow"
+
+    refused = refusal(agent_cli("answer", forge(token)))
+
+    assert "this is no answer that this machine signed" in refused
 
 
 def test_deny_cannot_be_turned_into_allow(told: Path) -> None:

@@ -1,6 +1,7 @@
 """The prompt cache is kept over pauses only where that saves money, and never beyond its limits."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from decimal import Decimal
@@ -178,7 +179,7 @@ async def test_a_renewal_is_worth_a_request_from_five_cents_on(tokens_less: int)
         assert found is not None
         return found
 
-    least = next(n for n in range(1_000, 400_000) if saving(n) >= 50_000)
+    least = bisect_left(range(400_000), 50_000, lo=1_000, key=saving)
     server = Server(tokens=least - tokens_less)
     keeps = warming(server)
     server.turn(keeps)

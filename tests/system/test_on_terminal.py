@@ -26,7 +26,7 @@ def test_program_on_the_terminal_gives_its_exit_code_and_may_leave_others() -> N
 
 # Whoever left the session, and an editor.
 PROGRAMS = (
-    "setsid sh -c 'echo $$ > daemon; exec sleep 600' & until test -s daemon; do :; done;"
+    "mkfifo begun; setsid sh -c 'echo $$ > daemon; : > begun; exec sleep 600' & : < begun;"
     " sh -c 'trap \"echo saved > draft; exit\" HUP; echo $$ > editor; sleep 600 & wait' &"
 )
 
