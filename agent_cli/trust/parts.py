@@ -30,7 +30,6 @@ from agent_cli.system.repositories import place_in_project, project_folders
 from agent_cli.system.shapes import is_array, is_object
 from agent_cli.trust.variables import acting_variables
 
-
 _UNREADABLE: Final = "unreadable"
 
 
