@@ -59,6 +59,19 @@ class CommandContext:
             raise UsageError(f"there is no MCP server {name!r}; there are: {known}")
         return found
 
+    def refuse_elsewhere(self, name: str) -> None:
+        """Refuse to remove a server that comes from another place than the commands' files.
+
+        Raises:
+            UsageError: There is such a server.
+        """
+        for found in self.configured():
+            if found.name == name and isinstance(found, ServerConfig):
+                raise UsageError(
+                    f"{name} comes from {found.source}: remove it there, or switch it off here:"
+                    f" agent-cli mcp disable {name}"
+                )
+
     def say(self, text: str) -> None:
         """Print one line of the result, without control characters of a server."""
         print(reveal(text), file=self.out, flush=True)

@@ -186,10 +186,11 @@ def remove_server(parsed: argparse.Namespace, context: CommandContext) -> int:
         places = ", ".join(str(each.path) for each in having)
         raise UsageError(f"{parsed.name} stands in several files, say which with --scope: {places}")
     servers = having[0] if having else files[-1]
+    if not having and not parsed.scope:
+        context.refuse_elsewhere(parsed.name)
     with _keeping_trust(servers, context) as notes:
         servers.remove(parsed.name)
-    context.say(f"{parsed.name} is removed from {servers.path}")
-    for line in notes:
+    for line in (f"{parsed.name} is removed from {servers.path}", *notes):
         context.say(line)
     return 0
 

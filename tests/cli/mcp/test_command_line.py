@@ -649,6 +649,27 @@ def test_local_server_is_yours_in_this_folder_only(monkeypatch: pytest.MonkeyPat
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_server_of_a_folder_above_is_named_when_it_is_to_be_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is listed here, and stands in none of the files that `remove` changes."""
+    Path(".git").mkdir()
+    Path(".git/HEAD").touch()
+    above = Path.cwd() / ".mcp.json"
+    above.write_text('{"mcpServers": {"docs": {"command": "true"}}}')
+    TrustStore.of_user().trust(Path.cwd())
+    Path("api").mkdir()
+    monkeypatch.chdir("api")
+
+    refused = agent_cli("mcp", "remove", "docs")
+
+    assert (refused.code, refused.stderr.strip()) == (
+        2,
+        f"agent-cli: docs comes from {above}: remove it there, or switch it off here:"
+        " agent-cli mcp disable docs",
+    )
+
+
 def test_project_server_keeps_the_trust_of_a_folder_and_gives_none() -> None:
     """Your own change is no reason to ask again; another one beside it is."""
     file, store = Path(".mcp.json"), TrustStore.of_user()
