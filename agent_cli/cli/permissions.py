@@ -14,6 +14,7 @@ from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import CALL_AGAIN, Allow, Ask, Deny, Tool, check_input
+from agent_cli.contracts.wording import first_named
 from agent_cli.mcp_client import Host, ServerConfig
 from agent_cli.policies.decisions import Decision
 from agent_cli.policies.permission_rules import COMMAND_TOOL
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "bold red"}
 _VERDICTS = {Allow: "allow", Ask: "ask", Deny: "deny"}
 _MCP_PREFIX = "mcp__"
+_NAMED_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,9 @@ def trust(arguments: Arguments) -> int:
     if arguments.revoke:
         known = store.revoke(workspace)
         print(f"{name} is {'no longer' if known else 'not'} trusted")
+        if below := store.trusted_below(workspace):
+            named = first_named([*map(reveal, below)], _NAMED_MAX)
+            print(f"still trusted by themselves: {named}; --revoke FOLDER ends that")
         return 0
     # Before the list: what changes while it is read is not trusted.
     shown = fingerprint(workspace)

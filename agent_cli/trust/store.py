@@ -280,22 +280,19 @@ class TrustStore:
         )
 
     def revoke(self, workspace: Path) -> bool:
-        """Trust the directory no longer; return whether it was trusted.
-
-        Raises:
-            SettingsError: The store cannot be read or written.
-        """
+        """Trust the directory no longer; return if it was trusted; raises SettingsError."""
         stored = self._read()
         was_trusted = stored.get(_name(workspace)) is not None
         self._write(stored | {_name(workspace): None})
         return was_trusted
 
-    def forget(self, workspace: Path) -> None:
-        """Remove a directory that is gone.
+    def trusted_below(self, workspace: Path) -> Sequence[str]:
+        """Return the folders in it that have trust of their own, by path; raises SettingsError."""
+        inside = os.path.join(_name(workspace), "")  # noqa: PTH118 - names, as they are stored
+        return sorted(x for x, parts in self._read().items() if parts and x.startswith(inside))
 
-        Raises:
-            SettingsError: The store cannot be read or written.
-        """
+    def forget(self, workspace: Path) -> None:
+        """Remove a directory that is gone; raises SettingsError."""
         stored = self._read()
         if _name(workspace) in stored:
             del stored[_name(workspace)]

@@ -137,6 +137,25 @@ def test_trust_revoked_below_a_trusted_root_stays_revoked(root: Path) -> None:
     assert (store.is_trusted(root), store.is_trusted(api)) == (True, False)
 
 
+def test_revoking_the_root_names_packages_with_trust_of_their_own(root: Path) -> None:
+    """They may trust its files still; one that the root's trust covered is trusted no longer."""
+    api, pay = root / "packages" / "api", root / "packages" / "pay"
+    api.mkdir()
+    store = TrustStore.of_user()
+    for folder in (root, pay, root.with_name("shop-2")):
+        folder.mkdir(exist_ok=True)
+        (folder / ".mcp.json").write_text("{}")
+        store.trust(folder)
+
+    said = agent_cli("trust", "--revoke", str(root)).stdout
+
+    assert said == (
+        f"{root} is no longer trusted\n"
+        f"still trusted by themselves: {pay}; --revoke FOLDER ends that\n"
+    )
+    assert (store.is_trusted(pay), store.is_trusted(api)) == (True, False)
+
+
 def test_trust_in_a_package_outlives_new_trust_in_its_root(root: Path) -> None:
     """The root's files changed, and the user looked at them there."""
     pay = root / "packages" / "pay"
