@@ -6,6 +6,7 @@ used and refreshed, and a server that needs a sign-in is reported.
 
 import asyncio
 import contextlib
+import os
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -36,7 +37,7 @@ from agent_cli.mcp_client.flows import (
 )
 from agent_cli.mcp_client.host import Host, Visit
 from agent_cli.mcp_client.limits import SilenceLimits
-from agent_cli.mcp_client.reasons import error_line
+from agent_cli.mcp_client.reasons import SignInUnavailable, error_line
 from agent_cli.mcp_client.token_storage import EXCHANGE_LIMIT_S, Exchange, Renewal, Storage
 from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 
@@ -67,7 +68,8 @@ async def authorization(
             flow: ConcurrentFlow = _machine_flow(config, storage)
         elif host.visit is not None:
             port = oauth.callback_port or urlsplit(storage.record.redirect_uri).port or 0
-            loopback = await stack.enter_async_context(listening(port))
+            must_be = bool(oauth.callback_port)
+            loopback = await stack.enter_async_context(listening(port, must_be=must_be))
             storage.use_redirect(loopback.redirect_uri)
             person = _Person(host.visit, loopback, silence_limits)
             flow = _browser_flow(config.url, oauth, storage, person.visit, person.came_back)
@@ -166,8 +168,13 @@ class Loopback:
 
 
 @asynccontextmanager
-async def listening(port: int) -> AsyncGenerator[Loopback]:
-    """Listen while the body runs, on *port* if it is free, else on any (0: any)."""
+async def listening(port: int, *, must_be: bool = False) -> AsyncGenerator[Loopback]:
+    """Listen while the body runs, on *port* if it is free, else on any (0: any).
+
+    Raises:
+        SignInUnavailable: It *must_be* that port, which is taken: the sign-in page would refuse
+            another one, and nobody would know why.
+    """
     async with AsyncExitStack() as stack:
         loopback: Loopback | None = None
 
@@ -177,7 +184,13 @@ async def listening(port: int) -> AsyncGenerator[Loopback]:
 
         try:
             server = await asyncio.start_server(serve, "127.0.0.1", port)
-        except OSError:
+        except OSError as error:
+            if must_be:
+                raise SignInUnavailable(
+                    f"port {port}, its oauth.callback_port, cannot be listened on"
+                    f" ({os.strerror(error.errno or 0)}): end the program that uses it, and sign in"
+                    " again"
+                ) from error
             server = await asyncio.start_server(serve, "127.0.0.1", 0)
         await stack.enter_async_context(server)
         bound = server.sockets[0].getsockname()[1]

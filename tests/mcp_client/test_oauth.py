@@ -376,6 +376,21 @@ async def test_configured_scopes_are_asked_for_by_a_program(web: SignInServer, h
     assert [form["scope"] for form in web.forms] == ["read write"]
 
 
+async def test_configured_port_that_is_taken_is_named(web: SignInServer, host: Host) -> None:
+    """The client is registered with it: the page would refuse another, far from this terminal."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = replace(config_of(web), oauth=OAuth(client_id="ours", callback_port=port))
+        async with running(config, host) as servers:
+            state = await servers.login("web", request_browser())
+
+    assert state.reason == (
+        f"MCP server 'web' did not start: {web.url}: port {port}, its oauth.callback_port, cannot"
+        " be listened on (Address already in use): end the program that uses it, and sign in again"
+    )
+    assert web.pages == []
+
+
 async def test_tokens_in_an_answer_of_another_status_are_used(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
