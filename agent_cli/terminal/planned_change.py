@@ -3,6 +3,7 @@
 Compare such texts line by line, too.
 """
 
+import re
 import stat
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -15,6 +16,12 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, check_input
 
 _FILE_BYTES_MAX: Final = 1_000_000
+# In longer lines, marked words would take longer than they help.
+_WORDS_CHARS_MAX: Final = 500
+_COMPARED_CHARS_MAX: Final = 100_000
+_LIKE_MIN: Final = 0.4
+_WORD: Final = re.compile(r"\w+|\s+|.")
+Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class PlannedChange(NamedTuple):
@@ -129,6 +136,35 @@ class LineChanges(SequenceMatcher[str]):
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the number of common lines at the start."""
+    """Return the number of common lines, or characters of a line, at the start."""
     pairs = zip(old, new, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
+    """Return where words differ; nowhere if most do, because such a line is another line.
+
+    Of long lines, the part between the first difference and the last, which may be empty in one.
+    """
+    longer = max(len(old), len(new))
+    if longer > _COMPARED_CHARS_MAX:
+        return (), ()
+    if longer > _WORDS_CHARS_MAX:
+        first = _common(old, new)
+        same = _common(old[first:][::-1], new[first:][::-1])
+        is_alike = first + same >= longer * _LIKE_MIN
+        return (((first, len(old) - same),), ((first, len(new) - same),)) if is_alike else ((), ())
+    before, after = _WORD.findall(old), _WORD.findall(new)
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < _LIKE_MIN:
+        return (), ()
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    return (
+        tuple(_span(before, first, end) for _, first, end, _, _ in changed if end > first),
+        tuple(_span(after, first, end) for _, _, _, first, end in changed if end > first),
+    )
+
+
+def _span(words: Sequence[str], first: int, end: int) -> tuple[int, int]:
+    start = sum(map(len, words[:first]))
+    return start, start + sum(map(len, words[first:end]))

@@ -1,12 +1,10 @@
 """The preview of a waiting call: its whole effect, and the changed lines of a file."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple
 
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.wording import counted
@@ -16,6 +14,8 @@ from agent_cli.repl.markdown.styles import folded as broken
 from agent_cli.terminal.planned_change import (
     LineChanges,
     PlannedChange,
+    Spans,
+    changed_words,
     has_only_crlf,
     planned_change,
 )
@@ -28,6 +28,11 @@ _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
 }
 _TAIL_ROWS: Final = 3
 _TAB_CELLS: Final = 4
+_LEFT_OUT: Final = "…"
+# What is around a change in a long line, on both sides together.
+_CONTEXT_CELLS: Final = 160
+# In narrower rows nothing would be left of a change beside its number.
+_AROUND_CELLS_MIN: Final = 20
 _VALUE_MARGIN: Final = "  │ "
 # Replacing fewer rows than this by a note would save next to nothing.
 _FOLDED_ROWS_MIN: Final = 3
@@ -238,7 +243,36 @@ def cut_end(text: str, cells_max: int) -> str:
 
 def _cut(row: Row, cells_max: int) -> Row:
     text = _shown(row)
-    return row if cells(text) <= cells_max else Row(cut_middle(text, cells_max), row.style)
+    if cells(text) <= cells_max:
+        return row
+    if row.marks and cells_max > _AROUND_CELLS_MIN:
+        return _cut_around(row, text, cells_max)
+    return Row(cut_middle(text, cells_max), row.style)
+
+
+def _cut_around(row: Row, text: str, cells_max: int) -> Row:
+    """Shorten a changed line, shown as *text*, to its changed part and what is around that."""
+    code = row.gutter + len("− ")
+    first, last = (len(row.text[:at].expandtabs(_TAB_CELLS)) for at in _bounds(row.marks))
+    room = cells_max - code - 2 * len(_LEFT_OUT)
+    changed = cut_middle(text[first:last], room)
+    spare = min(room - cells(changed), _CONTEXT_CELLS)
+    behind = _begin(text[last:], max(spare // 2, spare - cells(text[code:first])))
+    ahead = _begin(text[code:first][::-1], spare - cells(behind))[::-1]
+    before = _LEFT_OUT if len(ahead) < first - code else ""
+    after = _LEFT_OUT if last + len(behind) < len(text) else ""
+    head = f"{text[:code]}{before}{ahead}"
+    marks = ((len(head), len(head) + len(changed)),)
+    return Row(f"{head}{changed}{behind}{after}", row.style, marks=marks, gutter=row.gutter)
+
+
+def _bounds(marks: Spans) -> tuple[int, int]:
+    return marks[0][0], marks[-1][1]
+
+
+def _begin(text: str, cells_max: int) -> str:
+    """Return the beginning of *text* that takes at most *cells_max* cells."""
+    return text[: next(broken(text, cells_max))[1]] if cells_max > 0 else ""
 
 
 def _shown(row: Row) -> str:
@@ -249,15 +283,11 @@ def _shown(row: Row) -> str:
 _AROUND: Final = 2
 # Beyond these, marked words would take longer than they help.
 _MARKED_LINES_MAX: Final = 200
-_MARKED_CHARS_MAX: Final = 500
-_LIKE_MIN: Final = 0.4
 _LEXED_LINES_MAX: Final = 2_000
 _LANGUAGES: Final = {"makefile": "make", "dockerfile": "docker", "cmakelists.txt": "cmake"}
-_WORD: Final = re.compile(r"\w+|\s+|.")
 
 BETWEEN: Final = Row("      ⋮", "dim")
 _STYLES: Final[dict[str, Style]] = {" ": "plain", "−": "removed", "+": "added"}
-_Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def changes_of(arguments: Json, target: Path, foreseen: PlannedChange | None = None) -> list[Row]:
@@ -334,7 +364,7 @@ def _tokens(lines: Sequence[str], language: str) -> Sequence[Tokens]:
 
 
 def _rows(
-    mark: str, lines: Sequence[str], at: int, tokens: Sequence[Tokens], marks: Sequence[_Spans] = ()
+    mark: str, lines: Sequence[str], at: int, tokens: Sequence[Tokens], marks: Sequence[Spans] = ()
 ) -> Iterator[Row]:
     for number, (line, spans) in enumerate(zip_longest(lines, marks), at + 1):
         row = Row(f"{number:>5} {mark} {reveal(line)}", _STYLES[mark], gutter=len("12345 "))
@@ -345,28 +375,8 @@ def _rows(
         yield row
 
 
-def _marks(old: Sequence[str], new: Sequence[str]) -> list[tuple[_Spans, _Spans]]:
+def _marks(old: Sequence[str], new: Sequence[str]) -> list[tuple[Spans, Spans]]:
     """Return the changed words of lines that were changed one for one; none for other changes."""
     if len(old) != len(new) or len(old) > _MARKED_LINES_MAX:
         return []
-    return [_changed_words(before, after) for before, after in zip(old, new, strict=True)]
-
-
-def _changed_words(old: str, new: str) -> tuple[_Spans, _Spans]:
-    """Return where words differ; nowhere if most do, because such a line is another line."""
-    if max(len(old), len(new)) > _MARKED_CHARS_MAX:
-        return (), ()
-    before, after = _WORD.findall(old), _WORD.findall(new)
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.ratio() < _LIKE_MIN:
-        return (), ()
-    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    return (
-        tuple(_span(before, first, end) for _, first, end, _, _ in changed if end > first),
-        tuple(_span(after, first, end) for _, _, _, first, end in changed if end > first),
-    )
-
-
-def _span(words: Sequence[str], first: int, end: int) -> tuple[int, int]:
-    start = sum(map(len, words[:first]))
-    return start, start + sum(map(len, words[first:end]))
+    return [changed_words(before, after) for before, after in zip(old, new, strict=True)]

@@ -371,3 +371,34 @@ def test_changed_words_of_a_changed_line_are_marked() -> None:
         "return a + b  # of all": ["+", "all"],
         "fresh things": [],
     }
+
+
+@pytest.mark.parametrize("filler", ["abc(1, 2); ", "漢字\t"], ids=["narrow", "wide and tabs"])
+def test_cut_line_shows_what_changes_in_it(filler: str) -> None:
+    """In a minified file or a paragraph in one line: the change was left out as the middle."""
+    lead, rest = filler * 900, filler * 700
+    Path("a.js").write_text(f"{lead}secret(1){rest}")
+    edits: Json = [{"old": "secret(1)", "new": "secret(22)"}]
+    rows = changes_of({"path": "a.js", "edits": edits}, Path("a.js"))
+
+    gone, come = folded(rows[1:], rows_max=4, columns=60)
+
+    assert [gone.text[:9], come.text[:9]] == ["    1 − …", "    1 + …"]
+    assert ("secret(1)" in gone.text, "secret(22)" in come.text) == (True, True)
+    assert [row.text[start:end] for row in (gone, come) for start, end in row.marks] == ["1", "22"]
+    assert [110 < cells(row.text) <= 120 for row in (gone, come)] == [True, True]
+    assert gone.text.endswith("…")
+    assert folded(rows[1:], rows_max=20, columns=60) == folded(rows[1:], rows_max=8, columns=60)
+
+
+def test_cut_line_shows_both_ends_of_a_long_change() -> None:
+    """Threat 8, in a line that was there: a command behind thousands of new characters."""
+    Path("a.sh").write_text(f"{'true; ' * 900}")
+    edits: Json = [{"old": "true; " * 900, "new": f"{'true; ' * 880}A{'x' * 900}Z{'true; ' * 20}"}]
+    rows = changes_of({"path": "a.sh", "edits": edits}, Path("a.sh"))
+
+    shown = folded(rows[1:], rows_max=6, columns=60)[-1].text
+
+    assert " + …Ax" in shown
+    assert "characters" in shown
+    assert shown.endswith("xZ…")
