@@ -66,6 +66,18 @@ def test_huge_diff_is_truncated() -> None:
     assert max(map(len, found.text.splitlines())) < 510
 
 
+def test_long_lines_are_cut_around_what_differs_in_them() -> None:
+    """Both versions began with the same 500 characters, and nothing said that they went on."""
+    lead, rest = "a" * 9_000, "b" * 9_000
+    found = diff(f"{lead}old{rest}\nsame\n{rest}\n", f"{lead}new{rest}\nsame\n{rest}\n")
+
+    _, gone, come, same, around = found.text.split("\n")
+
+    assert gone == f"-…{'a' * 250}old{'b' * 247}…"
+    assert come == f"+…{'a' * 250}new{'b' * 247}…"
+    assert (same, around) == (" same", f" {'b' * 500}…")
+
+
 texts = st.lists(st.sampled_from(["a\n", "b\u2028\n", "c\r\n", "\n"]), max_size=12).map("".join)
 
 

@@ -57,7 +57,9 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
             if kind == "equal":
                 lines += _marked(" ", old[a:a_end])
             else:
-                lines += [*_marked("-", old[a:a_end]), *_marked("+", new[b:b_end])]
+                starts = [*map(_shown_from, old[a:a_end], new[b:b_end])]
+                lines += _marked("-", old[a:a_end], starts)
+                lines += _marked("+", new[b:b_end], starts)
     return Diff(
         text="\n".join(lines) if lines_max is None else _shortened(lines, lines_max),
         added=sum(change.b_end - change.b_start for change in changes),
@@ -120,8 +122,22 @@ def _range(start: int, end: int) -> str:
     return f"{start + 1 if end > start else start},{end - start}"
 
 
-def _marked(mark: str, lines: Sequence[str]) -> list[str]:
-    return [mark + line.rstrip("\r\n")[:_SHOWN_CHARS_MAX] for line in lines]
+def _marked(mark: str, lines: Sequence[str], starts: Sequence[int] = ()) -> list[str]:
+    """Return *lines* behind *mark*, of a long one the part at its start in *starts*, or at 0."""
+    begins = [*starts, *[0] * len(lines)]
+    return [mark + _part(line.rstrip("\r\n"), begins[at]) for at, line in enumerate(lines)]
+
+
+def _part(line: str, start: int) -> str:
+    end = start + _SHOWN_CHARS_MAX
+    return f"{'…' if start else ''}{line[start:end]}{'…' if len(line) > end else ''}"
+
+
+def _shown_from(old: str, new: str) -> int:
+    """Return where to begin with two versions of a long line, to show where they differ."""
+    if max(len(old), len(new)) <= _SHOWN_CHARS_MAX:
+        return 0
+    return max(common_start(old, new) - _SHOWN_CHARS_MAX // 2, 0)
 
 
 def _shortened(lines: Sequence[str], lines_max: int) -> str:
