@@ -72,9 +72,9 @@ class CommandContext:
                     f" agent-cli mcp disable {name}"
                 )
 
-    def say(self, text: str) -> None:
-        """Print one line of the result, without control characters of a server."""
-        print(reveal(text), file=self.out, flush=True)
+    def say(self, *lines: str) -> None:
+        """Print lines of the result, without control characters of a server."""
+        print(*map(reveal, lines), sep="\n", file=self.out, flush=True)
 
     def tell(self, text: str) -> None:
         """Print one line that is not part of the result, such as a question."""

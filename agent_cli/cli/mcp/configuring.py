@@ -169,11 +169,9 @@ def _add(parsed: argparse.Namespace, entry: Mapping[str, Json], context: Command
     with _keeping_trust(servers, context) as notes:
         if servers.add({name: entry}):
             raise UsageError(f"{servers.path} has a server {name!r} already; remove it first")
-    context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}")
     if isinstance(usable := server_config(name, entry, context.environment), ServerConfig):
         notes += usable.missing(context.environment, context.workspace)
-    for line in notes:
-        context.say(line)
+    context.say(f"{name} is added to {servers.path}; try it: agent-cli mcp test {name}", *notes)
     return 0
 
 
@@ -190,8 +188,7 @@ def remove_server(parsed: argparse.Namespace, context: CommandContext) -> int:
         context.refuse_elsewhere(parsed.name)
     with _keeping_trust(servers, context) as notes:
         servers.remove(parsed.name)
-    for line in (f"{parsed.name} is removed from {servers.path}", *notes):
-        context.say(line)
+    context.say(f"{parsed.name} is removed from {servers.path}", *notes)
     return 0
 
 
