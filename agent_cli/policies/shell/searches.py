@@ -166,8 +166,10 @@ def is_vital(target: str | None, root: PurePath) -> bool:
     outside = target.startswith("~") or ".." in path.parts
     if path.is_absolute():
         outside = root not in path.parents
-    # macOS takes .GIT for .git.
-    return outside or not path.parts or any(map(PurePath(target.casefold()).match, _HISTORY))
+    if outside or not path.parts:
+        return True
+    name = target.casefold()  # macOS takes .GIT for .git.
+    return ".git" in name and any(map(PurePath(name).match, _HISTORY))
 
 
 def _split(arguments: Reading) -> tuple[Reading, Reading]:
