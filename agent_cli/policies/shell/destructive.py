@@ -7,19 +7,17 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 
 from agent_cli.policies.shell.data_losses import lost_by_request
+from agent_cli.policies.shell.deleted_folders import FINDS, REMOVES_TREES, is_elsewhere, is_vital
 from agent_cli.policies.shell.effects import listed_effect
 from agent_cli.policies.shell.losses import lost_by_subcommand, takes_try_back
 from agent_cli.policies.shell.readings import BEYOND, Reading, written_commands
 from agent_cli.policies.shell.searches import (
     EVERY_FILE,
     EVERY_NAME,
-    FINDS,
     REMOVERS,
-    REMOVES_TREES,
     fd_removes_all,
     feeds_xargs,
     is_narrow,
-    is_vital,
     listed_removals,
     lists_few,
     lost_by_find,
@@ -62,16 +60,6 @@ _GIT_LOSSES = tuple(
 )
 # They run a command for the names that they read.
 _RUN_FOR_EACH = frozenset({"xargs", "parallel"})
-_OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
-    {
-        "env": late_pattern(r"(?:-\w*C|--ch\w*)(?:=?(.+))?"),
-        **dict.fromkeys(("sudo", "doas"), late_pattern(r"(?:-\w*D|--ch\w*)(?:=?(.+))?")),
-        "systemd-run": late_pattern(
-            r"(?:--wo[\w-]*|(?:-p|--property=)?WorkingDirectory)(?:=(.+))?"
-        ),
-        **dict.fromkeys(("nsenter", "bwrap"), late_pattern(r"--(?:wd\w*|chdir)(?:=(.+))?")),
-    }
-)
 _SEARCHES_MAX = 20  # each is read with all words behind it
 _INTERPRETER = late_pattern(r"(?:python|perl|ruby|node|nodejs|deno|bun|php)[\d.]*")
 # In a script of one line: it deletes, and takes every name of a folder.
@@ -91,6 +79,8 @@ _DELETE = late_pattern(r"-\w*d\w*|--de(?:l(?:e(?:te?)?)?)?")
 _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 _CLEAN_TRIES = late_pattern(r"-[dfiqxX]*n[dfiqxXn]*|--dry-run")
 _CLEAN_VALUE = late_pattern(r"-\w*e|--exclude")
+_CLEAN_FLAGS = late_pattern(r"-[dfqxX]+|--(?:force|quiet)?")
+_NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
 _PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
 _PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
 _IS_FORCED = late_pattern(_FORCE)
@@ -106,10 +96,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     is_fed = feeds_xargs(script)
     seen = [*readings]
     commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
-    moved = "CDPATH" in script or any(
-        _leaves(words, root) if name in ("cd", "pushd") else _starts_elsewhere(name, words, root)
-        for name, words in commands
-    )
+    moved = "CDPATH" in script or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
@@ -157,27 +144,6 @@ def _removes_each(words: Reading) -> bool:
     return not REMOVERS.isdisjoint(words)
 
 
-def _leaves(arguments: Reading, root: PurePath) -> bool:
-    """Return whether a `cd` with *arguments* may leave *root*."""
-    folders = [word for word in arguments if word is None or not word.startswith("-")]
-    return not folders or any(
-        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
-        for each in folders
-    )
-
-
-def _starts_elsewhere(name: str, arguments: Reading, root: PurePath) -> bool:
-    """Return whether a wrapper starts its command in another folder: `env -C`, `sudo -D`."""
-    if (option := _OPTION_OF_FOLDER.get(name)) is None:
-        return name == "chroot"
-    return any(
-        word is not None
-        and (found := option.fullmatch(word)) is not None
-        and is_vital(found[1] or behind, root)
-        for word, behind in pairwise((*arguments, None))
-    )
-
-
 def written_losses(script: str) -> list[str]:
     """Describe what *script* loses, as written: what a device holds, or every file of a folder."""
     if _WRITES_DEVICE.search(script):
@@ -220,7 +186,7 @@ def _destruction(name: str, arguments: Reading, root: PurePath, *, moved: bool) 
     if lost := lost_by_request(name, arguments):
         return lost
     if name == "git":
-        return _git_loss(words, root)
+        return None if _cleans_named(arguments, root, moved=moved) else _git_loss(words, root)
     if _LISTS_DISKS.fullmatch(" ".join((name, *words))):
         return None
     if name in _DISK or name.startswith(("mkfs", "newfs")):
@@ -323,6 +289,16 @@ def _lists_only(words: Sequence[str]) -> bool:
     return not takes_try_back(own) and any(
         _CLEAN_TRIES.fullmatch(word) and not _CLEAN_VALUE.fullmatch(before)
         for before, word in pairwise(("", *own))
+    )
+
+
+def _cleans_named(arguments: Reading, root: PurePath, *, moved: bool) -> bool:
+    """Return whether git with *arguments* is a `clean` of what it names, as `rm -r` of that is."""
+    if arguments[:1] != ("clean",) or moved:
+        return False
+    paths = [word for word in arguments[1:] if not _CLEAN_FLAGS.fullmatch(word or "")]
+    return bool(paths) and not any(
+        is_vital(each, root) or _NO_NAME.search(each or "-") for each in paths
     )
 
 

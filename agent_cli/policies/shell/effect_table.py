@@ -221,6 +221,7 @@ docker rm, podman rm: deletes containers
 docker rmi, docker image rm, podman rmi: deletes images
 docker volume rm, podman volume rm: deletes stored data
 docker prune, docker system prune, docker volume prune, podman prune: deletes what nothing uses
+docker builder prune, docker buildx prune: deletes the cache of builds
 docker ps, docker images, docker logs, docker inspect, podman ps: looks at containers
 docker compose ps, docker compose logs, docker stats, docker info: looks at containers
 kubectl, oc, helm: changes a cluster

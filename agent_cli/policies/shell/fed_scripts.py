@@ -7,10 +7,12 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 """
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
-from typing import Final
+from itertools import chain, compress, dropwhile, islice, pairwise, product
+from typing import TYPE_CHECKING, Final
 
+from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments
 from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.foreign_code import commands_in, is_code, reads_code, started_by
 from agent_cli.policies.shell.readings import (
@@ -27,9 +29,18 @@ from agent_cli.policies.shell.starters import (
     base_name,
     started_at,
 )
-from agent_cli.policies.shell.syntax import descendants, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    NOT_WORDS,
+    descendants,
+    outermost,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.words import likely_word
 from agent_cli.system.loading import late_pattern
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _PRINTS: Final = frozenset({"echo", "printf"})
 # They run commands that stand in what they read, behind one of the marks in a line.
@@ -46,6 +57,9 @@ _RUNS_BEHIND: Final = late_pattern(
 # What stands before the command in a line of `crontab -`.
 _TIMES: Final = late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")
 _WHOLE_LINE: Final = late_pattern("^")
+_COMPOSED_MAX: Final = 200
+_LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
+_QUOTE: Final = late_pattern(r"[\"']")
 # As an argument of another program, a subcommand of its own: `adb reboot`.
 _SUBCOMMANDS: Final = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 
@@ -73,6 +87,61 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     yield from _run_by_unknown_programs(seen)
+    composed = dict.fromkeys(islice(_composed(script), _COMPOSED_MAX)) if "$" in script else {}
+    for command in composed:
+        yield from readings(" ".join(_as_word(word) for word in command))
+    if len(composed) == _COMPOSED_MAX:
+        yield BEYOND
+
+
+def _composed(script: str) -> Iterator[Reading]:
+    """Yield the commands of *script* whose program or options a variable or `set` holds."""
+    nodes = [node for node in descendants(syntax_tree(script)) if node.type == "command"]
+    known = Assignments(syntax_tree(script), {})
+    written = ([likely_word(source(word)) for word in _words(node)] for node in nodes)
+    lists = [_operands(words) for words in written if words[:1] == ["set"]]
+    for node in nodes:
+        words = _words(node)
+        unknown = [any(outermost(word, EXPANSIONS)) for word in words]
+        if not any(unknown):
+            continue
+        values = [_values(word, known, lists) for word in words]
+        is_program = unknown[0] and values[0] != [(None,)]
+        taken = chain.from_iterable(compress(values[1:], unknown[1:]))
+        if is_program or any(map(_may_hold_options, taken)):
+            yield from (tuple(chain.from_iterable(each)) for each in product(*values))
+
+
+def _operands(words: Sequence[str | None]) -> Reading:
+    """Return the arguments that `set` with *words* gives a script."""
+    if "--" in words:
+        return tuple(words[words.index("--") + 1 :])
+    return tuple(dropwhile(lambda word: word and word.startswith(("-", "+")), words[1:]))
+
+
+def _words(command: "Node") -> list["Node"]:
+    return [word for word in command.named_children if word.type not in NOT_WORDS]
+
+
+def _values(word: "Node", known: Assignments, lists: Sequence[Reading]) -> Sequence[Reading]:
+    """Return the words that *word* may become, unknown ones as None."""
+    written = source(word)
+    if _LIST.fullmatch(written):
+        return lists or [(None,)]
+    if not any(outermost(word, EXPANSIONS)):
+        return [(likely_word(written),)]
+    texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
+    if written[0] == '"':
+        return [(text,) for text in texts] or [(None,)]
+    return [tuple(text.split()) for text in texts] or [(None,)]
+
+
+def _as_word(word: str | None) -> str:
+    return '"$_"' if word is None else shlex.quote(word)
+
+
+def _may_hold_options(words: Reading) -> bool:
+    return len(words) > 1 or any(word and word.startswith("-") for word in words)
 
 
 def _run_by_unknown_programs(seen: Sequence[Reading]) -> Iterator[Reading]:
@@ -110,7 +179,8 @@ def _texts(script: str, seen: Sequence[Reading]) -> Iterator[str]:
     yield from documents(script)
     for node in descendants(syntax_tree(script)):
         if node.type == "variable_assignment":
-            yield likely_word(source(node).partition("=")[2]) or ""
+            value = likely_word(source(node).partition("=")[2]) or ""
+            yield value.removeprefix("!")  # an alias of git
 
 
 def _marks_read_by(programs: Collection[str]) -> Iterator[re.Pattern[str]]:

@@ -16,7 +16,9 @@ from agent_cli.policies.shell.starters import OPTION_OF_PROSE
 from agent_cli.system.loading import late_pattern
 
 _CONTAINER_LOSSES: Final = (
-    *("push", "prune", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
+    # Not that of a builder, whose cache is made again.
+    *(f"{each} prune" for each in ("system", "image", "container", "volume", "pod", "artifact")),
+    *("push", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
     *("swarm leave --force", "swarm leave -f", "manifest push", "machine rm", "machine reset"),
     *("stack rm", "service rm", "secret rm", "config rm"),
 )

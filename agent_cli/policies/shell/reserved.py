@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from agent_cli.policies.shell.data_losses import has_data_loss
+from agent_cli.policies.shell.deleted_folders import FINDS
 from agent_cli.policies.shell.destructive import destructions
 from agent_cli.policies.shell.effects import known_effect
 from agent_cli.policies.shell.fed_scripts import documents, without_quotes
@@ -37,7 +38,6 @@ from agent_cli.policies.shell.known_words import MAY_RUN_ELSEWHERE
 from agent_cli.policies.shell.named_paths import at_home, brace_words, named_paths, named_words
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
-from agent_cli.policies.shell.searches import FINDS
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
 from agent_cli.policies.shell.syntax import descendants, odd_character, source, syntax_tree
 from agent_cli.policies.shell.words import likely_word

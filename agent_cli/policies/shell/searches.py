@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from pathlib import PurePath
 from typing import Final
 
+from agent_cli.policies.shell.deleted_folders import FINDS, REMOVES_TREES, is_vital
 from agent_cli.policies.shell.readings import Reading
 from agent_cli.policies.shell.starters import (
     FIND_STARTS,
@@ -18,11 +19,8 @@ from agent_cli.policies.shell.starters import (
 )
 from agent_cli.system.loading import late_pattern
 
-FINDS: Final = frozenset({"find", "gfind"})
 EVERY_FILE: Final = "deletes every file of a folder"
 REMOVERS: Final = frozenset({"rm", "unlink", "shred", "rmdir", "truncate"})
-REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
-"""`rm -rf` under another name."""
 EVERY_NAME: Final = late_pattern(r"(?>(?:.*/)?)[\"']?(?:\*+|\*\.\*|\.?\[[^\]]*\]\*|\?\*|\*\?)")
 """A pattern that every visible name matches, or every name with a dot, quoted in part or not."""
 
@@ -57,7 +55,6 @@ _LISTS_OTHERS: Final = late_pattern(r"-(?:f?printf|fprint0?|f?ls|exec\w*|ok\w*|f
 _NUL: Final = frozenset({"-0", "--null", "-0r", "-r0"})
 _ENDS: Final = frozenset({";", "\\;", "+"})
 _NESTED_MAX: Final = 50
-_HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
 _EITHER: Final = frozenset({True, False})
 
 # The options of `fd` that run a command, that have a value, and that choose files by name.
@@ -156,20 +153,6 @@ def is_narrow(arguments: Reading, *, lists: bool = False) -> bool:
         return False
     searches = (_Search(arguments, of_git=of_git, lists=lists) for of_git in (False, True))
     return not any(each.reaches() for each in searches)
-
-
-def is_vital(target: str | None, root: PurePath) -> bool:
-    """Return whether *target* may be *root*, lie outside, or be a repository's own data."""
-    if target is None:
-        return True
-    path = PurePath(target)
-    outside = target.startswith("~") or ".." in path.parts
-    if path.is_absolute():
-        outside = root not in path.parents
-    if outside or not path.parts:
-        return True
-    name = target.casefold()  # macOS takes .GIT for .git.
-    return ".git" in name and any(map(PurePath(name).match, _HISTORY))
 
 
 def _split(arguments: Reading) -> tuple[Reading, Reading]:

@@ -181,7 +181,10 @@ _RUNS_LATER: Final = frozenset({"at", "batch"})
 _SHOWS_JOBS: Final = frozenset({"-l", "-c", "-d", "-r", "-V"})
 # ssh takes a blank, too: `-o "ProxyCommand nc x 22"`.
 _SETS: Final = late_pattern(r"[\w.:-]+\s*=|\w+(?i:command)\s")
-_FROM_INPUT: Final = late_pattern(r"(?:-\w*f|--(?:make)?file)[ =]?(?:-(?: |$)|/dev/(?:stdin|fd))")
+# The parser loses a - before `<<`.
+_FROM_INPUT: Final = late_pattern(
+    r"(?:-\w*f|--(?:make)?file)(?:$|[ =]?(?:-(?: |$)|/dev/(?:stdin|fd)))"
+)
 
 
 def base_name(program: str) -> str:
@@ -238,6 +241,10 @@ def option_scripts(words: Sequence[str | None]) -> Iterator[str]:
             yield from _git_setting(word)
         if name == "git" and word.startswith("--config="):
             yield from _git_setting(word.partition("=")[2])
+        if name == "git" and words[at - 1] == "--config-env":
+            yield from _git_setting_of_variable(word)
+        if name == "git" and word.startswith("--config-env="):
+            yield from _git_setting_of_variable(word.partition("=")[2])
         if name in _SAYS_ONLY or OPTION_OF_PROSE.fullmatch(words[at - 1] or ""):
             continue
         if " " in word and (mark := _TO_SHELL.match(word)):
@@ -280,7 +287,8 @@ def reads_recipes(name: str, operands: Sequence[str]) -> bool:
 def runs_input(words: Sequence[str | None]) -> bool:
     """Return whether the program of *words*, which is no shell, runs commands that it reads."""
     name = _usual_name(words[0] or "")
-    operands = [word for word in words[1:] if word]
+    # An unknown file may be the output of a process.
+    operands = [word or "/dev/fd" for word in words[1:] if word != ""]
     if name == "sed":
         return bool(_FROM_INPUT.search(" ".join(operands))) or any(
             _SED_RUNS_INPUT.search(word)
@@ -325,3 +333,9 @@ def _git_setting(written: str) -> Iterator[str]:
         yield f"git {value}"
     elif not is_harmless_key(key):
         yield value.removeprefix("!")
+
+
+def _git_setting_of_variable(written: str) -> Iterator[str]:
+    key, _, variable = written.rpartition("=")
+    if not is_harmless_key(key):
+        yield f'"${variable}"'  # a command whose name is not known

@@ -174,7 +174,6 @@ def asks(script: str) -> bool:
         "minikube delete",
         "k3d cluster delete",
         "docker volume rm x",
-        "docker builder prune -f",
         "lxc delete x",
         "incus delete x",
         "VBoxManage unregistervm x --delete",
@@ -313,6 +312,10 @@ def asks(script: str) -> bool:
         "git clean -e -n -f",
         "git clean -f -- -n",
         "git clean -n --no-dry-run -f",
+        *("git clean -fdx", "git clean -fdx .", "git clean -fdx -e build", "git clean -fdx '*.o'"),
+        *("git clean -fdx build $x", "git clean -f :/", "git clean -fdx ../x", "git clean -f .git"),
+        *("cd .. && git clean -fdx build", "git -C .. clean -fdx build", "git clean -fdx $x"),
+        *("docker image prune", "docker container prune -f", "podman pod prune"),
         "gh release create v1 --draft --draft=false",
     ],
 )
@@ -577,6 +580,7 @@ def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path:
     "script",
     [
         "rm -rf build dist *.egg-info",
+        *("git clean -fdx build", "git clean -fd -- build dist", "git clean -ffdX build/x"),
         "rm -rf *.dSYM",
         "rm -rf build/*",
         "rm -rf dist/* .cache",
@@ -842,6 +846,70 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment() -> None:
     asks(f"for d in {names}; do rm -rf $d; done; {'echo x; ' * 500}")
 
     assert time.process_time() - before < 3
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        *(
+            (f"rm -rf {each}", True)
+            for each in ("out/*", "out/", "out/sub", "*/sub", "a/up/out/s*")
+        ),
+        *(("cd out && rm -rf sub", True), ("cd a && rm -rf up/out/sub", True)),
+        ("find out/ -delete", True),
+        ("d=out; rm -rf $d/*", True),
+        *(
+            (f"rm -rf {each}", False)
+            for each in ("out", "a/up/b", "*/none", "b/*", "out/none", "b/")
+        ),
+        *(("cd b && rm -rf sub", False), ("find out -delete", False), ("rm out", False)),
+        ("rm -rf */*/*/x", True),
+    ],
+)
+def test_deleting_through_a_link_that_leads_outside_asks(
+    script: str, *, expected: bool, tmp_path: Path
+) -> None:
+    """Threat 19: `rm -r` stops at no link in the middle or before a / at the end of a name."""
+    for folder in ("outside/sub", "root/a", "root/b/sub"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "root/out").symlink_to("../outside")
+    (tmp_path / "root/a/up").symlink_to("..")
+    rules = CommandRules(allow=[command_rule("*")])
+
+    verdict = judge(script, rules, Reach(root=tmp_path / "root")).verdict
+
+    assert (verdict == "ask") is expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        *(("x=rm; $x -rf /", True), ("x='rm -rf /'; $x", True), ("x='-rf /'; rm $x", True)),
+        *(("x='sudo rm'; $x -rf ~", True), ('x=rm; "$x" -rf ..', True)),
+        *(('set -- rm -rf /; "$@"', True), ("set rm -rf /; $@", True)),
+        ('set -- -rf /; rm "$@"', True),
+        *(("x=rm; $x -rf build", False), ("x='rm -rf build'; $x", False)),
+        *(("x='fix; rm -rf /'; git commit -m \"$x\"", False), ("x='rm -rf /'; echo $x", False)),
+        *(('set -- a b; ls "$@"', False), ("set -euo pipefail; rm -r build", False)),
+    ],
+)
+def test_deleting_by_words_of_a_variable_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: bash splits the value of `$x` into the program and its options."""
+    assert asks(script) is expected
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "make -f <(printf 'a:\\n\\trm -rf /\\n')",
+        "make -f - <<'E'\na:\n\trm -rf /\nE",
+        "X='!rm -rf ~' git --config-env alias.x=X x",
+        "X='rm -rf ~' git --config-env=core.pager=X log",
+    ],
+)
+def test_deleting_by_what_make_or_git_is_handed_asks(script: str) -> None:
+    """Threat 19: recipes of a process or a here-document, and settings in a variable."""
+    assert asks(script)
 
 
 @pytest.mark.parametrize(

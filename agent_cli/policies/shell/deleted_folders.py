@@ -1,0 +1,121 @@
+"""Know where a script deletes: which folders lie outside the workspace, or hold history.
+
+By the text, and by the links of the workspace as they are before the script.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice, pairwise, product
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final
+
+from agent_cli.policies.shell.reach import matches
+from agent_cli.policies.shell.readings import Reading
+from agent_cli.system.loading import late_pattern
+from agent_cli.system.paths import real_path
+
+FINDS: Final = frozenset({"find", "gfind"})
+REMOVES_TREES: Final = frozenset({"rimraf", "del-cli", "srm"})
+"""`rm -rf` under another name."""
+
+_HISTORY: Final = (".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads")
+_OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
+    {
+        "env": late_pattern(r"(?:-\w*C|--ch\w*)(?:=?(.+))?"),
+        **dict.fromkeys(("sudo", "doas"), late_pattern(r"(?:-\w*D|--ch\w*)(?:=?(.+))?")),
+        "systemd-run": late_pattern(
+            r"(?:--wo[\w-]*|(?:-p|--property=)?WorkingDirectory)(?:=(.+))?"
+        ),
+        **dict.fromkeys(("nsenter", "bwrap"), late_pattern(r"--(?:wd\w*|chdir)(?:=(.+))?")),
+    }
+)
+_CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
+_DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
+_PATTERN: Final = late_pattern(r"[*?\[]")
+# More files, or patterns within each other, are not looked through: that could take long.
+_TARGETS_MAX: Final = 2_000
+_PATTERNS_MAX: Final = 2
+
+
+def is_vital(target: str | None, root: PurePath) -> bool:
+    """Return whether *target* may be *root*, lie outside, or be a repository's own data."""
+    if target is None:
+        return True
+    path = PurePath(target)
+    outside = target.startswith("~") or ".." in path.parts
+    if path.is_absolute():
+        outside = root not in path.parents
+    if outside or not path.parts:
+        return True
+    name = target.casefold()  # macOS takes .GIT for .git.
+    return ".git" in name and any(map(PurePath(name).match, _HISTORY))
+
+
+def is_elsewhere(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
+    """Return whether *commands*, names and arguments, may delete in folders that are not seen.
+
+    They change to one outside *root*, or start there, or a link of the workspace leads there.
+    """
+    return any(
+        _leaves(words, root) if name in _CHANGE_FOLDER else _starts_elsewhere(name, words, root)
+        for name, words in commands
+    ) or _leads_out(commands, root)
+
+
+def _leaves(arguments: Reading, root: PurePath) -> bool:
+    """Return whether a `cd` with *arguments* may leave *root*."""
+    folders = [word for word in arguments if word is None or not word.startswith("-")]
+    return not folders or any(
+        each is None or (PurePath(each) not in (PurePath(), root) and is_vital(each, root))
+        for each in folders
+    )
+
+
+def _starts_elsewhere(name: str, arguments: Reading, root: PurePath) -> bool:
+    """Return whether a wrapper starts its command in another folder: `env -C`, `sudo -D`."""
+    if (option := _OPTION_OF_FOLDER.get(name)) is None:
+        return name == "chroot"
+    return any(
+        word is not None
+        and (found := option.fullmatch(word)) is not None
+        and is_vital(found[1] or behind, root)
+        for word, behind in pairwise((*arguments, None))
+    )
+
+
+def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
+    """Return whether a link leads from a folder in which *commands* delete to one outside."""
+    deletions = [words for name, words in commands if name in _DELETERS]
+    if not deletions:
+        return False
+    changes = chain.from_iterable(words for name, words in commands if name in _CHANGE_FOLDER)
+    entered = {"", *(f"{word}/" for word in changes if word)}
+    words = filter(None, chain.from_iterable(deletions))
+    named = {each for word in words if (each := _named_in(word, root))}
+    targets = {"".join(each) for each in islice(product(entered, named), _TARGETS_MAX)}
+    if len(targets) == _TARGETS_MAX or any(map(_has_many_patterns, targets)):
+        return True
+    found = chain.from_iterable(matches(each, str(root)) for each in targets)
+    paths = [f"{root}/{each}" for each in islice(found, _TARGETS_MAX)]
+    return len(paths) == _TARGETS_MAX or any(
+        os.path.lexists(each) and not real_path(each.rpartition("/")[0]).is_relative_to(root)
+        for each in paths
+    )
+
+
+def _named_in(target: str, root: PurePath) -> str:
+    """Return what `rm -r` of *target* deletes, from *root* on; "" if the text says where that is.
+
+    Of files that a pattern chooses, it is their folder. Behind a / at its end, a link is followed.
+    """
+    inside = target.removeprefix(f"{root}/")
+    if inside.startswith(("/", "~", "-")):
+        return ""
+    folder, slash, name = inside.rpartition("/")
+    return folder + slash if _PATTERN.search(name) else inside
+
+
+def _has_many_patterns(target: str) -> bool:
+    return sum(map(bool, map(_PATTERN.search, target.split("/")))) > _PATTERNS_MAX
