@@ -1,4 +1,4 @@
-"""The table of a lifecycle hook as a file holds it, and the events whose hooks may block."""
+"""The table of a lifecycle hook as a file holds it, and which events may block or are not here."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,6 +10,20 @@ GUARDED: Final = frozenset(
 
 PROJECT_DIR: Final = "CLAUDE_PROJECT_DIR"
 """The variable with the workspace, for hooks and in their command lines."""
+
+NOT_HERE: Final[Mapping[str, str]] = {
+    "Setup": "this program has no set-up run; a SessionStart hook runs at each start",
+    "ConfigChange": "the settings of a session are read once, at its start; a FileChanged hook"
+    " can watch their files",
+    "CwdChanged": "the directory of a session does not change; DirectoryAdded tells of /add-dir",
+    "WorktreeCreate": "git alone makes worktrees here; a SubagentStart hook gets that of an agent"
+    " as cwd, and can set it up",
+    "WorktreeRemove": "git alone removes worktrees here; a SubagentStop hook gets that of an agent"
+    " as cwd",
+    "TeammateIdle": "there are no teams of agents; SubagentStop tells of the end of an agent",
+    "MessageDisplay": "a reply is shown as it arrives; a Stop hook gets its text",
+}
+"""Claude Code's other events, each with the reason and what to use instead."""
 
 _FOLDED: Final = frozenset(event.lower() for event in GUARDED)
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_match
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
-from agent_cli.contracts.written_hooks import GUARDED, folded_keys
-from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, NOT_HERE, HookFunction
+from agent_cli.contracts.written_hooks import GUARDED, NOT_HERE, folded_keys
+from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, HookFunction
 from agent_cli.hooks.file_watch import covers_file, pattern_fault
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.shapes import is_mapping, is_sequence

@@ -58,20 +58,6 @@ MATCHED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What the matchers of other events are compared with; agents, servers and files have any name."""
 
-NOT_HERE: Final[Mapping[str, str]] = {
-    "Setup": "this program has no set-up run; a SessionStart hook runs at each start",
-    "ConfigChange": "the settings of a session are read once, at its start; a FileChanged hook"
-    " can watch their files",
-    "CwdChanged": "the directory of a session does not change; DirectoryAdded tells of /add-dir",
-    "WorktreeCreate": "git alone makes worktrees here; a SubagentStart hook gets that of an agent"
-    " as cwd, and can set it up",
-    "WorktreeRemove": "git alone removes worktrees here; a SubagentStop hook gets that of an agent"
-    " as cwd",
-    "TeammateIdle": "there are no teams of agents; SubagentStop tells of the end of an agent",
-    "MessageDisplay": "a reply is shown as it arrives; a Stop hook gets its text",
-}
-"""Claude Code's other events, each with the reason and what to use instead."""
-
 _MODES: Final[Mapping[Mode, str]] = {
     "ask": "default",
     "auto-edit": "acceptEdits",

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, cast, get_args, get_origin
 
 from agent_cli.contracts.errors import SettingsError
-from agent_cli.contracts.written_hooks import guards_on
+from agent_cli.contracts.written_hooks import NOT_HERE, guards_on
 from agent_cli.settings import ENVIRONMENT_PREFIX, Entry, KeyPath
 from agent_cli.settings.rules import SettingRule, fold
 from agent_cli.settings.schema import Settings
@@ -97,7 +97,8 @@ class Layers:
         written = ".".join(entry.path)
         if fold(written) in sections():
             raise SettingsError(f"{entry.origin}: {written} must be a table, [{fold(written)}]")
-        hint = _nearest(written, self._keys)
+        why = NOT_HERE.get(entry.path[-1]) if fold(entry.path[0]) == "hooks" else None
+        hint = f": {why}" if why else _nearest(written, self._keys)
         if entry.must_exist:
             hint = hint or "; agent-cli config example lists all"
             raise SettingsError(f"{entry.origin}: unknown setting {written}{hint}")

@@ -9,7 +9,8 @@ from agent_cli.app.arguments import parse_arguments
 from agent_cli.app.hooks.lifecycle import defined_hooks
 from agent_cli.app.startup import start
 from agent_cli.contracts.timeline import Json
-from agent_cli.hooks.events import EVENTS, NOT_HERE
+from agent_cli.contracts.written_hooks import NOT_HERE
+from agent_cli.hooks.events import EVENTS
 from agent_cli.hooks.file_watch import FileWatch
 from tests.e2e.program import agent_cli
 from tests.hooks.test_scripts import bash, command, hooks, printed, result_of, script

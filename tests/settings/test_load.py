@@ -208,6 +208,16 @@ def test_an_unknown_key_is_a_warning_with_file_line_and_nearest_key() -> None:
     )
 
 
+def test_event_of_hooks_that_is_not_here_is_named_with_the_reason() -> None:
+    """A similar name, `hooks.stop` for `Setup`, would be another event."""
+    path = write_user('[[hooks.Setup]]\nhooks = [{ type = "command", command = "x" }]\n')
+
+    assert load().notices == (
+        f"{path}:1: unknown setting hooks.Setup: this program has no set-up run; a SessionStart"
+        " hook runs at each start",
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
