@@ -231,11 +231,13 @@ class Plugins:
             check_additions(ctx)
         except AgentCliError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _log.info("plugin failed", plugin=plugin.name, exc_info=True)
             reason = f"{type(error).__name__}: {error}"
             self._warn(f"plugin {plugin.name!r} failed and is left out of this reply: {reason}")
             return False
+        for texts in (ctx.context, ctx.messages, ctx.notices):
+            texts[:] = filter(str.strip, texts)  # no request takes a text without words
         return True
 
     def _contribute(self, plugin: Plugin, ctx: PluginContext, turn: Turn) -> None:
@@ -256,7 +258,7 @@ class Plugins:
     async def _run_beside(self, name: str, watch: Watch, agent: Agent) -> None:
         try:
             await watch(agent)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Raised, the exception would end the other plugins' tasks, and the program with them.
             _log.info("plugin stopped", plugin=name, exc_info=True)
             self._warn(f"plugin {name!r} stopped watching: {type(error).__name__}: {error}")

@@ -34,6 +34,7 @@ from tests.fakes import (
     scripted_agent,
     tool,
     tool_use,
+    users,
 )
 from tests.installed_plugins import install_plugin
 from tests.messages_api import reply, serve_in_thread
@@ -413,6 +414,36 @@ async def test_second_tool_of_a_name_in_one_reply_is_left_out_with_a_warning() -
 
     assert run.offered() == [["same", "other"]]
     assert run.warnings == ["plugin 'p': its tool 'same' is left out: there is one of that name"]
+
+
+async def test_plugin_that_exits_is_left_out_and_the_program_stays() -> None:
+    """S2-16: a script's `sys.exit` in a plugin ended the session, and the program with it."""
+
+    def leave(ctx: PluginContext) -> None:
+        ctx.add_context("half")
+        raise SystemExit(3)
+
+    run = Contributing([Plugin(name="bad", prepare=leave)], says("one"))
+    await run.prompt()
+
+    assert run.contexts() == [[]]
+    assert run.warnings == ["plugin 'bad' failed and is left out of this reply: SystemExit: 3"]
+
+
+async def test_text_without_words_of_a_plugin_is_not_sent() -> None:
+    """S2-18: a search that finds nothing ended the run, as a message that cannot be sent."""
+
+    def find_nothing(ctx: PluginContext) -> None:
+        for add in (ctx.add_context, ctx.add_message, ctx.add_notice):
+            add("")
+            add(" \n")
+            add("found")
+
+    run = Contributing([Plugin(name="search", prepare=find_nothing)], says("one"))
+    await run.prompt("hi")
+
+    assert (run.contexts(), run.warnings) == ([["found"]], [])
+    assert users(run.agent.state.messages) == ["hi", "found", "found"]
 
 
 @pytest.mark.parametrize(
