@@ -13,8 +13,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.timeline import Json
 from agent_cli.system.loading import alone, load
+from agent_cli.system.shapes import is_mapping
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -27,6 +29,7 @@ __all__ = [
     "Field",
     "SkipJsonSchema",
     "building",
+    "check_schema",
     "input_schema",
     "kept_schema",
     "schema_of",
@@ -43,6 +46,7 @@ _OF_THE_CLASS: Final = (
     *_MAKES_ANNOTATIONS,
 )
 _MODULES: Final = ("pydantic", "pydantic.main", "pydantic.fields", "pydantic.json_schema")
+_SCHEMA_OF: Final = "model_json_schema"
 _BUILT: Final = dict[type[Any], type[Any]]()
 
 
@@ -132,6 +136,22 @@ def _build(model: Any) -> Any:
     body["__annotations__"] = {name: _annotated(each) for name, each in annotations.items()}
     of_models: Any = type(pydantic.BaseModel)
     return of_models(model.__name__, tuple(map(built, model.__bases__)), body)
+
+
+def check_schema(name: str, parameters: object) -> None:
+    """Refuse *parameters* of the tool *name* with which the API would refuse each request.
+
+    Raises:
+        AgentCliError: They are neither a class of models nor the schema of an object.
+    """
+    if is_mapping(parameters):
+        fits = parameters.get("type") == "object"
+    else:  # a class of ours is not built for it
+        is_class = isinstance(parameters, type)
+        fits = isinstance(parameters, _Late) or (is_class and hasattr(parameters, _SCHEMA_OF))
+    if not fits:
+        what = 'a pydantic model, or a JSON schema of "type": "object"'
+        raise AgentCliError(f"parameters of the tool {name!r} must be {what}")
 
 
 def building() -> Iterator[object]:

@@ -6,9 +6,7 @@ A tool is a value, not a class to inherit from:
         a: int
         b: int
 
-    async def add(
-        tool_call_id: str, params: Add, cancel: CancelToken, on_update: ToolContext
-    ) -> str:
+    async def add(call_id: str, params: Add, cancel: CancelToken, on_update: ToolContext) -> str:
         return str(params.a + params.b)
 
     Tool(name="add", label="Add", description="Add two numbers", parameters=Add, execute=add)
@@ -23,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.late_models import BaseModel, ConfigDict, input_schema
+from agent_cli.contracts.late_models import BaseModel, ConfigDict, check_schema, input_schema
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
 from agent_cli.system.loading import late_pattern
@@ -284,7 +282,7 @@ class Tool:
         summary: Returns a call in a few words for the screen, e.g. the path or the command.
 
     Raises:
-        AgentCliError: The API would refuse the name, or `execute` is no `async def`.
+        AgentCliError: The API would refuse name or parameters, or `execute` is no `async def`.
     """
 
     name: str
@@ -319,6 +317,7 @@ class Tool:
             )
         if not is_async(self.execute):
             raise AgentCliError(f"execute of the tool {self.name!r} must be an async def")
+        check_schema(self.name, self.parameters)
 
     @property
     def spec(self) -> ToolSpec:

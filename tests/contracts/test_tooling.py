@@ -1,5 +1,6 @@
 """The parts of a tool shown to the model and to the user, and the validation of its input."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -259,6 +260,13 @@ def test_execute_that_is_not_a_coroutine_function_is_refused_at_creation(execute
     """S0-18: the first call of such a tool would block the whole program, and then fail."""
     with pytest.raises(AgentCliError, match=r"^execute of the tool 't' must be an async def$"):
         named("t", execute)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"type": "string"}, {"type": ["object"]}, int, 5, None])
+def test_parameters_the_api_would_refuse_are_refused_at_creation(parameters: object) -> None:
+    """S0-16: each request of the session failed, and the error did not name the tool."""
+    with pytest.raises(AgentCliError, match=r"^parameters of the tool 't' must be a pydantic mo"):
+        replace(named("t"), parameters=parameters)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
