@@ -98,5 +98,5 @@ async def test_message_of_a_wrong_type_is_refused_as_without_a_schema() -> None:
 
 async def test_schema_that_is_none_is_refused_before_anything_is_sent() -> None:
     """A wrong schema would be found after the model was paid."""
-    with pytest.raises(UsageError, match="json_schema: "):
+    with pytest.raises(UsageError, match="json_schema is no schema"):
         await query("go", SessionOptions(json_schema={"type": "objekt"}))
