@@ -38,8 +38,8 @@ from agent_cli.system.records import dataclass
 _HOUR_S = 3_600.0
 _NAMED_MAX = 4
 
-Unsent: TypeAlias = Callable[[Sequence[Message]], Sequence[int]]
-"""Returns for each message how many of its images the request leaves out."""
+Unsent: TypeAlias = Callable[[Sequence[Message], str], Sequence[int]]
+"""Returns for each message how many of its images a request to the model of this id leaves out."""
 Consent: TypeAlias = Callable[[Reread], Awaitable[bool | None]]
 """Asks a person whether to pay; None if nobody can be asked."""
 
@@ -78,7 +78,7 @@ class PrefixWatch:
         *,
         ask_above: int = 0,
         consent: Consent | None = None,
-        unsent: Unsent = lambda _messages: (),
+        unsent: Unsent = lambda _messages, _model_id: (),
         effort_is_free: Callable[[str], bool] = lambda _model_id: False,
         on_told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
@@ -122,7 +122,7 @@ class PrefixWatch:
             tools=_sent(turn.tools),
             system=tuple(turn.system),
             messages=context,
-            unsent=self._unsent(context),
+            unsent=self._unsent(context, turn.model.id),
         )
         if reread := self._reread(turn.conversation, now):
             is_paid = reread.cause == self._quoted or await self._is_paid(turn, reread)
@@ -170,7 +170,7 @@ class PrefixWatch:
             model_id=model_id,
             level=level,
             messages=context,
-            unsent=self._unsent(context),
+            unsent=self._unsent(context, model_id),
         )
         reply = last_reply(conversation)[1]
         if reply is None or self._idle_s(last, reply) > CACHE_LIFE_S:

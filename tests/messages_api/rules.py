@@ -20,6 +20,7 @@ MAX_MESSAGES = 100_000
 MAX_IMAGE_CHARS = 10 * 1024 * 1024
 MANY_IMAGES = 20
 MANY_IMAGES_SIDE = 2_000
+SMALL_MODELS = ("claude-haiku-4-5", "claude-opus-4-5", "claude-sonnet-4-5")
 IMAGE_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
 FIELDS = {
     "model", "max_tokens", "messages", "cache_control", "compaction", "container", "diagnostics",
@@ -295,7 +296,7 @@ def _cache_markers(body: Payload) -> Refusals:
 
 
 def _images(body: Payload) -> Refusals:
-    yield from _large_among_many(body)
+    yield from _many(body)
     for index, message in enumerate(body["messages"]):
         for block in blocks_of(message):
             inner = block.get("content")
@@ -329,14 +330,17 @@ def _pdf(where: str, source: Payload) -> Refusals:
         yield bad("R39", f"{where}.source.base64.data: The PDF specified is password protected.")
 
 
-def _large_among_many(body: Payload) -> Refusals:
-    """R41, for PNG files."""
+def _many(body: Payload) -> Refusals:
+    """R41 for PNG files, and R42 without the pages of documents."""
     found: list[Payload] = []
     for message in body["messages"]:
         for block in blocks_of(message):
             inner = block.get("content")
             found += [block, *(inner if isinstance(inner, list) else [])]
     given = [each["source"].get("data", "") for each in found if each.get("type") == "image"]
+    limit = 100 if body["model"].startswith(SMALL_MODELS) else 600
+    if len(given) > limit:
+        yield bad("R42", f"messages: too many images: {len(given)} > {limit}")
     for data in given if len(given) > MANY_IMAGES else ():
         head = b64decode(data[:32]) if data.startswith("iVBORw0KGgo") else b""
         if max(int.from_bytes(head[16:20]), int.from_bytes(head[20:24])) > MANY_IMAGES_SIDE:

@@ -205,7 +205,7 @@ class Watched:
             two_dollars_a_million,
             ask_above=20_000,
             consent=self._consent,
-            unsent=lambda _messages: tuple(self.unsent),
+            unsent=lambda _messages, _model_id: tuple(self.unsent),
             on_told=self._told,
             clock=lambda: self.now_s,
         )

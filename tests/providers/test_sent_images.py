@@ -13,14 +13,19 @@ from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.core.api_messages import to_api
 from agent_cli.providers.anthropic import sent_images
 from agent_cli.providers.anthropic.sent_images import (
+    holds_media,
     media,
     media_data,
+    number_max,
     unsent_images,
     without_large_among_many,
     without_oldest,
 )
 from tests.messages_api import FakeMessagesApi, reply
 from tests.providers.asking import asker, request
+
+SMALL = 200_000
+MANY = 1_000
 
 
 def screenshot(height: int) -> Block:
@@ -59,6 +64,34 @@ async def test_large_image_among_many_is_replaced_by_a_note() -> None:
     ]
 
 
+@pytest.mark.parametrize(("model", "limit"), [("claude-haiku-4-5", 100), ("claude-opus-5-5", 600)])
+async def test_no_more_images_are_sent_than_a_request_may_have(model: str, limit: int) -> None:
+    """The newest was left out, then all: the model saw no screenshot any more."""
+    async with FakeMessagesApi(reply("ok"), reply("ok")) as api, asker(api) as it:
+        for count in (limit, limit + 1):
+            assert (await it.ask(request(*history(count), model=model))).text == "ok"
+
+    assert api.refusals == []
+    sent = [
+        [len([*media(message)]) for message in got.body["messages"] if holds_media(message)]
+        for got in api.requests
+    ]
+    assert [len(each) for each in sent] == [limit - 1, limit // 2]  # one is too large among many
+    last = api.requests[1].body["messages"][-1]
+    assert [media_data(each) for each in media(last)] == [media_data(screenshot(700))]
+
+
+def test_pages_of_documents_count_as_images() -> None:
+    """Six papers of 20 pages each, and a limit of 100."""
+    paper = document_block(b"%PDF-1.7 paper", "paper.pdf", pages=20)
+    unknown = {**paper, "title": "paper.pdf"}
+
+    for block in (paper, unknown):
+        messages = to_api([UserMessage.of("read", [block] * 6)])
+
+        assert len([*media(without_oldest(messages, 10**9, 100)[0])]) == 2
+
+
 def test_oldest_images_are_left_out_where_all_do_not_fit() -> None:
     """The space freed lasts for several images, so that each changes no earlier part."""
     message = to_api([UserMessage.of("", [screenshot(700)])])[0]
@@ -67,14 +100,14 @@ def test_oldest_images_are_left_out_where_all_do_not_fit() -> None:
     earlier: list[Block] = []
     changes = 0
     for number in range(1, 20):
-        sent = without_oldest([message] * number, room)
+        sent = without_oldest([message] * number, room, MANY)
         kept = sum(1 for each in sent for _ in media(each))
         assert min(number, 3) <= kept <= 6
         assert sent[-1] == message
         changes += sent[: len(earlier)] != earlier
         earlier = sent
     assert changes <= 4
-    assert [*media(without_oldest([message], len(data) - 1)[0])] == []
+    assert [*media(without_oldest([message], len(data) - 1, MANY)[0])] == []
 
 
 @pytest.mark.parametrize("room", [1, 6, 24])
@@ -84,14 +117,17 @@ def test_images_counted_as_unsent_are_those_that_the_request_leaves_out(
     """The cost of leaving them out is announced before, so both must agree."""
     data = media_data(screenshot(700))
     monkeypatch.setattr(sent_images, "REQUEST_CHARS_MAX", room * len(data))
-    for number in (1, 3, 20, 21, 24, 40):
+    for number in (1, 3, 20, 21, 24, 40, 101):
         messages = history(number)
         before = to_api(messages)
-        after = without_large_among_many(without_oldest(before, room * len(data)))
+        after = without_large_among_many(
+            without_oldest(before, room * len(data), number_max(SMALL))
+        )
         counts = [[sum(1 for _ in media(each)) for each in sent] for sent in (before, after)]
         gone = tuple(one - other for one, other in zip(*counts, strict=True))
 
-        assert unsent_images([each.content for each in messages], compat=False) == gone
+        contents = [each.content for each in messages]
+        assert unsent_images(contents, compat=False, context_window=SMALL) == gone
 
 
 def test_size_of_a_photo_behind_its_preview_is_found() -> None:
@@ -143,7 +179,7 @@ def test_old_pdfs_are_left_out_like_old_images() -> None:
     answer = AssistantMessage((text_block("ok"),))
     messages = [each for _ in range(6) for each in (UserMessage.of("", [PAPER]), answer)]
 
-    sent = without_oldest(to_api(messages), room)
+    sent = without_oldest(to_api(messages), room, MANY)
 
     assert [len([*media(each)]) for each in sent[::2]] == [0, 0, 0, 1, 1, 1]
     assert "newer ones fill the space" in str(sent[0])
@@ -156,5 +192,7 @@ def test_pdfs_do_not_count_as_images_among_many() -> None:
     sent = without_large_among_many(to_api(messages))
 
     assert "left out" not in str(sent)
-    assert unsent_images([each.content for each in messages], compat=False) == (0,) * len(messages)
-    assert sum(unsent_images([each.content for each in messages], compat=True)) == 1
+    contents = [each.content for each in messages]
+    unsent = unsent_images(contents, compat=False, context_window=SMALL)
+    assert unsent == (0,) * len(messages)
+    assert sum(unsent_images(contents, compat=True, context_window=SMALL)) == 1

@@ -127,21 +127,21 @@ def is_listed(model: Model) -> bool:
     return model.api == Model("").api
 
 
-def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message]], Sequence[int]]:
+def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str], Sequence[int]]:
     """Return a function that counts for each message the images and PDFs that a request omits."""
     provider = startup.loaded.settings.provider
 
-    def unsent(messages: Sequence[Message]) -> Sequence[int]:
+    def unsent(messages: Sequence[Message], model_id: str) -> Sequence[int]:
         contents = [() if isinstance(each, CustomMessage) else each.content for each in messages]
         if not provider.speaks_messages or not any(
             block["type"] in ("image", "document") for each in contents for block in each
         ):
             return (0,) * len(contents)
-        from agent_cli.providers.anthropic.sent_images import (  # with images
-            unsent_images,
-        )
+        from agent_cli.providers.anthropic.models import model_by_id  # with images
+        from agent_cli.providers.anthropic.sent_images import unsent_images
 
-        return unsent_images(contents, compat=provider.compat)
+        window = model_by_id(model_id).context_window
+        return unsent_images(contents, compat=provider.compat, context_window=window)
 
     return unsent
 

@@ -6,11 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from agent_cli.contracts.media_files import REQUEST_CHARS_MAX, image_facts, without_document
+from agent_cli.contracts.media_files import (
+    DOCUMENT_PAGES_MAX,
+    REQUEST_CHARS_MAX,
+    image_facts,
+    pages_of,
+    without_document,
+)
 from agent_cli.contracts.timeline import Block, Json, text_block
 
 MANY: Final = 20
 MANY_SIDE_MAX: Final = 2_000
+# Images and pages of documents in a request, with a context window of this size and a larger one.
+_SMALL_WINDOW: Final = 200_000
+_NUMBER_MAX, _NUMBER_MAX_LARGE = 100, 600
 # The size of an image is in the beginning of its file: in that of a photo behind its preview.
 _HEADS_CHARS: Final = (4_000, 400_000)
 _OLD: Final = (
@@ -77,13 +86,22 @@ def without_large_among_many(messages: Sequence[Block]) -> list[Block]:
     return [with_notes(each, _too_large) for each in messages] if number > MANY else [*messages]
 
 
-def without_oldest(messages: Sequence[Block], chars_max: int) -> list[Block]:
-    """Return *messages*, with notes in place of the oldest media beyond *chars_max* together.
+def number_max(context_window: int) -> int:
+    """Return how many images and pages of documents a request may have.
 
-    Then half of the space is made free, so that the next ones change no earlier byte.
+    Source: Messages API.
     """
-    sizes = [len(media_data(found)) for each in messages for found in media(each)]
-    left_out = _left_out(sizes, chars_max)
+    return _NUMBER_MAX if context_window <= _SMALL_WINDOW else _NUMBER_MAX_LARGE
+
+
+def without_oldest(messages: Sequence[Block], chars_max: int, number_max: int) -> list[Block]:
+    """Return *messages*, with notes in place of the oldest media where they are too many.
+
+    That is beyond *chars_max* characters or *number_max* images and pages, together. Then half of
+    the space is made free, so that the next ones change no earlier byte.
+    """
+    found = [block for each in messages for block in media(each)]
+    left_out = _left_out(found, chars_max, number_max)
     position = count()
 
     def note(block: Block) -> str:
@@ -94,10 +112,13 @@ def without_oldest(messages: Sequence[Block], chars_max: int) -> list[Block]:
     return [with_notes(each, note) for each in messages] if left_out else [*messages]
 
 
-def unsent_images(contents: Sequence[Sequence[Block]], *, compat: bool) -> tuple[int, ...]:
+def unsent_images(
+    contents: Sequence[Sequence[Block]], *, compat: bool, context_window: int
+) -> tuple[int, ...]:
     """Return for each message, given its content, how many of its `media` a request leaves out.
 
-    *compat* as in `wire.parameters`, which leaves the same ones out.
+    *compat* as in `wire.parameters`, which leaves the same ones out; *context_window* is the
+    model's.
     """
     found = [
         (at, block)
@@ -107,7 +128,8 @@ def unsent_images(contents: Sequence[Sequence[Block]], *, compat: bool) -> tuple
     ]
     unsent = Counter(at for at, block in found if compat and is_document(block))
     found = [(at, block) for at, block in found if not (compat and is_document(block))]
-    oldest = _left_out([len(media_data(block)) for _at, block in found], REQUEST_CHARS_MAX)
+    blocks = [block for _at, block in found]
+    oldest = _left_out(blocks, REQUEST_CHARS_MAX, number_max(context_window))
     unsent.update(at for at, _block in found[:oldest])
     kept = [(at, block) for at, block in found[oldest:] if not is_document(block)]
     if not compat and len(kept) > MANY:
@@ -115,17 +137,24 @@ def unsent_images(contents: Sequence[Sequence[Block]], *, compat: bool) -> tuple
     return tuple(unsent[at] for at in range(len(contents)))
 
 
-def _left_out(sizes: Sequence[int], chars_max: int) -> int:
+def _left_out(found: Sequence[Block], chars_max: int, number_max: int) -> int:
     """Return the number of media to leave out, from the first; further ones never lower it."""
+    # Each takes the larger of its two shares, so that the sum exceeds neither limit.
+    sizes = [max(len(media_data(block)) * number_max, _pages(block) * chars_max) for block in found]
+    room = chars_max * number_max
     first = total = 0
     for at, size in enumerate(sizes):
         total += size
-        target_chars = chars_max // 2 if total > chars_max else chars_max
+        target = room // 2 if total > room else room
         # The newest one stays if it fits at all.
-        while total > (target_chars if first < at else chars_max):
+        while total > (target if first < at else room):
             total -= sizes[first]
             first += 1
     return first
+
+
+def _pages(block: Block) -> int:
+    return pages_of(block) or DOCUMENT_PAGES_MAX if is_document(block) else 1
 
 
 def _with_notes(block: Json, note: Callable[[Block], str]) -> Json:

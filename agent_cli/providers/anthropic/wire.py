@@ -36,6 +36,7 @@ from agent_cli.providers.anthropic.models import thinking_parameters, with_known
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
 from agent_cli.providers.anthropic.sent_images import (
     holds_media,
+    number_max,
     without_documents,
     without_large_among_many,
     without_oldest,
@@ -97,7 +98,8 @@ def parameters(
     messages, tools = _conversation(
         request, betas, compat=compat, effort_in_messages=effort_in_messages
     )
-    messages = _with_fitting_images(messages, image_chars_max, compat=compat)
+    number = number_max(request.model.context_window)
+    messages = _with_fitting_images(messages, image_chars_max, number, compat=compat)
     automatic = platform.has_automatic_caching
     is_cached = not (compat or request.stands_alone)
     sent: dict[str, Json] = {
@@ -166,12 +168,14 @@ def _conversation(
     return with_system_messages(messages), hosted.with_definitions(tools)
 
 
-def _with_fitting_images(messages: Sequence[Block], chars_max: int, *, compat: bool) -> list[Block]:
+def _with_fitting_images(
+    messages: Sequence[Block], chars_max: int, number: int, *, compat: bool
+) -> list[Block]:
     if not any(map(holds_media, messages)):
         return [*messages]
     if compat:
-        return without_oldest(without_documents(messages), chars_max)
-    return without_large_among_many(without_oldest(messages, chars_max))
+        return without_oldest(without_documents(messages), chars_max, number)
+    return without_large_among_many(without_oldest(messages, chars_max, number))
 
 
 def _fixed_part(prompts: Sequence[str], tools: Sequence[Block], *, marked: bool) -> dict[str, Json]:
