@@ -20,6 +20,7 @@ from agent_cli.contracts.timeline import Json, Usage
 from agent_cli.contracts.wording import in_usd
 from agent_cli.core.agent import Agent
 from agent_cli.policies.cache_watch import CACHE_LIFE_S
+from agent_cli.providers.anthropic.models import model_by_id
 from agent_cli.providers.retries import RetryPolicy
 from agent_cli.providers.shared_pause import SharedPause
 from agent_cli.system import paths
@@ -137,8 +138,7 @@ def unsent_images(startup: StartupContext) -> Callable[[Sequence[Message], str],
             block["type"] in ("image", "document") for each in contents for block in each
         ):
             return (0,) * len(contents)
-        from agent_cli.providers.anthropic.models import model_by_id  # with images
-        from agent_cli.providers.anthropic.sent_images import unsent_images
+        from agent_cli.providers.anthropic.sent_images import unsent_images  # with images
 
         window = model_by_id(model_id).context_window
         return unsent_images(contents, compat=provider.compat, context_window=window)
