@@ -98,7 +98,7 @@ def _hang_up(child: int, *, has_ended: bool) -> None:
     _signal(child, signal.SIGHUP, signal.SIGCONT)
     while True:
         if _IS_LINUX or not has_ended:
-            has_ended = status(child) is not None  # and reap adopted processes
+            has_ended = status(child) is not None
         if has_ended and not _started(child):
             return
         if time.monotonic() > kill_at_s + _KILL_LIMIT_S:
@@ -116,9 +116,15 @@ def _signal(child: int, *numbers: signal.Signals) -> None:
 
 
 def _started(child: int) -> list[int]:
-    """Return the living processes in our session that *child* has started."""
-    session = os.getsid(0)
-    return [pid for pid in descendants() if pid != child and _session_of(pid) == session]
+    """Return the living processes in our session that *child* has started; reap those it left."""
+    session, others = os.getsid(0), descendants() - {child}
+    return [pid for pid in others if not _is_reaped(pid) and _session_of(pid) == session]
+
+
+def _is_reaped(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):  # of a process that lives, which will reap it
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return False
 
 
 def _session_of(pid: int) -> int:

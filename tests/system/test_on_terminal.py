@@ -32,15 +32,20 @@ PROGRAMS = (
 
 
 @pytest.mark.parametrize(
-    "ending",
-    [" wait", pytest.param(" trap '' HUP TERM; wait; sleep 600", marks=pytest.mark.slow)],
+    ("ending", "grace_s"),
+    [
+        (" wait", 600),  # nobody waits for it where all have ended
+        pytest.param(" trap '' HUP TERM; wait; sleep 600", 10, marks=pytest.mark.slow),
+    ],
     ids=["ends", "ignores it"],
 )
 def test_request_to_end_hangs_up_the_program_and_spares_those_that_left_the_terminal(
-    ending: str,
+    ending: str, grace_s: int
 ) -> None:
     """An editor saves its draft; the server of a terminal multiplexer is to outlive it."""
-    with subprocess.Popen(on_terminal(["sh", "-c", PROGRAMS + ending])) as process:
+    run, begun = "import_module(module).main()", on_terminal(["sh", "-c", PROGRAMS + ending])
+    changed = f"import_module(module)._GRACE_S = {grace_s}; {run}"
+    with subprocess.Popen([word.replace(run, changed) for word in begun]) as process:
         wait_until(lambda: read_pids(Path("editor")) != [])
         process.terminate()
         process.wait(60)
