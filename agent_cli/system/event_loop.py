@@ -61,7 +61,12 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         if left := [*loop.run_until_complete(_end_tasks()), *_end_threads(threads)]:
             stop_signals.hold((runner, *left))
         else:
-            runner.close()
+            try:
+                runner.close()
+            except BaseException:
+                # A signal broke it off. Freed half closed, the loop would print an error.
+                stop_signals.hold((loop,))
+                raise
 
 
 async def _end_tasks() -> set[asyncio.Task[Any]]:

@@ -85,12 +85,23 @@ async def main():
 
 {where} = after_signal({where})
 stop_signals.raise_stopped()
-run_loop(main())
+try:
+    run_loop(main())
+except stop_signals.Stopped as stopped:
+    code = stopped.code
+stop_signals.end(code)
 """
 
 
-@pytest.mark.parametrize("where", ["base_events.BaseEventLoop.__init__", "asyncio.Runner.run"])
-def test_signal_before_the_loop_runs_prints_nothing(where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "printed"),
+    [
+        ("base_events.BaseEventLoop.__init__", ""),
+        ("asyncio.Runner.run", ""),
+        ("base_events.BaseEventLoop.close", "run\n"),
+    ],
+)
+def test_signal_beside_the_run_of_the_loop_prints_nothing(where: str, printed: str) -> None:
     """Half a loop, thrown away, and a coroutine that never ran were named on the screen."""
     ended = subprocess.run(
         [sys.executable, "-c", STOPPED.format(where=where)],
@@ -101,7 +112,7 @@ def test_signal_before_the_loop_runs_prints_nothing(where: str) -> None:
         check=False,
     )
 
-    assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, printed, "")
 
 
 def test_remaining_tasks_are_cancelled_and_may_clean_up() -> None:
