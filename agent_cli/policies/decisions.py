@@ -24,12 +24,13 @@ from agent_cli.policies.permission_rules import (
 from agent_cli.policies.shell.reach import Objection, Reach
 from agent_cli.sandbox.guarded_files import HOLDS_HOOKS, what_it_starts, why_protected
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import is_too_long, shown
+from agent_cli.system.paths import identity, is_too_long, shown
 from agent_cli.system.records import dataclass
 
 WRITERS = frozenset({"edit", "write"})
 _FILE_TOOLS = WRITERS | {"read", "grep", "glob"}
-_READ_BY_GIT = "is named in the configuration of git, which reads it or runs it"
+_READ_BY_GIT = "is named in the configuration or the hooks of git, which reads it or runs it"
+_SAME_FOR_GIT = "is another name of a file that git reads or runs"
 _IS_RUN = "is run or imported outside the sandbox: by agent-cli itself, or found on PATH"
 # Characters with a special meaning in a rule.
 _PATTERN = late_pattern(r"[*?\[\]!#\\()]|\s$")
@@ -289,13 +290,16 @@ def _is_plain(text: str) -> bool:
 
 
 def _git_starts(path: Path) -> str | None:
-    """Return what *path* is if the configuration of its repository names it, or None."""
+    """Return what *path* is if configuration or hooks of its repository lead there, or None."""
     from agent_cli.sandbox.git_folders import git_folders  # with the first change
 
-    for named in git_folders(path.parent).named:
+    folders = git_folders(path.parent)
+    for named in folders.named:
         if path.is_relative_to(named):
             return _READ_BY_GIT if path == named else HOLDS_HOOKS
-    return None
+    known = identity(path)  # a hard link has no target
+    of_git = (each for top in folders.protected for each in (top, *top.glob("*")))
+    return _SAME_FOR_GIT if known and known in map(identity, of_git) else None
 
 
 def _path_of(call: ToolCall) -> str:

@@ -54,7 +54,8 @@ class GitFolders:
             many to be mounted.
         is_complete: Whether all paths are known; if not, the whole repository is protected.
         named: What the configuration, or the user's own, names in the working tree, or the first
-            beside itself: folders of hooks, files that it includes, programs. Existing or missing.
+            beside itself: folders of hooks, files that it includes, programs; and what links
+            among the hooks lead to there. Existing or missing.
     """
 
     writable: tuple[Path, ...] = ()
@@ -162,8 +163,11 @@ class GitSearch:
         Git starts its programs at the top of the working tree *tree*; a relative include lies
         beside the file that includes it.
         """
-        found: dict[Path, None] = {}
-        files = [folder / "config", folder / "config.worktree"]
+        git = (folder / "config", folder / "config.worktree")
+        links = (folder / "hooks", *islice((folder / "hooks").glob("*"), _LOGS_MAX))
+        led = (real_path(each) for each in links if each.is_symlink())
+        found = {to: None for to in led if _is_below(to, tree) and not _is_below(to, folder)}
+        files = [*git]
         for file in files:  # grows
             text = _read(file)
             for path in map(real_path, _included(file, text)):
@@ -171,7 +175,6 @@ class GitSearch:
                     found[path] = None
                     files += [path] if path not in files and len(files) < _INCLUDED_MAX else []
             found |= dict.fromkeys(_in_tree(text, folder, tree))
-        git = (folder / "config", folder / "config.worktree")
         own = [path for path in found if path not in git][:_NAMED_MAX]
         # The aliases of a user are full of words, and any may be the name of a file somewhere.
         users = (

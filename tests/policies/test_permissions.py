@@ -1044,6 +1044,34 @@ def test_approval_for_a_protected_file_says_what_the_file_can_do(path: str, what
     assert decision.why.startswith(what)
 
 
+def test_script_that_a_hook_of_git_is_a_link_to_needs_approval(tmp_path: Path) -> None:
+    """Threat 2: `ln scripts/check .git/hooks/pre-commit`, so each commit runs the script."""
+    git = tmp_path / ".git"
+    for name in ("objects", "refs", "hooks"):
+        (git / name).mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for name in ("by_link", "hard", "other", "another"):
+        (scripts / name).write_text("true")
+    (git / "hooks" / "pre-commit").symlink_to("../../scripts/by_link")
+    (git / "hooks" / "pre-push").hardlink_to(scripts / "hard")
+    (scripts / "third").hardlink_to(scripts / "another")
+    (git / "config").write_text("[core]\n\tbare = false\n")
+    (tmp_path / "notes").hardlink_to(git / "config")
+    permissions = policy(tmp_path, mode="yolo")
+    named = "is named in the configuration or the hooks of git, which reads it or runs it"
+    same = "is another name of a file that git reads or runs"
+
+    for path, why in (("scripts/by_link", named), ("scripts/hard", same), ("notes", same)):
+        written = str(tmp_path / path)
+        decision = permissions.decide(call_of(EDIT, {"path": written}), EDIT, {"path": written})
+        assert isinstance(decision.verdict, Ask)
+        assert decision.why == f"{path} {why}"
+    for other in ("other", "third", "new"):
+        assert decide(permissions, EDIT, path=str(scripts / other)) is Allow
+
+
 def test_hook_in_a_folder_that_git_is_configured_to_use_needs_approval(tmp_path: Path) -> None:
     """core.hooksPath: git runs what the agent writes there."""
     git = tmp_path / "web" / ".git"
@@ -1060,7 +1088,9 @@ def test_hook_in_a_folder_that_git_is_configured_to_use_needs_approval(tmp_path:
         written = str(tmp_path / "web" / name)
         found = permissions.decide(call_of(EDIT, {"path": written}), EDIT, {"path": written})
         assert isinstance(found.verdict, Ask)
-        assert found.why.endswith("is named in the configuration of git, which reads it or runs it")
+        assert found.why.endswith(
+            "is named in the configuration or the hooks of git, which reads it or runs it"
+        )
     hook, other = (
         str(tmp_path / "web" / name) for name in ("tools/hooks/pre-commit", "tools/lint.py")
     )

@@ -164,6 +164,23 @@ def test_folder_of_templates_that_the_configuration_names_is_protected(tmp_path:
     assert git_folders(tmp_path / "ws").named == (tmp_path / "ws" / "tools" / "template",)
 
 
+@pytest.mark.parametrize("link", ["hooks", "hooks/pre-commit"])
+@pytest.mark.parametrize(
+    ("target", "is_named"), [("tools/check", True), (".git/own", False), ("../x", False)]
+)
+def test_target_of_a_link_among_the_hooks_is_protected_in_the_working_tree(
+    tmp_path: Path, link: str, target: str, *, is_named: bool
+) -> None:
+    """Threats 2 and 11: each commit runs `tools/check`."""
+    root = tmp_path / "ws"
+    place = root / ".git" / link
+    place.parent.mkdir(parents=True)
+    (root / ".git" / "HEAD").touch()
+    place.symlink_to(root / target)
+
+    assert git_folders(root).named == ((root / target,) if is_named else ())
+
+
 @pytest.mark.parametrize("name", [".", "..", "/", "~/hooks", ".git", "/etc/hooks", "../x"])
 def test_only_hooks_inside_the_working_tree_are_protected(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "ws" / ".git"
