@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from agent_cli.app import parts
 from agent_cli.app.models import Providers
 from agent_cli.app.startup import StartupContext
+from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.events import EventSink, ToolCall
-from agent_cli.contracts.messages import CustomMessage, UserMessage
+from agent_cli.contracts.messages import INCOMPLETE, CustomMessage, UserMessage, is_cut_off
 from agent_cli.contracts.permission_modes import Mode
 from agent_cli.contracts.provider import Model, ModelRequest, StreamFn
 from agent_cli.contracts.timeline import Json, Prompt, text_of
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench
     from agent_cli.policies.judge import Judge, JudgedCall
     from agent_cli.policies.shell import Reach
+
+_NO_ANSWER: Final = INCOMPLETE | {"tool_use"}
 
 
 class ModelCalls:
@@ -98,7 +101,7 @@ class ModelCalls:
         """Return the text that *model* answers to *prompt* alone; the session bears the cost.
 
         Raises:
-            AgentCliError: There is no answer, the waits before retries would be longer than
+            AgentCliError: There is no whole answer, the waits before retries would be longer than
                 *waits_s_max* together, or the limit of cost is reached.
         """
         self.ledger.check()
@@ -111,6 +114,8 @@ class ModelCalls:
         )
         stream_fn = metered(self.stream, self.record)
         reply = await reply_to(request, stream_fn, self._publish, waits_s_max=waits_s_max)
+        if reply.stop_reason in _NO_ANSWER or is_cut_off(reply.stop_reason):
+            raise ModelError(f"the answer is not whole: {reply.stop_reason}")
         return text_of(reply.content)
 
     def fallback_models(self) -> FallbackModels:

@@ -203,6 +203,22 @@ def test_without_a_person_a_doubt_is_a_refusal(answer: str, code: int, tmp_path:
     assert recorded[-1]["usage"]["output_tokens"] >= 3
 
 
+@pytest.mark.parametrize("stop_reason", ["refusal", "max_tokens", "tool_use"])
+def test_yes_of_a_reply_that_is_not_whole_allows_nothing(stop_reason: str, tmp_path: Path) -> None:
+    """Any doubt is a question: the reply might have gone on with "but", or was withdrawn."""
+    call = tool_use("bash", {"command": "touch made"})
+    more = [tool_use("bash", {"command": "true"})] if stop_reason == "tool_use" else []
+    judged = reply("yes", *more, stop_reason=stop_reason)
+
+    with serve_in_thread(reply(call), judged, reply("Done.")) as api:
+        run = agent_cli(
+            *("-p", "go", "--permission-mode", "auto"), api=api, AGENT_CLI_SANDBOX__MODE="off"
+        )
+
+    assert run.code == 3, run.stderr
+    assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "base", "asked"),
     [(429, "rate_limit_error", "BASE_S", 1), (529, "overloaded_error", "OTHER_BASE_S", 2)],
