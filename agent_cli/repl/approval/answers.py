@@ -32,8 +32,8 @@ Action: TypeAlias = (
     Literal["yes", "session", "project", "edit", "each", "view", "explain", "back", "no"] | int
 )
 _IN_WORDS: Final = {
-    "edit(./**)": "edits in this folder",
-    "write(./**)": "files written in this folder",
+    "edit(./**)": "all edits in the workspace",
+    "write(./**)": "all files written in the workspace",
 }
 _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")

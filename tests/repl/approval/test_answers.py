@@ -16,7 +16,7 @@ from agent_cli.core.declining import (
     UNWANTED,
     unwanted_because,
 )
-from agent_cli.repl.approval.answers import failure
+from agent_cli.repl.approval.answers import failure, rule_in_words
 
 ROOT = Path(__file__).parents[3]
 
@@ -105,3 +105,9 @@ def _text(node: ast.expr) -> str:
 def test_failure_of_a_call_that_never_ran_shows_no_duration() -> None:
     """A call of an unknown tool, or with invalid input, never ran at all."""
     assert failure("no such tool", 0.04) == ("failed", "no such tool")
+
+
+def test_answer_that_stores_a_rule_for_changes_names_the_whole_workspace() -> None:
+    """S4-26: the rule for `src/a.py` covers `b.py` too, so "this folder" said too little."""
+    assert rule_in_words("edit(./**)") == "all edits in the workspace"
+    assert rule_in_words("write(./**)") == "all files written in the workspace"
