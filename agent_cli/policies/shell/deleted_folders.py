@@ -5,8 +5,8 @@ By the text, and by the links of the workspace as they are before the script.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from itertools import chain, islice, pairwise, product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, dropwhile, islice, pairwise, product, takewhile
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Final
@@ -33,9 +33,11 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
 )
 _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
 _DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
+_BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
 _PATTERN: Final = late_pattern(r"[*?\[]")
 # More files, or patterns within each other, are not looked through: that could take long.
 _TARGETS_MAX: Final = 2_000
+_LOOKS_MAX: Final = 10_000
 _PATTERNS_MAX: Final = 2
 
 
@@ -75,23 +77,32 @@ def _leaves(arguments: Reading, root: PurePath) -> bool:
 
 def _starts_elsewhere(name: str, arguments: Reading, root: PurePath) -> bool:
     """Return whether a wrapper starts its command in another folder: `env -C`, `sudo -D`."""
-    if (option := _OPTION_OF_FOLDER.get(name)) is None:
-        return name == "chroot"
-    return any(
-        word is not None
-        and (found := option.fullmatch(word)) is not None
-        and is_vital(found[1] or behind, root)
-        for word, behind in pairwise((*arguments, None))
-    )
+    return name == "chroot" or any(is_vital(each, root) for each in _entered(name, arguments))
+
+
+def _entered(name: str, arguments: Reading) -> Iterator[str | None]:
+    """Yield the folders that a wrapper or `cd` with *arguments* may enter."""
+    if name in _CHANGE_FOLDER:
+        yield from arguments
+    elif option := _OPTION_OF_FOLDER.get(name):
+        for word, behind in pairwise((*arguments, None)):
+            if word is not None and (found := option.fullmatch(word)):
+                yield found[1] or behind
 
 
 def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     """Return whether a link leads from a folder in which *commands* delete to one outside."""
-    deletions = [words for name, words in commands if name in _DELETERS]
+    deletions = [_operands(*each) for each in commands if each[0] in _DELETERS]
     if not deletions:
         return False
-    changes = chain.from_iterable(words for name, words in commands if name in _CHANGE_FOLDER)
-    entered = {"", *(f"{word}/" for word in changes if word)}
+    entered, looks = [""], 0
+    # Each `cd` may start at the root or where one before it led.
+    for word in dict.fromkeys(chain.from_iterable(_entered(*each) for each in commands)):
+        inner = [f"{each}{_within(word, root)}/" for each in entered if word]
+        # That of os is False for a name that is too long, or that may not be looked at.
+        entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
+        if (looks := looks + len(inner)) > _LOOKS_MAX:
+            return True
     words = filter(None, chain.from_iterable(deletions))
     named = {each for word in words if (each := _named_in(word, root))}
     targets = {"".join(each) for each in islice(product(entered, named), _TARGETS_MAX)}
@@ -110,11 +121,27 @@ def _named_in(target: str, root: PurePath) -> str:
 
     Of files that a pattern chooses, it is their folder. Behind a / at its end, a link is followed.
     """
-    inside = target.removeprefix(f"{root}/")
+    inside = _within(target, root)
     if inside.startswith(("/", "~", "-")):
         return ""
     folder, slash, name = inside.rpartition("/")
     return folder + slash if _PATTERN.search(name) else inside
+
+
+def _within(target: str, root: PurePath) -> str:
+    """Return *target* as a path from *root* on, if it names one in it by the whole path."""
+    path = PurePath(target)
+    if root not in path.parents:
+        return target
+    return str(path.relative_to(root)) + ("/" if target.endswith(("/", "/.")) else "")
+
+
+def _operands(name: str, arguments: Reading) -> Reading:
+    """Return what a deleter may delete: of `find`, the folders that it searches."""
+    if name not in FINDS:
+        return arguments
+    rest = dropwhile(lambda word: _BEFORE_FOLDERS.fullmatch(word or ""), arguments)
+    return tuple(takewhile(lambda word: not (word or "").startswith(("-", "(", "!")), rest))
 
 
 def _has_many_patterns(target: str) -> bool:

@@ -80,6 +80,8 @@ _TRIES_ONLY = late_pattern(r"-[^-eBfMT]*n.*|--dry-run")
 _CLEAN_TRIES = late_pattern(r"-[dfiqxX]*n[dfiqxXn]*|--dry-run")
 _CLEAN_VALUE = late_pattern(r"-\w*e|--exclude")
 _CLEAN_FLAGS = late_pattern(r"-[dfqxX]+|--(?:force|quiet)?")
+# It changes the folder of `cd x`, or of git.
+_MOVES = late_pattern(r"CDPATH|GIT_WORK_TREE|core\.worktree", re.IGNORECASE)
 _NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
 _PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
 _PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
@@ -96,7 +98,7 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     is_fed = feeds_xargs(script)
     seen = [*readings]
     commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
-    moved = "CDPATH" in script or is_elsewhere(commands, root)
+    moved = bool(_MOVES.search(script)) or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))

@@ -315,6 +315,8 @@ def asks(script: str) -> bool:
         *("git clean -fdx", "git clean -fdx .", "git clean -fdx -e build", "git clean -fdx '*.o'"),
         *("git clean -fdx build $x", "git clean -f :/", "git clean -fdx ../x", "git clean -f .git"),
         *("cd .. && git clean -fdx build", "git -C .. clean -fdx build", "git clean -fdx $x"),
+        *(f"{each} git clean -fdx x" for each in ("GIT_WORK_TREE=/a", "env GIT_WORK_TREE=/a")),
+        *("export GIT_WORK_TREE=/a; git clean -f x", "git config core.worktree /a; git clean -f x"),
         *("docker image prune", "docker container prune -f", "podman pod prune"),
         "gh release create v1 --draft --draft=false",
     ],
@@ -856,7 +858,13 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment() -> None:
             for each in ("out/*", "out/", "out/sub", "*/sub", "a/up/out/s*")
         ),
         *(("cd out && rm -rf sub", True), ("cd a && rm -rf up/out/sub", True)),
-        ("find out/ -delete", True),
+        *(("cd a && cd away && rm -rf sub", True), ("cd a; env -C away rm -rf sub", True)),
+        *(("env -C out rm -rf sub", True), ("sudo --chdir=out rm -rf sub", True)),
+        *(("rm -rf {root}//out/sub", True), ("rm -rf /.{root}/out/*", True)),
+        *(("rm -rf {root}/out", False), ("rm -rf {root}//b/sub", False)),
+        *(("find out/ -delete", True), ("find -O3 -P out/ -type f -delete", True)),
+        (f"cd {'x' * 300} && rm -rf b", False),
+        ("find . -path '*/a/*/b/*/c' -print; rm -rf b", False),
         ("d=out; rm -rf $d/*", True),
         *(
             (f"rm -rf {each}", False)
@@ -874,6 +882,8 @@ def test_deleting_through_a_link_that_leads_outside_asks(
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "root/out").symlink_to("../outside")
     (tmp_path / "root/a/up").symlink_to("..")
+    (tmp_path / "root/a/away").symlink_to("../../outside")
+    script = script.replace("{root}", f"{tmp_path}/root")
     rules = CommandRules(allow=[command_rule("*")])
 
     verdict = judge(script, rules, Reach(root=tmp_path / "root")).verdict
