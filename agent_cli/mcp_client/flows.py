@@ -27,7 +27,13 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
 from agent_cli.mcp_client.config import OAuth
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable, sign_in_refusal
-from agent_cli.mcp_client.token_storage import Renewal, Renewed, Storage, without_refresh
+from agent_cli.mcp_client.token_storage import (
+    Renewal,
+    Renewed,
+    Storage,
+    present_fields,
+    without_refresh,
+)
 from agent_cli.mcp_client.web_client import Addresses, CheckedAsyncClient
 from agent_cli.system.json_text import json_object
 from agent_cli.system.paths import expanded
@@ -184,6 +190,9 @@ class ConcurrentFlow(OAuthClientProvider):
         if not response.is_success:
             # The SDK quotes the whole body, which may repeat the code and its verifier.
             raise OAuthTokenError(sign_in_refusal(response, await response.aread()))
+        if (found := json_object(await response.aread())) is not None:
+            fields = present_fields(found)
+            response = httpx2.Response(response.status_code, json=fields, request=response.request)
         await super()._handle_token_response(response)
         if tokens := self.context.current_tokens:
             self.context.current_tokens = without_refresh(tokens)

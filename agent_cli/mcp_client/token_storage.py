@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from enum import Enum, auto
 from http import HTTPStatus
@@ -202,6 +202,14 @@ def without_refresh(tokens: OAuthToken) -> OAuthToken:
     return tokens.model_copy(update={"refresh_token": None})
 
 
+def present_fields(answer: Mapping[str, object]) -> dict[str, object]:
+    """Return an *answer* with tokens as the SDK reads it: without nulls, and in whole seconds."""
+    fields = {name: value for name, value in answer.items() if value is not None}
+    if isinstance(lasts_s := fields.get("expires_in"), float):
+        fields["expires_in"] = int(lasts_s)
+    return fields
+
+
 async def _text_of(url: str, credentials: Credentials) -> str | None:
     """Return the stored text, "" without any, None if that cannot be read."""
     try:
@@ -369,9 +377,8 @@ class Renewal:
         # What the answer leaves out stays as it was. Whether a token is bound is known to `dpop`.
         kept = before.model_dump(include={"scope", "refresh_token"}) if before else {}
         try:
-            answer = _ANSWER.validate_json(response.content)
-            present = {name: value for name, value in answer.items() if value is not None}
-            tokens = OAuthToken.model_validate({**kept, **present, "token_type": "Bearer"})
+            answer = present_fields(_ANSWER.validate_json(response.content))
+            tokens = OAuthToken.model_validate({**kept, **answer, "token_type": "Bearer"})
         except ValidationError as error:
             log.warning("mcp refresh not readable", fault=error_line(error))
             return False

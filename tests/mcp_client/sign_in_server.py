@@ -52,7 +52,7 @@ class SignInServer:
         self.log: list[str] = []
         self.redirects: list[str] = []
         self.refuses = False
-        self.lasts_s: int | None = 3600
+        self.lasts_s: float | None = 3600
         self.scope: Any = "all"
         self.refresh_status = 200
         self.token_status = 200

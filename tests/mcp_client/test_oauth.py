@@ -86,11 +86,15 @@ async def test_a_sign_in_is_kept_for_the_next_start(
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("lasts_s", [1, 1.5])
 async def test_an_expired_token_is_refreshed_without_a_browser(
-    web: SignInServer, host: Host
+    web: SignInServer, host: Host, lasts_s: float
 ) -> None:
-    """A later run can do so, too, when the SDK no longer knows its expiry and issuer."""
-    web.lasts_s = 1
+    """A later run can do so, too, when the SDK no longer knows its expiry and issuer.
+
+    A server that subtracts two times states a fraction of a second.
+    """
+    web.lasts_s = lasts_s
     async with running(config_of(web), host) as servers:
         await servers.login("web", request_browser())
     web.expire()
