@@ -16,9 +16,7 @@ from agent_cli.policies.shell.starters import OPTION_OF_PROSE
 from agent_cli.system.loading import late_pattern
 
 _CONTAINER_LOSSES: Final = (
-    # Not that of a builder, whose cache is made again.
-    *(f"{each} prune" for each in ("system", "image", "container", "volume", "pod", "artifact")),
-    *("push", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
+    *("prune", "push", "volume rm", "compose down -v", "compose down --volumes", "system reset"),
     *("swarm leave --force", "swarm leave -f", "manifest push", "machine rm", "machine reset"),
     *("stack rm", "service rm", "secret rm", "config rm"),
 )
@@ -226,6 +224,8 @@ _NO_VALUE: Final = late_pattern(
 )
 # Npm ignores an option that a subcommand does not know.
 _DEAF: Final = frozenset({"deprecate", "owner", "dist-tag"})
+# What docker prunes there is made again.
+_CACHES: Final = frozenset({"builder prune", "buildx prune", "network prune"})
 _ALL_PROCESSES: Final = late_pattern(r"-(?:\w*[uU]|-user|-uid|-euid)(?:=.*|\d+)?|\.?[*+]?|\^")
 
 
@@ -234,7 +234,7 @@ def lost_by_subcommand(name: str, words: Sequence[str]) -> str | None:
     name = name.removesuffix(".sh").removesuffix(".exe")
     if _INTERPRETER.fullmatch(name) and words and words[0].endswith(".py"):
         return lost_by_subcommand(words[0].rpartition("/")[2], words[1:])
-    if _only_tries(name, words):
+    if _only_tries(name, words) or " ".join(words[:2]) in _CACHES:
         return None
     for loss in _LOSSES.get(name, ()):
         if in_order(loss, words) and (name not in _PUBLISHERS or _is_first(loss[0], words)):

@@ -318,6 +318,8 @@ def asks(script: str) -> bool:
         *(f"{each} git clean -fdx x" for each in ("GIT_WORK_TREE=/a", "env GIT_WORK_TREE=/a")),
         *("export GIT_WORK_TREE=/a; git clean -f x", "git config core.worktree /a; git clean -f x"),
         *("docker image prune", "docker container prune -f", "podman pod prune"),
+        *("docker $x prune -f", 'docker "$@" prune', "docker --context builder volume prune"),
+        "docker volume rm builder",
         "gh release create v1 --draft --draft=false",
     ],
 )
@@ -335,6 +337,7 @@ def test_what_is_lost_elsewhere_asks_despite_any_allow_rule(script: str) -> None
         "git gc",
         "git remote prune origin",
         "git worktree prune",
+        *("docker builder prune -af", "docker buildx prune", "docker network prune -f"),
         "git fetch --prune",
         "git commit -m 'prune dead code'",
         "git log --grep prune",
