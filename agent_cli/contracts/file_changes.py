@@ -88,6 +88,7 @@ class Difference:
         added: Number of lines.
         removed: Number of lines.
         note: A remark for the user, or "": another program changed it too, it is binary, ...
+        shown: `diff` for the screen: long lines are cut around what differs in them.
     """
 
     path: Path
@@ -96,6 +97,7 @@ class Difference:
     added: int = 0
     removed: int = 0
     note: str = ""
+    shown: str = ""
 
 
 class FileChangesPort(Protocol):

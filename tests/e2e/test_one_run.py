@@ -149,7 +149,9 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
     monkeypatch.chdir(work)
     (out / "result.json").write_text("stale")
     with serve_in_thread(
-        reply(written("a b.txt", "one\ntwo\n")), reply(written("c.txt", "three\n")), reply("Done.")
+        reply(written("a b.txt", "one\ntwo\n")),
+        reply(written("c.txt", f"{'3' * 9_000}\n")),
+        reply("Done."),
     ) as api:
         run = agent_cli("-p", "go", *YOLO, *JSON, "--output-dir", str(out), api=api)
 
@@ -160,7 +162,7 @@ def test_the_output_directory_has_the_result_the_session_and_a_patch(
     subprocess.run(["git", "apply", str(patch)], cwd=other, check=True, timeout=30)
     assert {file.name: file.read_text() for file in other.iterdir()} == {
         "a b.txt": "one\ntwo\n",
-        "c.txt": "three\n",
+        "c.txt": f"{'3' * 9_000}\n",
     }
     assert sorted(file.name for file in out.iterdir()) == [
         *("changes.diff", "result.json", "session.jsonl"),

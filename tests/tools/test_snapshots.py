@@ -638,6 +638,21 @@ async def test_long_difference_is_returned_in_full(session: Session) -> None:
     assert len(found.diff.splitlines()) == 1_001
 
 
+async def test_difference_has_whole_lines_and_only_the_screen_cuts_them(session: Session) -> None:
+    """`git apply` refused the changes where a line of more than 500 characters was cut."""
+    lead = "a" * 9_000
+    session.run()
+    await session.write("a.txt", f"{lead}old\n{lead}\n")
+    session.run()
+    await session.write("a.txt", f"{lead}new\n{lead}\n")
+
+    (found,) = session.snapshots.differences(last_run=True)
+
+    assert found.diff == f"@@ -1,2 +1,2 @@\n-{lead}old\n+{lead}new\n {lead}"
+    assert "+…" in found.shown
+    assert len(found.shown) < 2_000
+
+
 def test_tools_work_without_a_snapshot_store(tmp_path: Path) -> None:
     """Users of the library need no snapshots."""
     workspace = Workspace(tmp_path)

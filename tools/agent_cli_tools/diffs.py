@@ -38,15 +38,23 @@ class Diff:
         }
 
 
-def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -> Diff:
+def diff(
+    before: str,
+    after: str,
+    *,
+    lines_max: int | None = _SHOWN_LINES_MAX,
+    whole_lines: bool = False,
+) -> Diff:
     """Return the diff of two texts; line endings count, but are not shown.
 
     Args:
-        lines_max: Maximum number of lines; None leaves nothing out.
+        lines_max: Maximum number of lines; None leaves none out.
+        whole_lines: Do not cut long lines.
     """
     old, new = lines_of(before), lines_of(after)
     blocks = align(old, new)
     changes = [block for block in blocks if block.kind != "equal"]
+    marked = _whole if whole_lines else _marked
     lines: list[str] = []
     for group in _grouped(blocks):
         first, last = group[0], group[-1]
@@ -55,11 +63,11 @@ def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -
         )
         for kind, a, a_end, b, b_end in group:
             if kind == "equal":
-                lines += _marked(" ", old[a:a_end])
+                lines += marked(" ", old[a:a_end])
             else:
                 starts = [*map(_shown_from, old[a:a_end], new[b:b_end])]
-                lines += _marked("-", old[a:a_end], starts)
-                lines += _marked("+", new[b:b_end], starts)
+                lines += marked("-", old[a:a_end], starts)
+                lines += marked("+", new[b:b_end], starts)
     return Diff(
         text="\n".join(lines) if lines_max is None else _shortened(lines, lines_max),
         added=sum(change.b_end - change.b_start for change in changes),
@@ -120,6 +128,10 @@ def _last(block: Block) -> Block:
 
 def _range(start: int, end: int) -> str:
     return f"{start + 1 if end > start else start},{end - start}"
+
+
+def _whole(mark: str, lines: Sequence[str], _: Sequence[int] = ()) -> list[str]:
+    return [mark + line.rstrip("\r\n") for line in lines]
 
 
 def _marked(mark: str, lines: Sequence[str], starts: Sequence[int] = ()) -> list[str]:

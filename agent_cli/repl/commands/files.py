@@ -182,7 +182,7 @@ def _show(context: Context, difference: Difference) -> None:
     if context.controls:
         size = f"  +{difference.added} −{difference.removed}" if difference.diff else ""
         context.writer.aside(f"{difference.kind} {path}{size}{note}")
-        context.controls.show_diff(difference.diff)
+        context.controls.show_diff(difference.shown or difference.diff)
         return
     old = "/dev/null" if difference.kind == "new" else str(Path("a") / path)
     new = "/dev/null" if difference.kind == "deleted" else str(Path("b") / path)
