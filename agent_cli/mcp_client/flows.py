@@ -25,7 +25,7 @@ from mcp.client.auth.utils import extract_field_from_www_auth, issuers_match
 from mcp.shared.auth import JWT_BEARER_GRANT_TYPE
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 
-from agent_cli.mcp_client.config import OAuth
+from agent_cli.mcp_client.config import OAuth, is_header
 from agent_cli.mcp_client.reasons import NO_SIGN_IN, SignInUnavailable, sign_in_refusal
 from agent_cli.mcp_client.token_storage import (
     Renewal,
@@ -151,10 +151,11 @@ class ConcurrentFlow(OAuthClientProvider):
             response = httpx2.Response(HTTPStatus.UNAUTHORIZED, request=response.request)
         elif not self.is_attended:
             missing = _missing_scope(response)
-            if missing or response.status_code == HTTPStatus.UNAUTHORIZED:
-                await self.storage.note_refusal(used, missing)
-            if missing:
-                raise OAuthFlowError(f"the sign-in does not cover the scope {missing}")
+            if missing is not None or response.status_code == HTTPStatus.UNAUTHORIZED:
+                await self.storage.note_refusal(used, missing or "")
+            if missing is not None:
+                which = f"the scope {missing}" if missing else "a scope of this call"
+                raise OAuthFlowError(f"the sign-in does not cover {which}")
         if self.scopes and response.status_code == HTTPStatus.UNAUTHORIZED:
             # The SDK asks for what the server names, and looks here first.
             named = response.headers.get("www-authenticate", "")
@@ -203,12 +204,16 @@ def _is_same(issuer: str, expected: str) -> bool:
     return issuers_match(issuer.rstrip("/"), expected.rstrip("/"))
 
 
-def _missing_scope(response: httpx2.Response) -> str:
-    """Return the scope that the server refused a request for. Source: RFC 6750 section 3.1."""
-    if response.status_code != HTTPStatus.FORBIDDEN:
-        return ""
-    is_scope = extract_field_from_www_auth(response, "error") == _NO_SCOPE
-    return extract_field_from_www_auth(response, "scope") or "" if is_scope else ""
+def _missing_scope(response: httpx2.Response) -> str | None:
+    """Return the scope that a request was refused for, "" for an unnamed one, None for no scope.
+
+    Source: RFC 6750 section 3.1, and RFC 6749 section 3.3 for the characters.
+    """
+    is_forbidden = response.status_code == HTTPStatus.FORBIDDEN
+    if not is_forbidden or extract_field_from_www_auth(response, "error") != _NO_SCOPE:
+        return None
+    scope = (extract_field_from_www_auth(response, "scope") or "").strip('"')
+    return scope if is_header("scope", scope) else ""
 
 
 def _without_scope(request: httpx2.Request, scope: str) -> httpx2.Response:

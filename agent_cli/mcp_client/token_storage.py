@@ -43,7 +43,7 @@ class SignInRecord(BaseModel):
         redirect_uri: The registered redirect URI; some servers compare it exactly.
         requested_scope: The scope that the sign-in asked for; None if it is not known.
         is_refused: Whether the server refused the tokens since they were issued.
-        missing_scope: The scope that a call needed and the sign-in does not cover; "" is none.
+        missing_scope: The scopes that calls needed and the sign-in does not cover; "" is none.
     """
 
     tokens: OAuthToken | None = None
@@ -160,7 +160,8 @@ class Storage:
                 if tokens is None or tokens.access_token != token:
                     return
                 self.record.is_refused = True
-                self.record.missing_scope = missing_scope or self.record.missing_scope
+                scopes = f"{self.record.missing_scope} {missing_scope}".split()
+                self.record.missing_scope = " ".join(dict.fromkeys(scopes))
                 await self._save()
 
     async def renewed(self, tokens: OAuthToken) -> None:

@@ -39,6 +39,7 @@ class SignInServer:
         revokes: The second use of a refresh token ends the sign-in, as at a rotating server.
         lists_openly: Only calls need a token: anyone may connect and list the tools.
         needed_scope: The scope that calls need.
+        named_scope: What the refusal of a call names instead of it; None for the scope itself.
         token_answer: The answer in place of one with tokens; a text may repeat what was sent.
         together: A call with `{"wait": "together"}` is answered when so many are there.
         released: Set to answer the calls with `{"wait": "released"}`.
@@ -53,6 +54,7 @@ class SignInServer:
         self.redirects: list[str] = []
         self.refuses = False
         self.lasts_s: float | None = 3600
+        self.named_scope: str | None = None
         self.scope: Any = "all"
         self.refresh_status = 200
         self.token_status = 200
@@ -225,7 +227,8 @@ class SignInServer:
             return 401, {"WWW-Authenticate": f'Bearer resource_metadata="{where}"'}, {}
         if is_call and self.needed_scope and self.needed_scope not in self._allowed:
             self.log.append("403")
-            challenge = f'Bearer error="insufficient_scope", scope="{self.needed_scope}"'
+            scope = self.needed_scope if self.named_scope is None else self.named_scope
+            challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
             return 403, {"WWW-Authenticate": challenge}, {}
         if method == "GET" and self.holds_stream:
             self.log.append("GET")

@@ -180,6 +180,21 @@ async def test_sign_in_asks_for_the_scope_that_a_call_lacked(
     assert [page["scope"] for page in web.pages] == ["files:read", "files:read all files:write"]
 
 
+@pytest.mark.parametrize("named", ["", "f\xfcr alle"])
+async def test_sign_in_goes_on_where_the_lacking_scope_is_not_named(
+    web: SignInServer, host: Host, call: "Call", named: str
+) -> None:
+    """The server lists its tools to anyone, so the connection alone asks for no sign-in."""
+    web.needed_scope, web.named_scope, web.lists_openly = "files:write", named, True
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        refused = await call(servers, "mcp__web__hello")
+        await servers.login("web", request_browser())
+
+    assert "the sign-in does not cover a scope of this call" in refused.text
+    assert len(web.pages) == 2
+
+
 async def test_refusal_of_a_code_does_not_show_the_code(web: SignInServer, host: Host) -> None:
     """Many servers repeat the request in the page of an error, with the code and its verifier."""
     web.token_status = 400
