@@ -264,9 +264,8 @@ def _undo(step: Step) -> None:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, dir_fd=folder)
                 _describe(record.path, state, record.attributes)
-            case "meta":
-                if state and _found(record.path):
-                    _describe(record.path, state, record.attributes)
+            case "meta" if state and _found(record.path):
+                _describe(record.path, state, record.attributes)
             case _:
                 pass
 
@@ -349,23 +348,25 @@ def _undo_tool(step: Step, name: str, folder: int) -> None:
 
 
 def _copy(kept: Path, name: str, folder: int) -> None:
-    """Put a copy of *kept* at *name*, at once."""
-    new = f".{name[:_NAME_CHARS]}.undo"
+    """Put a copy of *kept* at *name*, at once; a draft left by a kill is written again."""
+    new = f".{name[:_NAME_CHARS]}-{kept.lstat().st_ino}.undo"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    _fill(kept, os.open(new, flags, 0o600, dir_fd=folder))
-    os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    try:
+        _fill(kept, os.open(new, flags, 0o600, dir_fd=folder))
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=folder)
 
 
 def _fill(kept: Path, target: int) -> None:
-    try:
+    with os.fdopen(target, "wb", buffering=0):
         source = os.open(kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             os.ftruncate(target, 0)
             copy_content(source, target)
         finally:
             os.close(source)
-    finally:
-        os.close(target)
 
 
 def _describe(path: str, state: State, attributes: dict[str, str] | None) -> None:
@@ -394,7 +395,6 @@ def _is(found: os.stat_result, state: State | None) -> bool:
 
 
 def _found(path: str) -> os.stat_result | None:
-    try:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return None

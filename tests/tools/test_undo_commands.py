@@ -139,6 +139,23 @@ async def test_files_with_the_longest_names_are_restored(session: Session) -> No
     assert (list(taken.faults), tree(session.root)) == ([], before)
 
 
+async def test_undo_leaves_files_alone_that_are_named_like_its_drafts(session: Session) -> None:
+    """It copied what it gives back to `.NAME.undo`, over a file of the user's, and renamed that."""
+    session.run()
+    await session.write("new", "old")
+    (session.root / ".new.undo").write_text("mine")
+    names = {*session.root.iterdir()}
+    session.run()
+    await session.write("new", "new")
+    await session.bash("echo x > other")
+
+    session.undo()
+
+    assert (session.root / "new").read_text() == "old"
+    assert (session.root / ".new.undo").read_text() == "mine"
+    assert {*session.root.iterdir()} == names
+
+
 async def test_unreadable_record_of_an_earlier_command_stops_no_later_one(
     session: Session,
 ) -> None:
