@@ -60,6 +60,8 @@ class Status:
         self._context_tokens = 0
         self._total = self._of_agents = Usage()
         self._conversation: Conversation | None = None
+        # One in the background outlives its conversation, which pays for it.
+        self._begun_in: dict[str, str] = {}
         self.refresh()
 
     def __call__(self, event: Event) -> None:
@@ -75,8 +77,11 @@ class Status:
                 self._context_tokens = self._count()
             case UsageChanged(total=total):  # from any model call: a summary, a server's request
                 self._total = total
-            case AgentEvent() if isinstance(told := innermost(event), UsageChanged):
-                self._of_agents += told.reply
+            case AgentEvent(agent_id=id):
+                current = self._agent.conversation.id
+                begun_in = self._begun_in.setdefault(id, current)
+                if begun_in == current and isinstance(told := innermost(event), UsageChanged):
+                    self._of_agents += told.reply
             case AgentStart() | AgentEnd():
                 self.refresh()
             case _:

@@ -1,6 +1,6 @@
 """The status line below the prompt."""
 
-from agent_cli.contracts.events import Compacted, MessageEnd, UsageChanged
+from agent_cli.contracts.events import AgentEvent, Compacted, MessageEnd, UsageChanged
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
@@ -45,6 +45,21 @@ def test_status_line_never_wraps_and_drops_the_least_important_parts_first() -> 
         assert "1 job" not in text or "$1.23" in text
         assert "$" not in text or "(4.5k tokens)" in text
         assert columns < 52 or "context 2%" in text
+
+
+def test_agent_that_still_works_after_clear_costs_the_new_conversation_nothing() -> None:
+    """An agent in the background goes on, and its session is that of the conversation before."""
+    agent, *_ = scripted_agent(says("hello"))
+    status = Status(agent)
+    costs = AgentEvent("a-1", "general", "call-1", UsageChanged(USAGE, USAGE))
+    status(costs)
+    before = status.cost_microdollars
+
+    agent.reset()
+    status.refresh()
+    status(costs)
+
+    assert (before, status.cost_microdollars) == (USAGE.cost_microdollars, 0)
 
 
 def test_status_line_of_a_new_session_shows_only_known_values() -> None:
