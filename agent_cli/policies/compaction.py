@@ -282,7 +282,8 @@ class Compaction:
             ),
             can_recall=self.can_recall,
         )
-        if estimate_tokens(removed) <= _tokens(words):  # before it costs something
+        removed_tokens = estimate_tokens(removed)
+        if removed_tokens <= _tokens(words):  # before it costs something
             raise ModelError("a summary would save nothing: it keeps what you said word for word")
         emit(Notice("info", f"summarizing {len(removed)} older messages"))
         if self._around:
@@ -298,7 +299,7 @@ class Compaction:
         )
         if not summary.text:
             raise ModelError(summary.fault)
-        saved = estimate_tokens(removed) - _tokens(summary.text + words)
+        saved = removed_tokens - _tokens(summary.text + words)
         if saved <= 0:
             raise ModelError("the summary is not smaller than the messages it would replace")
         tokens = (plan.tokens, max(0, plan.tokens - saved))

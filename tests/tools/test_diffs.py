@@ -78,11 +78,11 @@ def test_long_lines_are_cut_around_what_differs_in_them() -> None:
     assert (same, around) == (" same", f" {'b' * 500}…")
 
 
-def test_diff_of_whole_lines_cuts_none() -> None:
+def test_whole_diff_cuts_no_line() -> None:
     line = "a" * 9_000
-    found = diff(f"{line}old\n{line}\n", f"{line}new\n{line}\n", whole_lines=True)
+    found = diff(f"{line}old\n{line}\n", f"{line}new\n{line}\n")
 
-    assert found.text == f"@@ -1,2 +1,2 @@\n-{line}old\n+{line}new\n {line}"
+    assert found.whole == f"@@ -1,2 +1,2 @@\n-{line}old\n+{line}new\n {line}"
 
 
 texts = st.lists(st.sampled_from(["a\n", "b\u2028\n", "c\r\n", "\n"]), max_size=12).map("".join)

@@ -18,10 +18,12 @@ _SHOWN_CHARS_MAX = 500
 class Diff:
     """A unified diff without file names, and the numbers of lines added and removed.
 
-    `first` and `last` are the changed lines' numbers in the new text.
+    `text` is for the screen, `whole` leaves nothing out. `first` and `last` are the changed lines'
+    numbers in the new text.
     """
 
     text: str
+    whole: str
     added: int
     removed: int
     first: int
@@ -38,38 +40,31 @@ class Diff:
         }
 
 
-def diff(
-    before: str,
-    after: str,
-    *,
-    lines_max: int | None = _SHOWN_LINES_MAX,
-    whole_lines: bool = False,
-) -> Diff:
+def diff(before: str, after: str, *, lines_max: int | None = _SHOWN_LINES_MAX) -> Diff:
     """Return the diff of two texts; line endings count, but are not shown.
 
     Args:
-        lines_max: Maximum number of lines; None leaves none out.
-        whole_lines: Do not cut long lines.
+        lines_max: Maximum number of lines on the screen; None leaves none out.
     """
     old, new = lines_of(before), lines_of(after)
     blocks = align(old, new)
     changes = [block for block in blocks if block.kind != "equal"]
-    marked = _whole if whole_lines else _marked
-    lines: list[str] = []
+    rows: list[_Row] = []
     for group in _grouped(blocks):
         first, last = group[0], group[-1]
-        lines.append(
-            f"@@ -{_range(first.a_start, last.a_end)} +{_range(first.b_start, last.b_end)} @@"
-        )
+        ranges = f"-{_range(first.a_start, last.a_end)} +{_range(first.b_start, last.b_end)}"
+        rows.append(_Row("", f"@@ {ranges} @@"))
         for kind, a, a_end, b, b_end in group:
             if kind == "equal":
-                lines += marked(" ", old[a:a_end])
+                rows += _marked(" ", old[a:a_end])
             else:
                 starts = [*map(_shown_from, old[a:a_end], new[b:b_end])]
-                lines += marked("-", old[a:a_end], starts)
-                lines += marked("+", new[b:b_end], starts)
+                rows += _marked("-", old[a:a_end], starts)
+                rows += _marked("+", new[b:b_end], starts)
+    lines = [row.mark + _part(row.line, row.start) for row in rows]
     return Diff(
         text="\n".join(lines) if lines_max is None else _shortened(lines, lines_max),
+        whole="\n".join(row.mark + row.line for row in rows),
         added=sum(change.b_end - change.b_start for change in changes),
         removed=sum(change.a_end - change.a_start for change in changes),
         first=changes[0].b_start + 1 if changes else 0,
@@ -130,14 +125,17 @@ def _range(start: int, end: int) -> str:
     return f"{start + 1 if end > start else start},{end - start}"
 
 
-def _whole(mark: str, lines: Sequence[str], _: Sequence[int] = ()) -> list[str]:
-    return [mark + line.rstrip("\r\n") for line in lines]
+class _Row(NamedTuple):
+    """A line behind its mark; the screen shows a long one from `start` on."""
+
+    mark: str
+    line: str
+    start: int = 0
 
 
-def _marked(mark: str, lines: Sequence[str], starts: Sequence[int] = ()) -> list[str]:
-    """Return *lines* behind *mark*, of a long one the part at its start in *starts*, or at 0."""
+def _marked(mark: str, lines: Sequence[str], starts: Sequence[int] = ()) -> list[_Row]:
     begins = [*starts, *[0] * len(lines)]
-    return [mark + _part(line.rstrip("\r\n"), begins[at]) for at, line in enumerate(lines)]
+    return [_Row(mark, line.rstrip("\r\n"), begins[at]) for at, line in enumerate(lines)]
 
 
 def _part(line: str, start: int) -> str:

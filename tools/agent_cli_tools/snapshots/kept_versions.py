@@ -387,10 +387,7 @@ def _compared(
     elif max(len(before), len(now or b"")) > _COMPARED_BYTES_MAX:
         notes.append("too large to be compared")
     else:
-        old, new = decode(before)[0], decode(now or b"")[0]
-        found = cut = diff(old, new, lines_max=None)
-        if "…" in cut.text:
-            found = diff(old, new, lines_max=None, whole_lines=True)
+        found = diff(decode(before)[0], decode(now or b"")[0], lines_max=None)
         counts = (found.added, found.removed)
-        return Difference(path, kind, found.text, *counts, "; ".join(notes), shown=cut.text)
+        return Difference(path, kind, found.whole, *counts, "; ".join(notes), shown=found.text)
     return Difference(path, kind, "", note="; ".join(notes))
