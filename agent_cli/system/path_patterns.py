@@ -35,18 +35,18 @@ def path_patterns(lines: Iterable[str], *, of_files: bool = False) -> GitIgnoreS
         ValueError: One is no pattern.
         re.error: The same.
     """
-    lines = list(lines)
-    patterns = [GitIgnoreSpecPattern(line) for line in lines]
-    for line, each in zip(lines, patterns, strict=True):
-        # By its name: the library does not say whether its expressions are of text or bytes.
-        found: re.Pattern[str] | None = getattr(each, "regex", None)
-        if found is not None:  # else it is a comment or a blank line
-            names = "".join(_atomic(found.pattern))
-            if of_files and _ENDS_WILD.search(line):
-                names = names.replace(_FOLDER_OR_FILE, "$")
-            # A name may hold a newline, which a dot of the library does not match.
-            each.regex = re.compile("".join(_in_one_pass(names)), re.DOTALL)
-    return GitIgnoreSpec(patterns)
+    return GitIgnoreSpec([_pattern(line, of_files=of_files) for line in lines])
+
+
+def _pattern(line: str, *, of_files: bool) -> GitIgnoreSpecPattern:
+    regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+    if regex is None:  # a comment or a blank line
+        return GitIgnoreSpecPattern(None)
+    names = "".join(_atomic(regex))
+    if of_files and _ENDS_WILD.search(line):
+        names = names.replace(_FOLDER_OR_FILE, "$")
+    # A name may hold a newline, which a dot of the library does not match.
+    return GitIgnoreSpecPattern(re.compile("".join(_in_one_pass(names)), re.DOTALL), include)
 
 
 def _atomic(regex: str) -> Iterator[str]:
@@ -77,8 +77,10 @@ def _in_one_pass(regex: str) -> Iterator[str]:
 
 
 def _within_name(found: re.Match[str]) -> str:
-    is_class = found[0].startswith("[") and found[0] != _ONE
-    return f"{_NO_SLASH}{found[0]}" if is_class else found[0]
+    if not found[0].startswith("[") or found[0] == _ONE:
+        return found[0]
+    # Python warns of a class with a bracket, as in `[[...slug]].tsx`, unless that is escaped.
+    return f"{_NO_SLASH}[{found[0][1:].replace('[', chr(92) + '[')}"
 
 
 def _without_classes(text: str) -> str:

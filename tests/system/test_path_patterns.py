@@ -61,3 +61,10 @@ def test_class_matches_no_slash() -> None:
     assert not path_patterns(["x[!a]y"]).match_file("x/y")
     assert path_patterns(["x[!a]y"]).match_file("xby")
     assert not path_patterns(["x[.-0]y"]).match_file("x/y")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("pattern", ["[[...slug]].tsx", "[[]x", "[a[]*"])
+def test_bracket_in_a_class_prints_no_warning(pattern: str) -> None:
+    """Rules and searches name such files, and Python warned on the terminal."""
+    assert path_patterns([pattern]).match_file("[x") is (pattern != "[[...slug]].tsx")
