@@ -33,6 +33,9 @@ FILES = {
     "binary": "needle\0\n",
 }
 
+OUTSIDE = ("../*", "~/*", "/etc/*")
+ELSEWHERE = "a pattern starts in the searched folder; give another one as path"
+NONE = "[no matches for needle in .]"
 DEEP = ("src/deep/d.py:1:one", "src/deep/d.py:2:two")
 
 
@@ -171,6 +174,48 @@ async def test_grep_supports_glob_and_ignore_case(tree: Tools) -> None:
 
     assert text.splitlines() == ["src/b.ts:1:const x = 'Needle'", ".github/w.yml:1:on: needle"]
     assert other == "src/b.ts:1:const x = 'Needle'"
+
+
+@pytest.mark.parametrize(
+    ("glob", "path"),
+    [
+        *(("deep/d*.py", "src"), ("src/deep/d*.py", "src"), ("/deep/d*.py", "src")),
+        *(("./src/deep/d*.py", "."), ("{root}/src/deep/d*", "."), ("{root}/src/deep/d*", "src")),
+        *(("d*.py,*.js", "."), ("d*.py, *.js", "."), ("d*.py *.js", ".")),
+    ],
+)
+async def test_grep_glob_is_a_list_or_a_path_from_where_the_search_begins(
+    tree: Tools, glob: str, path: str
+) -> None:
+    """ripgrep alone knows paths from the workspace's root only, and "no matches" was untrue."""
+    glob = glob.replace("{root}", str(tree.root))
+
+    text = await tree.text("grep", pattern="needle", glob=glob, path=path, mode="files")
+
+    assert text == "src/deep/d.py"
+
+
+@pytest.mark.parametrize("glob", ["./*.py", "./**/*.yml"])
+async def test_grep_glob_with_a_dot_starts_at_the_root(tree: Tools, glob: str) -> None:
+    text = await tree.text("grep", pattern="needle", glob=glob, mode="files")
+
+    assert text.splitlines() == ([".github/w.yml"] if glob.endswith("yml") else [NONE])
+
+
+async def test_grep_glob_excludes_folders_of_where_the_search_begins(tree: Tools) -> None:
+    text = await tree.text("grep", pattern="needle", glob="!deep/*", path="src", mode="files")
+
+    assert text == "src/a.py"
+
+
+@pytest.mark.parametrize("name", ["[id].ts", "p/[[...rest]].ts", "[a]/(b)/{c}.ts", "x/[...y]/z.ts"])
+async def test_pattern_may_be_a_name_with_brackets(tools: Tools, name: str) -> None:
+    """Routers write parameters so; they were taken for classes of characters only."""
+    tools.file(name, "needle")
+
+    assert await tools.text("glob", pattern=name) == name
+    assert await tools.text("glob", pattern=f"**/{name}") == name
+    assert await tools.text("grep", pattern="needle", glob=name, mode="files") == name
 
 
 async def test_grep_glob_for_everything_does_not_search_ignored_files(tree: Tools) -> None:
@@ -441,7 +486,9 @@ async def test_glob_finds_files_by_name_newest_first(tree: Tools) -> None:
         ("*.py", "src/deep", ["src/deep/d.py"]),
         ("{root}/src/**/*.py", ".", ["src/a.py", "src/deep/d.py"]),
         (".github/**", ".", [".github/w.yml"]),
+        ("*.yml,*.ts", ".", ["src/b.ts", ".github/w.yml"]),
         ("!x", ".", ["[no files match !x in .]"]),
+        *((each, ".", [f"[no files match {each} in .; {ELSEWHERE}]"]) for each in OUTSIDE),
         (
             "*",
             ".",
@@ -505,15 +552,21 @@ async def test_glob_lists_the_same_files_as_git(tree: Tools) -> None:
 async def test_added_directory_can_be_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tree: Tools
 ) -> None:
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "a.txt").write_text("needle\n")
+    (tmp_path / "more" / "b").mkdir(parents=True)
+    for age, name in enumerate(("a.txt", "b/c.txt")):
+        (tmp_path / "more" / name).write_text("needle\n")
+        os.utime(tmp_path / "more" / name, (2_000_000_000 - age, 2_000_000_000 - age))
     both = Tools(Workspace(tree.root, shared=SessionResources(extra_dirs=[tmp_path / "more"])))
 
     lines = await both.text("grep", pattern="needle", path=str(tmp_path / "more"))
+    below = await both.text(
+        "grep", pattern="needle", path=str(tmp_path / "more"), glob="b/*.txt", mode="files"
+    )
     names = await both.text("glob", pattern="*.txt", path=str(tmp_path / "more"))
 
-    assert lines == f"{tmp_path}/more/a.txt:1:needle"
-    assert names == f"{tmp_path}/more/a.txt"
+    assert lines.splitlines() == [f"{tmp_path}/more/{name}.txt:1:needle" for name in ("a", "b/c")]
+    assert below == f"{tmp_path}/more/b/c.txt"
+    assert names.splitlines() == [f"{tmp_path}/more/{name}.txt" for name in ("a", "b/c")]
 
 
 async def test_invalid_ignore_rules_are_skipped_and_never_quoted(tree: Tools) -> None:

@@ -16,8 +16,8 @@ from agent_cli.system.records import dataclass
 from agent_cli_tools.search_tools import GlobParameters, GrepParameters
 from agent_cli_tools.searches import (
     SearchOutput,
+    alternatives,
     displayed,
-    expand_braces,
     footer,
     is_there,
     left_out,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RESULT_BYTES_MAX = 50 * 1024
 LIMIT_MAX = 2_000
 _FOOTER_BYTES = 512
+_ELSEWHERE = ("/", "~/", "../")
 # A search that found nothing is made once more, in what .gitignore excludes.
 _IGNORED_LIMIT_S = 2.0
 _IGNORED_NAMED = 3
@@ -57,6 +58,8 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
     notes: list[str] = []
     if not public:
         notes.append(f"no files match {params.pattern} in {params.path}")
+        if params.pattern.startswith(_ELSEWHERE):
+            notes.append("a pattern starts in the searched folder; give another one as path")
         notes += [] if found.cut else await _ignored_names(workspace, arguments, matching)
     elif len(shown) < len(public):
         notes.append(f"{len(shown):,} of {len(public):,} files shown; narrow the pattern")
@@ -130,7 +133,7 @@ def _spec(pattern: str, *, of_files: bool) -> "GitIgnoreSpec":
     # These are .gitignore rules, in which "!" and "#" at the start have another meaning.
     escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
     try:
-        return path_patterns(expand_braces(escaped), of_files=of_files)
+        return path_patterns(alternatives(escaped), of_files=of_files)
     except (ValueError, re.error) as error:
         raise ToolError(
             f"{pattern} is no pattern for names ({error}). Correct it and call again."
@@ -165,7 +168,8 @@ RESULT_LINES_MAX = 2_000
 _COLUMNS_MAX = 500
 # ripgrep searches a file that matches a --glob even if .gitignore excludes it, so a glob for
 # everything would search everything.
-_GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*"})
+_GLOBS_FOR_ALL = frozenset({"", "*", "**", "**/*", "/**", "/**/*"})
+_WILD = re.compile(r"[][{}*?!\\]")
 
 # A line end to be found, which ripgrep refuses without --multiline; not one in `[^\n]`.
 _LINE_END = re.compile(r"(?>(?:\\[^n]|\[\^(?:\\.|[^\]\\])*\]|[^\\\n])*)(?:\\n|\n)")
@@ -202,7 +206,8 @@ class _Hit:
 async def grep(workspace: Workspace, params: GrepParameters, context: ToolContext) -> ToolResult:
     """Search as *params* say."""
     root = search_root(workspace, params.path, context)
-    found = await search(workspace, _arguments(params, root))
+    globs = _globs(workspace, params.glob, root)
+    found = await search(workspace, _arguments(params, root, globs))
     hits = list(_FORMATS[params.mode](found.output))
     secret = {hit.path for hit in hits if is_secret(workspace.root / os.fsdecode(hit.path))}
     public = [hit for hit in hits if hit.path not in secret]
@@ -214,7 +219,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     if total == 0:
         shown = []  # drops separators as well
         notes.append(f"no matches for {params.pattern} in {params.path}")
-        notes += [] if found.cut else await _ignored_matches(workspace, params, root)
+        notes += [] if found.cut else await _ignored_matches(workspace, params, root, globs)
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"
         notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
@@ -227,8 +232,10 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
 
 
-async def _ignored_matches(workspace: Workspace, params: GrepParameters, root: str) -> list[str]:
-    arguments = ["--files-with-matches", "--null", *_query(params, root)]
+async def _ignored_matches(
+    workspace: Workspace, params: GrepParameters, root: str, globs: Sequence[str]
+) -> list[str]:
+    arguments = ["--files-with-matches", "--null", *_query(params, root, globs)]
     found = await _search_ignored(workspace, arguments)
     hits = [
         hit for hit in _files(found.output) if not is_secret(workspace.root / os.fsdecode(hit.path))
@@ -237,7 +244,7 @@ async def _ignored_matches(workspace: Workspace, params: GrepParameters, root: s
     return _ignored(named, len(hits) - len(untrue), found)
 
 
-def _arguments(params: GrepParameters, root: str) -> list[str]:
+def _arguments(params: GrepParameters, root: str, globs: Sequence[str]) -> list[str]:
     modes = {"content": [], "files": ["--files-with-matches"], "count": ["--count"]}
     return [
         *("--color=never", "--no-heading", "--with-filename", "--line-number", "--null"),
@@ -245,13 +252,12 @@ def _arguments(params: GrepParameters, root: str) -> list[str]:
         f"--max-columns={_COLUMNS_MAX}",
         *modes[params.mode],
         *([f"--context={params.context}"] if params.context else []),
-        *_query(params, root),
+        *_query(params, root, globs),
     ]
 
 
-def _query(params: GrepParameters, root: str) -> list[str]:
+def _query(params: GrepParameters, root: str, globs: Sequence[str]) -> list[str]:
     """Return the arguments that say what to find, and where."""
-    globs = [] if params.glob in _GLOBS_FOR_ALL else expand_braces(params.glob)
     return [
         "--hidden",
         # `$` stands before the CRLF of a line, too, unless the pattern itself knows of the CR.
@@ -263,6 +269,31 @@ def _query(params: GrepParameters, root: str) -> list[str]:
         f"--regexp={params.pattern}",
         *("--", root),
     ]
+
+
+def _globs(workspace: Workspace, written: str, root: str) -> list[str]:
+    """Return the globs for ripgrep, for which a path starts at the workspace's root.
+
+    A path may as well start at *root*, where the search does, and be absolute.
+    """
+    top = f"{workspace.root}/"
+    base = f"{workspace.root / root}/"
+    # ripgrep matches the whole path of a file that is outside the workspace.
+    here = _WILD.sub(r"\\\g<0>", base.removeprefix(top))
+    here = f"/{here}" if base.startswith(top) else f"**{here}"
+    globs: list[str] = []
+    for glob in alternatives(written):
+        mark, name = ("!", glob[1:]) if glob.startswith("!") else ("", glob)
+        for start in (base, top, "./"):
+            if name.startswith(start):
+                name = f"/{name.removeprefix(start)}"
+                break
+        if not mark and name in _GLOBS_FOR_ALL:
+            return []
+        globs.append(mark + name)
+        if base != top and "/" in name.rstrip("/") and not name.startswith("**/"):
+            globs.append(f"{mark}{here}{name.lstrip('/')}")
+    return globs
 
 
 def _content(output: bytes) -> Iterator[_Hit]:

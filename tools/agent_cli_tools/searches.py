@@ -32,6 +32,8 @@ _CHUNK_BYTES = 64 * 1024
 _RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 # ripgrep quotes invalid rules in messages, and a file of rules may be a link to secrets.
 _ABOUT_RULES = re.compile(r".*: line \d+: error parsing glob .*\n?")
+_SEPARATOR = re.compile(r"[,\s]+")
+_BRACKET = re.compile(r"(?<!\\)[][{}]")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _PATTERNS_MAX = 100
 
@@ -142,6 +144,19 @@ def _collect(process: "Popen[bytes]", into: bytearray) -> bool:
                 return True
     process.wait()
     return False
+
+
+def alternatives(pattern: str) -> list[str]:
+    """Return the patterns that stand in *pattern*: in a list, in braces, and names as they are.
+
+    `*.ts,*.js` and `*.ts *.js` are lists. `[id].tsx` is also the name of a file: routers write
+    their parameters so.
+    """
+    listed = _SEPARATOR.split(pattern)
+    if "{" in pattern or not all("*" in each for each in listed):
+        listed = [pattern]
+    found = [one for each in listed for one in expand_braces(each)]
+    return [*found, *(_BRACKET.sub(r"\\\g<0>", each) for each in found if _BRACKET.search(each))]
 
 
 def expand_braces(pattern: str) -> list[str]:
