@@ -263,11 +263,7 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     import httpx2
 
     # They need httpx2.
-    from agent_cli.system.http_requests import (
-        CheckedTransport,
-        HttpSettingsError,
-        usable_environment,
-    )
+    from agent_cli.system.http_requests import CheckedTransport, HttpSettingsError
 
     url = _with_values(hook.url, hook)
     headers = {"content-type": "application/json"}
@@ -278,12 +274,12 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
     except (ValueError, httpx2.InvalidURL) as error:
         fault = f"{hook.url} is not a valid URL ({error}); correct it"
         return HookOutcome(fault=fault, is_broken=True)
+    transport = CheckedTransport(_addresses if hook.is_foreign else _any_address)
     try:
-        with usable_environment():
-            transport = CheckedTransport(_addresses) if hook.is_foreign else None
-            client = httpx2.AsyncClient(follow_redirects=False, timeout=limits, transport=transport)
         async with (
-            client,
+            httpx2.AsyncClient(
+                follow_redirects=False, timeout=limits, transport=transport
+            ) as client,
             client.stream("POST", url, content=sent, headers=headers) as response,
         ):
             found = bytearray()
@@ -305,6 +301,10 @@ async def _ask(hook: Hook, sent: bytes, around: HookEnvironment) -> HookOutcome:
 
 class _InsideError(Exception):
     """The hook of a workspace names a service in the user's internal network."""
+
+
+async def _any_address(_request: "Request") -> None:
+    """Let the user's own hooks reach any service."""
 
 
 async def _addresses(request: "Request") -> Sequence[str]:

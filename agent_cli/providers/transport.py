@@ -17,7 +17,12 @@ import httpx2
 from agent_cli.contracts.errors import ModelError
 from agent_cli.providers.arrivals import Arrivals
 from agent_cli.providers.failures import CallFailed, broken_off
-from agent_cli.system.http_requests import HttpSettingsError, proxy_for, usable_environment
+from agent_cli.system.http_requests import (
+    HttpSettingsError,
+    proxy_for,
+    trust,
+    usable_environment,
+)
 from agent_cli.system.json_text import json_object
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.records import dataclass
@@ -157,10 +162,8 @@ def _transport(connection: HttpOptions, address: str) -> httpx2.AsyncBaseTranspo
     for name, value in KEEPALIVE.items():
         if hasattr(socket, name):
             options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
-    # Reading the certificates takes 20 ms of CPU. Without them, no TLS server would be trusted.
-    is_plain = address.lower().startswith("http://")
-    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True
-    return httpx2.AsyncHTTPTransport(verify=trusted, socket_options=options)
+    is_tls = not address.lower().startswith("http://")
+    return httpx2.AsyncHTTPTransport(verify=trust(is_tls=is_tls), socket_options=options)
 
 
 def _may_need_proxy(address: str) -> bool:

@@ -5,6 +5,9 @@ MCP servers and hooks of a workspace. Each of them knows which addresses it may 
 does not.
 """
 
+import functools
+import os
+import ssl
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, TypeAlias
@@ -70,6 +73,37 @@ def sent_host(url: httpx2.URL) -> str:
     return url.raw_host.decode("ascii").lower()
 
 
+def trust(*, is_tls: bool) -> ssl.SSLContext:
+    """Return whom a connection trusts: nobody where it has no TLS, else the environment's choice.
+
+    Raises:
+        OSError: The certificates cannot be read.
+    """
+    if not is_tls:  # whatever goes over TLS all the same is refused
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    default = ssl.get_default_verify_paths()
+    variables = (default.openssl_cafile_env, default.openssl_capath_env)
+    named = [os.environ.get(variable, "") for variable in variables]
+    return _certificates(
+        tuple(
+            (path, _changed_ns(path))
+            for path in (*named, default.openssl_cafile, default.openssl_capath)
+        )
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _certificates(_read_from: tuple[tuple[str, int], ...]) -> ssl.SSLContext:
+    # It takes 20 ms of CPU, for each server, page and hook.
+    return httpx2.create_ssl_context()
+
+
+def _changed_ns(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - "" is no path
+    return 0
+
+
 class CheckedTransport(httpx2.AsyncBaseTransport):
     """Checks each request, a redirected one too, and connects to the addresses that were found.
 
@@ -89,15 +123,11 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         Args:
             check: Called with each request right before it is sent.
             listens_at: Returns the address and port to connect to for a checked address.
-
-        Raises:
-            HttpSettingsError: The certificates of the environment cannot be read.
         """
         self._check = check
         self._listens_at = listens_at
-        with usable_environment():
-            self._certificates = httpx2.create_ssl_context()
-        self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}  # by host, or by proxy
+        # By scheme, and by host or proxy.
+        self._transports: dict[tuple[str, str], httpx2.AsyncHTTPTransport] = {}
         self._first: dict[str, str] = {}  # host → the address to try first
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -105,13 +135,13 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
 
         Raises:
             httpx2.ConnectError: Its host has no address, or none answers.
-            HttpSettingsError: A proxy of the environment cannot be used.
+            HttpSettingsError: A proxy or the certificates of the environment cannot be used.
         """
         checked = await self._check(request)
         if proxy := proxy_for(str(request.url)):
-            return await self._transport(proxy, proxy).handle_async_request(request)
+            return await self._transport(request, proxy).handle_async_request(request)
         host = sent_host(request.url)
-        transport = self._transport(host)
+        transport = self._transport(request)
         if checked is None:
             return await transport.handle_async_request(request)
         if not checked:  # a second look-up might find an address that was not checked
@@ -132,11 +162,15 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         for transport in self._transports.values():
             await transport.aclose()
 
-    def _transport(self, key: str, proxy: str | None = None) -> httpx2.AsyncHTTPTransport:
+    def _transport(
+        self, request: httpx2.Request, proxy: str | None = None
+    ) -> httpx2.AsyncHTTPTransport:
+        key = (request.url.scheme, proxy or sent_host(request.url))
         if key not in self._transports:
+            is_tls = "https" in (request.url.scheme, urlsplit(proxy or "").scheme)
             with usable_environment():
                 self._transports[key] = httpx2.AsyncHTTPTransport(
-                    verify=self._certificates, proxy=proxy
+                    verify=trust(is_tls=is_tls), proxy=proxy
                 )
         return self._transports[key]
 

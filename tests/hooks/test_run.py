@@ -294,7 +294,7 @@ async def test_project_hook_is_posted_to_the_address_that_was_checked(
     [
         ("SSL_CERT_FILE", "/nowhere.pem", "the certificates cannot be read (No such file or dir"),
         ("ALL_PROXY", "socks5://127.0.0.1:1", "a SOCKS proxy needs one more package: pip install"),
-        ("HTTP_PROXY", "ftp://127.0.0.1:1", "the proxy settings cannot be used: Unknown scheme"),
+        ("HTTPS_PROXY", "ftp://127.0.0.1:1", "the proxy settings cannot be used: Unknown scheme"),
     ],
 )
 async def test_proxies_and_certificates_that_cannot_be_used_are_no_fault_of_the_hook(
@@ -314,7 +314,7 @@ async def test_proxies_and_certificates_that_cannot_be_used_are_no_fault_of_the_
     monkeypatch.setattr("agent_cli.hooks.run.resolve", find)
     monkeypatch.setenv(variable, value)
     monkeypatch.setitem(sys.modules, "socksio", None)
-    hook = Hook(event="PreToolUse", url="http://hook.example/", is_project=is_project)
+    hook = Hook(event="PreToolUse", url="https://hook.example/", is_project=is_project)
 
     found = await run_hook(hook, PAYLOAD, HookEnvironment(tmp_path, os.environ))
 

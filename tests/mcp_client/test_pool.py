@@ -258,11 +258,11 @@ async def test_proxy_or_certificates_that_cannot_be_used_are_named(
     monkeypatch.setitem(sys.modules, "socksio", None)
 
     async with McpServers(os.environ) as servers:
-        servers.start([ServerConfig(name="far", transport="http", url="http://mcp.example/")])
+        servers.start([ServerConfig(name="far", transport="http", url="https://mcp.example/")])
         await servers.wait_started(LIMIT_S)
 
         assert servers.states()[0].reason == (
-            f"MCP server 'far' did not start: http://mcp.example/: {reason}"
+            f"MCP server 'far' did not start: https://mcp.example/: {reason}"
         )
 
 
