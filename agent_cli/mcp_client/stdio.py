@@ -7,6 +7,7 @@ and does not report how the process ended.
 import asyncio
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -112,7 +113,9 @@ class StdioProcess:
         )
         try:
             to_us, incoming = anyio.create_memory_object_stream[Item](0)
-            outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](0)
+            # Without a limit: where the server reads nothing, a cancellation would wait for room,
+            # for the five seconds that the SDK gives it, and its user with it.
+            outgoing, from_us = anyio.create_memory_object_stream[SessionMessage](math.inf)
             async with anyio.create_task_group() as tasks:
                 written = anyio.Event()
                 tasks.start_soon(self._read, process, to_us)

@@ -6,6 +6,8 @@ import sys
 
 import anyio
 import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
 
 from agent_cli.mcp_client.stdio import StdioProcess
 
@@ -24,15 +26,35 @@ async def test_end_of_a_process_is_known_after_its_connection_was_cancelled(
         return started[-1]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
-    server = StdioProcess(
-        command=[sys.executable, "-c", STUBBORN],
-        environment={"PATH": os.defpath},
-        folder=None,
-        stderr=sys.__stderr__ or sys.stderr,
-    )
+    server = _server(STUBBORN)
 
     with anyio.CancelScope() as scope:
         async with server.transport():
             scope.cancel()  # every wait from here on is cancelled, too
 
     assert [process.returncode is not None for process in started] == [True]
+
+
+async def test_message_never_waits_for_a_server_that_reads_nothing() -> None:
+    """The cancellation of a call did, and Ctrl-C with it, behind a call that fills the pipe."""
+    long = JSONRPCNotification(jsonrpc="2.0", method="long", params={"text": "x" * 1_000_000})
+    short = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled")
+    server = _server("import time; time.sleep(600)")
+    sent = 0
+
+    async with server.transport() as (_incoming, outgoing):
+        with anyio.move_on_after(2):
+            for message in (long, long, short):
+                await outgoing.send(SessionMessage(message))
+                sent += 1
+
+    assert sent == 3
+
+
+def _server(program: str) -> StdioProcess:
+    return StdioProcess(
+        command=[sys.executable, "-c", program],
+        environment={"PATH": os.defpath},
+        folder=None,
+        stderr=sys.__stderr__ or sys.stderr,
+    )
