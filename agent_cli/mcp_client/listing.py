@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import mcp_types
@@ -29,6 +29,7 @@ _CHANGES = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
+Item = TypeVar("Item")
 Page = TypeVar("Page", bound=mcp_types.PaginatedResult)
 _log = logger(__name__)
 
@@ -95,7 +96,9 @@ class Upkeep:
                         self._stale.clear()
                         if await self._offering.take(await self._list_tools(client)):
                             self._on_change()
-                    self._offering.catalogue = await list_catalogue(client, self._config.name)
+                    self._offering.catalogue = await list_catalogue(
+                        client, self._config.name, self._offering.catalogue
+                    )
             except (TimeoutError, *CONNECTION_ERRORS) as error:
                 # Keep the earlier listing.
                 _log.info("mcp listing failed", server=self._config.name, fault=error_line(error))
@@ -131,20 +134,47 @@ async def list_tools(
     return tuple(found.values())
 
 
-async def list_catalogue(client: Client, server: str) -> Catalogue:
-    """Return the prompts and resources of a server, if it declares any."""
+async def list_catalogue(client: Client, server: str, before: Catalogue) -> Catalogue:
+    """Return the prompts and resources of a server, if it declares any.
+
+    Many have resources and no method for templates of them. What a server refuses to list stays as
+    it was *before*.
+    """
     offers = client.server_capabilities
-    prompts: list[ServerPrompt] = []
-    resources: list[ServerResource] = []
+    prompts: tuple[ServerPrompt, ...] = ()
+    plain: tuple[ServerResource, ...] = ()
+    templates: tuple[ServerResource, ...] = ()
     if offers.prompts:
-        async for page in _pages(lambda cursor: client.list_prompts(cursor=cursor)):
-            prompts += [_prompt(server, prompt) for prompt in page.prompts]
+        prompts = await _all(
+            lambda cursor: client.list_prompts(cursor=cursor),
+            lambda page: [_prompt(server, each) for each in page.prompts],
+            before.prompts,
+        )
     if offers.resources:
-        async for listed in _pages(lambda cursor: client.list_resources(cursor=cursor)):
-            resources += [_resource(server, each) for each in listed.resources]
-        async for found in _pages(lambda cursor: client.list_resource_templates(cursor=cursor)):
-            resources += [_resource(server, each) for each in found.resource_templates]
-    return Catalogue(tuple(prompts), tuple(resources))
+        plain = await _all(
+            lambda cursor: client.list_resources(cursor=cursor),
+            lambda page: [_resource(server, each) for each in page.resources],
+            tuple(each for each in before.resources if not each.is_template),
+        )
+        templates = await _all(
+            lambda cursor: client.list_resource_templates(cursor=cursor),
+            lambda page: [_resource(server, each) for each in page.resource_templates],
+            tuple(each for each in before.resources if each.is_template),
+        )
+    return Catalogue(prompts, (*plain, *templates))
+
+
+async def _all(
+    fetch: Callable[[str | None], Awaitable[Page]],
+    in_page: Callable[[Page], Sequence[Item]],
+    before: tuple[Item, ...],
+) -> tuple[Item, ...]:
+    """Return what all pages hold, or what was there *before* if the server refuses to list it."""
+    try:
+        return tuple([each async for page in _pages(fetch) for each in in_page(page)])
+    except (MCPError, ValueError) as error:
+        _log.info("mcp list refused", fault=error_line(error))
+        return before
 
 
 async def keep_listening(

@@ -15,7 +15,7 @@ from mcp import Client
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.servers import PromptArgument, SamplingRequest, ServerPrompt
-from agent_cli.contracts.timeline import text_block
+from agent_cli.contracts.timeline import Json, text_block
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.host import Elicitation, ElicitationAnswer, Host, Sampled
 from tests.mcp_client.conftest import HttpServer
@@ -25,7 +25,7 @@ from tests.waiting import at_growing_limits
 if TYPE_CHECKING:
     from mcp.client.subscriptions import Subscription
 
-    from tests.mcp_client.conftest import Call
+    from tests.mcp_client.conftest import Call, RawServer
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 LIMIT_S = 40
@@ -321,6 +321,26 @@ async def test_resources_are_listed_and_read(running: Running, until: Until) -> 
 
     assert listed == [("note://today", False), ("note://{day}", True)]
     assert blocks == (text_block("note://today:\nbuy milk"),)
+
+
+async def test_refused_list_leaves_the_other_lists_alone(
+    raw_server: "RawServer", until: Until
+) -> None:
+    """Servers of Python's SDK declare resources, and know no method for templates of them."""
+    offers: dict[str, Json] = {"tools": {}, "prompts": {}, "resources": {}}
+    about: dict[str, Json] = {"protocolVersion": "2025-06-18", "capabilities": offers}
+    resources: list[Json] = [{"name": "memo", "uri": "memo://insights"}]
+    answers: dict[str, Json] = {
+        "initialize": {"result": about},
+        "prompts/list": {"error": {"code": -32603, "message": "it broke"}},
+        "resources/list": {"result": {"resources": resources}},
+    }
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"answers": answers})])
+        await until(servers.resources)
+
+        assert [each.uri for each in servers.resources()] == ["memo://insights"]
+        assert servers.prompts() == ()
 
 
 async def test_audio_result_is_saved_as_a_private_file_and_named(
