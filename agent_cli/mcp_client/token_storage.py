@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from enum import Enum, auto
 from http import HTTPStatus
+from math import ceil
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -27,6 +28,7 @@ from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 
 _EARLY_S = 30.0
+_LONGEST_LIFE_S = 1e12
 _LOCK_LIMIT_S = 45.0
 """Longer than a renewal of another process may take."""
 log = logger(__name__)
@@ -204,10 +206,14 @@ def without_refresh(tokens: OAuthToken) -> OAuthToken:
 
 
 def present_fields(answer: Mapping[str, object]) -> dict[str, object]:
-    """Return an *answer* with tokens as the SDK reads it: without nulls, and in whole seconds."""
-    fields = {name: value for name, value in answer.items() if value is not None}
-    if isinstance(lasts_s := fields.get("expires_in"), float):
-        fields["expires_in"] = int(lasts_s)
+    """Return an *answer* with tokens as the SDK reads it: nothing empty, and in whole seconds.
+
+    Some servers write 0 for tokens that do not expire, so that is taken for an unknown lifetime.
+    """
+    fields = {name: value for name, value in answer.items() if value not in (None, "")}
+    with suppress(ValueError):  # it is absent, or the SDK refuses it
+        lasts_s = float(str(fields.get("expires_in")))
+        fields["expires_in"] = ceil(lasts_s) if 0 < lasts_s < _LONGEST_LIFE_S else None
     return fields
 
 

@@ -158,6 +158,37 @@ async def test_sign_in_that_nobody_needs_is_none(host: Host, http_server: "HttpS
     assert state.phase is ServerPhase.READY
 
 
+@pytest.mark.parametrize("lasts_s", [0, -1, float("inf")])
+async def test_token_that_is_said_to_last_no_time_is_used_until_it_is_refused(
+    web: SignInServer, host: Host, call: "Call", lasts_s: float
+) -> None:
+    """Servers mean that it does not expire; it was renewed before each request."""
+    web.lasts_s = lasts_s
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        result = await call(servers, "mcp__web__hello")
+
+    assert result.text == "hello"
+    assert web.log[-1] == "token:authorization_code"
+
+
+async def test_refresh_without_a_token_leaves_the_sign_in(
+    web: SignInServer, host: Host, call: "Call"
+) -> None:
+    """An empty token was stored in place of the old one: the user had to visit the page again."""
+    async with running(config_of(web), host) as servers:
+        await servers.login("web", request_browser())
+        web.expire()
+        web.token_answer = {"access_token": "", "token_type": "Bearer"}
+        failed = await call(servers, "mcp__web__hello")
+        web.token_answer = None
+        state = await servers.login("web", request_browser())
+
+    assert failed.is_error
+    assert state.phase is ServerPhase.READY, state
+    assert len(web.pages) == 1
+
+
 async def test_sign_in_asks_for_the_scope_that_a_call_lacked(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
