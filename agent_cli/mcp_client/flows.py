@@ -63,6 +63,10 @@ class _ContextWithResource(OAuthContext):
         return bool(self.resource)
 
 
+class _Unneeded(Exception):
+    """The server asks for no sign-in, and names no page for one."""
+
+
 class ConcurrentFlow(OAuthClientProvider):
     """A flow whose lock is held to sign in, never while the server works on a call.
 
@@ -83,6 +87,7 @@ class ConcurrentFlow(OAuthClientProvider):
     scopes: str = ""
     is_attended: bool = True
     is_asked_for: bool = False
+    _is_unneeded: bool = False
 
     def use_resource(self, resource: str) -> None:
         """Ask for tokens for *resource*, whatever the server names; "" names none."""
@@ -125,11 +130,14 @@ class ConcurrentFlow(OAuthClientProvider):
         try:
             await flow.__anext__()  # takes the lock
             if self._access_token in ("", used):  # no other call has signed in meanwhile
+                self._is_unneeded = is_unneeded
                 outgoing = await flow.asend(refusal)
                 while outgoing is not request:
                     if is_unneeded and outgoing.method == "POST" and not self._has_metadata:
                         break
                     outgoing = await flow.asend(await self._mended((yield outgoing)))
+        except _Unneeded:
+            pass
         except StopAsyncIteration:
             return  # no sign-in would help
         finally:
@@ -237,6 +245,8 @@ class BrowserFlow(ConcurrentFlow):
         return next(named, advertised[0])
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
+        if self._is_unneeded and not self._has_metadata:
+            raise _Unneeded  # with a configured or stored client, nothing is registered before
         # Source: MCP 2025-11-25, authorization, code protection: clients must refuse without PKCE.
         metadata = self.context.oauth_metadata
         if metadata and "S256" not in (metadata.code_challenge_methods_supported or ()):

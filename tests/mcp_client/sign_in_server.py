@@ -27,6 +27,8 @@ class SignInServer:
         token_status: The status of an answer with tokens.
         allows_scope: Whether a refresh may name a scope.
         pages: The queries with which the sign-in page was asked for.
+        names_issuers: Whether the server names any: whether there is metadata of it.
+        challenge: The address of that metadata, as refusals name it; "" is the whole one.
         offers_metadata: Whether there is metadata of the authorization server.
         offers_pkce: Whether it says so.
         registers: Whether clients can register themselves.
@@ -60,6 +62,8 @@ class SignInServer:
         self.token_status = 200
         self.allows_scope = True
         self.pages: list[dict[str, str]] = []
+        self.names_issuers = True
+        self.challenge = ""
         self.offers_metadata = True
         self.offers_pkce = True
         self.registers = True
@@ -108,7 +112,7 @@ class SignInServer:
         match parts.path:
             case "/mcp":
                 return self._mcp(method, body, authorization)
-            case "/.well-known/oauth-protected-resource/mcp":
+            case "/.well-known/oauth-protected-resource/mcp" if self.names_issuers:
                 issuers = self.issuers or [self.base + self.issuer]
                 return 200, {}, {"resource": self.url, "authorization_servers": issuers}
             case path if path == self._metadata_path and self.offers_metadata:
@@ -223,7 +227,7 @@ class SignInServer:
         is_open = self.lists_openly and not is_call
         if not is_open and (not self._valid or authorization != f"{kind} {self._valid}"):
             self.log.append("401")
-            where = f"{self.base}/.well-known/oauth-protected-resource/mcp"
+            where = self.challenge or f"{self.base}/.well-known/oauth-protected-resource/mcp"
             return 401, {"WWW-Authenticate": f'Bearer resource_metadata="{where}"'}, {}
         if is_call and self.needed_scope and self.needed_scope not in self._allowed:
             self.log.append("403")

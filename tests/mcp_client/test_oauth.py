@@ -158,6 +158,19 @@ async def test_sign_in_that_nobody_needs_is_none(host: Host, http_server: "HttpS
     assert state.phase is ServerPhase.READY
 
 
+async def test_sign_in_that_nobody_needs_opens_no_page_for_a_configured_client(
+    web: SignInServer, host: Host
+) -> None:
+    """The server asks for none and names no page; one at a guessed address leads nowhere."""
+    web.lists_openly, web.names_issuers, web.offers_metadata = True, False, False
+    config = replace(config_of(web), oauth=OAuth(client_id="ours"))
+    async with running(config, host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.phase is ServerPhase.READY
+    assert web.log == []
+
+
 @pytest.mark.parametrize("lasts_s", [0, -1, float("inf")])
 async def test_token_that_is_said_to_last_no_time_is_used_until_it_is_refused(
     web: SignInServer, host: Host, call: "Call", lasts_s: float
