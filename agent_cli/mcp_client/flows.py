@@ -5,9 +5,10 @@ the user at the company's identity provider.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import fields
 from http import HTTPStatus
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urljoin
 
 import httpx2
 from mcp.client.auth import (
@@ -165,9 +166,12 @@ class ConcurrentFlow(OAuthClientProvider):
                 which = f"the scope {missing}" if missing else "a scope of this call"
                 raise OAuthFlowError(f"the sign-in does not cover {which}")
         if self.scopes and response.status_code == HTTPStatus.UNAUTHORIZED:
-            # The SDK asks for what the server names, and looks here first.
-            named = response.headers.get("www-authenticate", "")
-            response.headers["www-authenticate"] = f'Bearer scope="{self.scopes}", {named}'
+            _name_first(response, "scope", self.scopes)
+        if where := extract_field_from_www_auth(response, "resource_metadata"):
+            with suppress(ValueError):  # its request will fail
+                # Servers that do not know their own address name a path alone.
+                absolute = urljoin(self.context.server_url, where.strip('"'))
+                _name_first(response, "resource_metadata", absolute)
         return response
 
     @property
@@ -210,6 +214,12 @@ class ConcurrentFlow(OAuthClientProvider):
 def _is_same(issuer: str, expected: str) -> bool:
     """Compare two issuers without the slash at their end, which many servers add or leave out."""
     return issuers_match(issuer.rstrip("/"), expected.rstrip("/"))
+
+
+def _name_first(response: httpx2.Response, field: str, value: str) -> None:
+    """Let *response* ask for a sign-in with *value*: the SDK takes the first of each field."""
+    named = response.headers.get("www-authenticate", "")
+    response.headers["www-authenticate"] = f'Bearer {field}="{value}", {named}'
 
 
 def _missing_scope(response: httpx2.Response) -> str | None:

@@ -185,6 +185,18 @@ async def test_token_that_is_said_to_last_no_time_is_used_until_it_is_refused(
     assert web.log[-1] == "token:authorization_code"
 
 
+@pytest.mark.parametrize("challenge", ["/.well-known/oauth-protected-resource/mcp", '""'])
+async def test_metadata_at_a_path_alone_is_found(
+    web: SignInServer, host: Host, challenge: str
+) -> None:
+    """Servers behind a proxy do not know their own address."""
+    web.challenge = challenge
+    async with running(config_of(web), host) as servers:
+        state = await servers.login("web", request_browser())
+
+    assert state.phase is ServerPhase.READY, state
+
+
 async def test_refresh_without_a_token_leaves_the_sign_in(
     web: SignInServer, host: Host, call: "Call"
 ) -> None:
