@@ -15,6 +15,7 @@ from mcp.client.auth import (
     AuthorizationCodeResult,
     OAuthClientProvider,
     OAuthFlowError,
+    OAuthRegistrationError,
     OAuthTokenError,
 )
 from mcp.client.auth.extensions.client_credentials import (
@@ -189,7 +190,14 @@ class ConcurrentFlow(OAuthClientProvider):
 
         Those are null or "" for what is absent, and an issuer that stands elsewhere with a slash
         at its end, or without.
+
+        Raises:
+            OAuthRegistrationError: It is a refusal to register us, whose page the SDK quotes whole.
         """
+        is_registration = response.request.headers.get("content-type") == "application/json"
+        if is_registration and not response.is_success:
+            body = await response.aread()
+            raise OAuthRegistrationError(sign_in_refusal(response, body, "registered no client"))
         found = json_object(await response.aread())
         if found is None or "issuer" not in found or _WELL_KNOWN not in response.url.path:
             return response
@@ -202,7 +210,9 @@ class ConcurrentFlow(OAuthClientProvider):
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         if not response.is_success:
             # The SDK quotes the whole body, which may repeat the code and its verifier.
-            raise OAuthTokenError(sign_in_refusal(response, await response.aread()))
+            raise OAuthTokenError(
+                sign_in_refusal(response, await response.aread(), "gave no token")
+            )
         if (found := json_object(await response.aread())) is not None:
             fields = present_fields(found)
             response = httpx2.Response(response.status_code, json=fields, request=response.request)

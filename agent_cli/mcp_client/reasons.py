@@ -263,11 +263,11 @@ def refusal_line(response: httpx2.Response, message: str) -> str:
     return f"HTTP {response.status_code} ({details})" if details else f"HTTP {response.status_code}"
 
 
-def sign_in_refusal(response: httpx2.Response, body: bytes) -> str:
-    """Return why the authorization server gave no token, without the rest of its answer."""
+def sign_in_refusal(response: httpx2.Response, body: bytes, outcome: str) -> str:
+    """Return the *outcome* at the authorization server and why, without the rest of its answer."""
     message = _message_of(json_object(body) or {})
     short = " ".join(printable(message).split())[:_QUOTED_CHARS]
-    return f"its authorization server gave no token: {refusal_line(response, short)}"
+    return f"its authorization server {outcome}: {refusal_line(response, short)}"
 
 
 def no_answer_line(response: httpx2.Response, body: bytes) -> str:

@@ -501,10 +501,10 @@ async def test_server_that_registers_no_clients_asks_for_a_configured_one(
     async with running(config, host) as servers:
         state = await servers.login("web", request_browser())
 
-    assert "Registration failed: 404" in refused.reason
-    assert refused.reason.endswith(
-        "; register a client with that service yourself, and set the server's oauth.client_id"
-        " to its id"
+    assert refused.reason == (
+        f"MCP server 'web' did not start: {web.url}: its authorization server registered no client:"
+        " HTTP 404 (Not Found); register a client with that service yourself, and set the server's"
+        " oauth.client_id to its id"
     )
     assert state.phase is ServerPhase.READY, state
 
