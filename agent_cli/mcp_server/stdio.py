@@ -1,11 +1,12 @@
 """The server over stdin and stdout: until the client leaves or a signal arrives.
 
-The SDK drops a message with a lone surrogate without an answer, for which the client waits; and its
-reader cannot be cancelled. So standard input passes through a pipe of ours, repaired, which ends
-with the client or with the signal.
+The SDK drops a message that is not valid, such as one with a lone surrogate, without an answer, for
+which the client waits; and its reader cannot be cancelled. So standard input passes through a pipe
+of ours, repaired, which ends with the client or with the signal.
 """
 
 import asyncio
+import json
 import os
 import select
 import threading
@@ -14,14 +15,17 @@ from signal import Signals
 from typing import Final
 
 from mcp.server.mcpserver import MCPServer
+from mcp_types import INTERNAL_ERROR, jsonrpc_message_adapter
 
 from agent_cli.system import stop_signals
 from agent_cli.system.fixed_paths import write_all
-from agent_cli.system.json_text import SurrogateMender
+from agent_cli.system.json_text import mend_surrogates
+from agent_cli.system.shapes import is_array, is_object
 
 _STDIN: Final = 0
 _BYTES_A_READ: Final = 65_536
 _END_LIMIT_S: Final = 5.0
+_NOT_VALID: Final = "(this message is not valid JSON-RPC 2.0)"
 
 
 async def serve_stdio(server: MCPServer) -> int:
@@ -45,7 +49,7 @@ async def serve_stdio(server: MCPServer) -> int:
 
 
 class RepairedInput:
-    """A pipe in place of standard input, through which its text passes repaired."""
+    """A pipe in place of standard input, through which its lines pass repaired."""
 
     def __init__(self) -> None:
         self._given = os.dup(_STDIN)
@@ -60,12 +64,49 @@ class RepairedInput:
         os.write(self._ending, b"\0")
 
     def _pump(self) -> None:
-        mender = SurrogateMender()
+        line = bytearray()
         with os.fdopen(self._writing, "wb", buffering=0) as pipe, suppress(OSError):
             while data := self._read():
-                write_all(pipe.fileno(), mender.feed(data))
-            write_all(pipe.fileno(), mender.flush())
+                *ends, rest = data.split(b"\n")
+                for end in ends:
+                    write_all(pipe.fileno(), repaired(bytes(line + end)))
+                    line.clear()
+                line += rest
+            if line:
+                write_all(pipe.fileno(), repaired(bytes(line)))
 
     def _read(self) -> bytes:
         ready, _, _ = select.select([self._given, self._ended], [], [])
         return b"" if self._ended in ready else os.read(self._given, _BYTES_A_READ)
+
+
+def repaired(line: bytes) -> bytes:
+    """Return the message of *line* as a line, or those of a batch, which revision 2025-03-26 has.
+
+    One that is not valid and waits for an answer becomes one that the SDK answers with an error.
+    """
+    line = mend_surrogates(line)
+    try:
+        jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        with suppress(ValueError, RecursionError):
+            written = json.loads(line)
+            batch = written if is_array(written) else [written]
+            return b"".join(json.dumps(each).encode() + b"\n" for each in map(_answerable, batch))
+    return line + b"\n"
+
+
+def _answerable(message: object) -> object:
+    with suppress(ValueError):
+        jsonrpc_message_adapter.validate_python(message, by_name=False)
+        return message
+    id = message.get("id") if is_object(message) else None
+    if not is_object(message) or not isinstance(id, int | str):
+        return message  # the SDK drops it, and nobody can wait for an answer
+    if "method" not in message and message.keys() & {"result", "error"}:
+        return {
+            "jsonrpc": "2.0",
+            "id": id,
+            "error": {"code": INTERNAL_ERROR, "message": _NOT_VALID},
+        }
+    return {"jsonrpc": "2.0", "id": id, "method": _NOT_VALID}
