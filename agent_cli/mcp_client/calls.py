@@ -21,7 +21,7 @@ from agent_cli.mcp_client.callbacks import Callbacks
 from agent_cli.mcp_client.config import ServerConfig
 from agent_cli.mcp_client.content import structured_content, tool_result
 from agent_cli.mcp_client.host import Host
-from agent_cli.mcp_client.limits import SilenceLimits, TotalTimeReached, Uses
+from agent_cli.mcp_client.limits import ConnectionEnded, SilenceLimits, TotalTimeReached, Uses
 from agent_cli.mcp_client.reasons import (
     CONNECTION_CLOSED,
     CONNECTION_ERRORS,
@@ -44,6 +44,7 @@ _URL_ELICITATION_REQUIRED = -32042
 _CALL_TO_SILENCE = 12
 """The whole time of a call, in times of the longest silence."""
 _PROGRESS_CHARS_MAX = 1000
+_UNKNOWN_EFFECT = "The call may have taken effect: check before you repeat it."
 Reply = TypeVar("Reply")
 
 
@@ -124,6 +125,10 @@ async def call_tool(
         return ToolResult.error(
             f"MCP server '{name}' answered {tool} with something that is not valid MCP:"
             f" {fault_line(error)}. The call may have taken effect."
+        )
+    except ConnectionEnded:
+        return ToolResult.error(
+            f"MCP server '{name}' was disconnected by the user during the call. {_UNKNOWN_EFFECT}"
         )
     except TotalTimeReached:
         total_s = server.config.call_timeout_s * _CALL_TO_SILENCE
@@ -269,17 +274,15 @@ def _progress_text(progress: float, total: float | None, message: str | None) ->
 def _protocol_error(server: Server, error: MCPError) -> str:
     """Return an MCP error as a sentence for the model."""
     name, message = server.config.name, error_line(error)
-    unknown_effect = "The call may have taken effect: check before you repeat it."
     # Servers also use the code of a closed connection for their own errors.
     if error.code == CONNECTION_CLOSED and not server.connected:
         why = f": {server.fault}" if server.fault else ""
-        return (
-            f"MCP server '{name}' ended during the call{why}{server.stderr_quote}. {unknown_effect}"
-        )
+        ended = f"MCP server '{name}' ended during the call{why}{server.stderr_quote}"
+        return f"{ended}. {_UNKNOWN_EFFECT}"
     if error.code == HTTP_FAILED:
         return f"MCP server '{name}' could not be reached ({message}): it did not get the call."
     if error.code == NO_ANSWER:
-        return f"MCP server '{name}' gave no result: {message}. {unknown_effect}"
+        return f"MCP server '{name}' gave no result: {message}. {_UNKNOWN_EFFECT}"
     if error.code == TOO_LONG:
         return (
             f"MCP server '{name}' answered with {message}, which is not read. The call has probably"
@@ -292,7 +295,7 @@ def _protocol_error(server: Server, error: MCPError) -> str:
     if error.code == HTTP_REFUSED:
         return f"MCP server '{name}' answered with {message}. {_after_refusal(name, error)}"
     if error.code == REQUEST_TIMEOUT and "timed out" in message:
-        return f"MCP server '{name}' did not finish the call in time. {unknown_effect}"
+        return f"MCP server '{name}' did not finish the call in time. {_UNKNOWN_EFFECT}"
     if error.code == _INVALID_REQUEST and "back-channel" in message:
         return (
             f"MCP server '{name}' has a question, which this protocol revision does not carry; "

@@ -15,6 +15,10 @@ class TotalTimeReached(TimeoutError):
     """The whole time of an operation is over, although the server was not silent."""
 
 
+class ConnectionEnded(TimeoutError):
+    """The connection is closed on purpose, so no answer will come."""
+
+
 class NobodyWaits(Exception):
     """All operations that a server may have asked its question for have ended."""
 
@@ -24,6 +28,7 @@ class _Limit:
     silence_s: float
     started_at: float
     ends_at: float
+    is_over: bool = False
 
 
 class SilenceLimits:
@@ -42,6 +47,7 @@ class SilenceLimits:
         """Run the body with limits; yield a function that restarts the limit of silence.
 
         Raises:
+            ConnectionEnded: `end()` was called.
             TotalTimeReached: The body took *total_s*.
             TimeoutError: The limit of silence was reached.
         """
@@ -58,6 +64,8 @@ class SilenceLimits:
                     if not self._limits:
                         self._close_questions()
         except TimeoutError as error:
+            if timeout.expired() and limit.is_over:
+                raise ConnectionEnded from error
             if timeout.expired() and asyncio.get_running_loop().time() >= limit.ends_at:
                 raise TotalTimeReached from error
             raise
@@ -107,8 +115,9 @@ class SilenceLimits:
 
     def end(self) -> None:
         """Make every limit expire now."""
-        for timeout in self._limits:
+        for timeout, limit in self._limits.items():
             if not timeout.expired():
+                limit.is_over = True
                 timeout.reschedule(0)
 
     def _resume(self) -> None:

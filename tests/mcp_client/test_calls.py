@@ -254,6 +254,27 @@ async def test_silent_call_is_cancelled_after_the_idle_limit(
     assert methods(record).count("notifications/cancelled") == 1
 
 
+async def test_call_that_a_reconnect_ends_does_not_blame_the_server(
+    raw_server: "RawServer", call: "Call"
+) -> None:
+    """So does a sign-in while calls wait: the server was said to have been silent for 300 s."""
+    updates: list[str] = []
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server()])
+        await servers.wait_started(LIMIT_S)
+        waits: dict[str, Json] = {"reply": None, "progress": "begun"}
+        waiting = asyncio.ensure_future(call(servers, "mcp__raw__reply", waits, updates=updates))
+        await waiting_until(lambda: updates)
+        await servers.reconnect("raw")
+        ended = await waiting
+
+    assert (ended.text, ended.is_error) == (
+        "MCP server 'raw' was disconnected by the user during the call. The call may have taken"
+        " effect: check before you repeat it.",
+        True,
+    )
+
+
 def quick_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("_ANSWER_LIMIT_S", "_CANCELLED_LIMIT_S"):
         monkeypatch.setattr(f"agent_cli.mcp_client.connection.{limit}", 1.0)
