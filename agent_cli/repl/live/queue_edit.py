@@ -256,6 +256,7 @@ def bind_queue_keys(keys: KeyBindings, queue: QueueEdit, draft: Draft, has: Cond
 
     @keys.add("up", filter=has & empty & ~active & ~is_searching)
     @keys.add("escape", "up", filter=has & ~active & ~vi_mode & ~is_searching)
+    @keys.add("c-up", filter=has & ~active & ~is_searching)  # Alt-Up of most terminals
     def begin(_event: KeyPressEvent) -> None:
         queue.step(-1)
 
@@ -274,11 +275,13 @@ def bind_queue_keys(keys: KeyBindings, queue: QueueEdit, draft: Draft, has: Cond
             event.current_buffer.cursor_down()
 
     @keys.add("escape", "up", filter=active & ~vi_mode)
+    @keys.add("c-up", filter=active)
     @keys.add("s-up", filter=active)
     def earlier(_event: KeyPressEvent) -> None:
         queue.move(-1)
 
     @keys.add("escape", "down", filter=active & ~vi_mode)
+    @keys.add("c-down", filter=active)
     @keys.add("s-down", filter=active)
     def later(_event: KeyPressEvent) -> None:
         queue.move(1)

@@ -11,6 +11,7 @@ from agent_cli.repl.live.queue_edit import Queued
 from tests.repl.live.test_controller import session
 from tests.repl.live.test_screen import CTRL_C, ESCAPE, UP, Live, live
 
+CTRL_UP = "\x1b[1;5A"  # as the keyboard reads Alt-Up of most terminals
 DOWN, ALT_UP, ALT_DOWN, CLEAR, CTRL_D = "\x1b[B", "\x1b\x1b[A", "\x1b\x1b[B", "\x15", "\x04"
 
 
@@ -87,13 +88,14 @@ async def test_escape_leaves_a_queued_message_as_it_was_and_stops_nothing(
         assert not it.person.interrupted
 
 
-async def test_a_queued_message_is_moved_and_dropped(tmp_path: Path) -> None:
-    """Alt with an arrow moves it; Ctrl-D, or Enter on nothing, drops it."""
+@pytest.mark.parametrize("move", [ALT_UP, CTRL_UP])
+async def test_a_queued_message_is_moved_and_dropped(tmp_path: Path, move: str) -> None:
+    """Alt with an arrow, or Ctrl, moves it; Ctrl-D, or Enter on nothing, drops it."""
     async with live(tmp_path) as it:
         await with_messages(it, "one", "two", "three")
         await it.press(UP)
-        await it.press(ALT_UP)
-        await it.press(ALT_UP)
+        await it.press(move)
+        await it.press(move)
         await it.until(lambda: it.rows[0] == "❯ when done: three")
         await it.press("\r")
         await it.until(lambda: queued(it) == ["three", "one", "two"])

@@ -8,6 +8,8 @@
   sends them unasked where another program left a mode on: focus reports, answers to questions that
   nobody waits for, keys in kitty's form. Passed on, each is an Esc, which would stop a run, and
   some letters in the line. Of kitty's form, the keys that have another form become that one.
+* An arrow with Alt is that arrow with Ctrl. prompt_toolkit makes two keys of one with Alt, of which
+  the first is an Esc.
 
 Imported before the first prompt: standard library and prompt_toolkit only.
 """
@@ -210,6 +212,15 @@ _SHIFT, _ALT, _CTRL, _LOCKS = 1, 2, 4, 64 | 128
 # The code points that stand for keys without a character, such as Caps Lock.
 _NO_CHARACTERS: Final = range(0xE000, 0xF900)
 _ESCAPE: Final = KeyPress(Keys.Escape, "\x1b")
+# What the keys with Alt are here. prompt_toolkit makes an Esc and the key of each.
+_WITH_ALT: Final[Mapping[str, Keys]] = MappingProxyType(
+    {
+        Keys.Up: Keys.ControlUp,
+        Keys.Down: Keys.ControlDown,
+        Keys.Left: Keys.ControlLeft,
+        Keys.Right: Keys.ControlRight,
+    }
+)
 _NAMED: Final[Mapping[tuple[int, int], KeyPress]] = MappingProxyType(
     {
         (27, 0): _ESCAPE,
@@ -226,9 +237,17 @@ def _without_strays(keys: Sequence[KeyPress]) -> list[KeyPress]:
     kept: list[KeyPress] = []
     at = 0
     while at < len(keys):
-        stray = _stray(keys[at : at + _SEQUENCE_CHARS_MAX]) if keys[at].key is Keys.Escape else ""
-        kept += _meant(stray) if stray else [keys[at]]
-        at += len(stray) or 1
+        if keys[at].key is not Keys.Escape:
+            kept.append(keys[at])
+            at += 1
+        elif keys[at].data != _ESCAPE.data:  # two keys for one sequence; its data is the first's
+            if key := _WITH_ALT.get(keys[at + 1].key):
+                kept.append(KeyPress(key, keys[at].data))
+            at += 2
+        else:
+            stray = _stray(keys[at : at + _SEQUENCE_CHARS_MAX])
+            kept += _meant(stray) if stray else [keys[at]]
+            at += len(stray) or 1
     return kept
 
 

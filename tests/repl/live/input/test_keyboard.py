@@ -175,6 +175,24 @@ def test_sequence_that_is_no_key_is_left_out(stray: str) -> None:
 @pytest.mark.parametrize(
     ("sequence", "keys"),
     [
+        ("\x1b[1;3A", [Keys.ControlUp]),
+        ("\x1b[1;3B", [Keys.ControlDown]),
+        ("\x1b[1;3D", [Keys.ControlLeft]),
+        ("\x1b[1;9C", [Keys.ControlRight]),
+        ("\x1b[5;3~", []),
+        ("\x1b[1;7D", []),
+    ],
+)
+def test_arrow_with_alt_is_one_key_and_takes_no_other_with_it(
+    sequence: str, keys: list[Keys]
+) -> None:
+    """It was dropped with the next keys, and an Esc in it would stop a run."""
+    assert [key.key for key in read(f"a{sequence}hello{sequence}")] == ["a", *keys, *"hello", *keys]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "keys"),
+    [
         ("\x1b[99;5u", [Keys.ControlC]),
         ("\x1b[99;69u", [Keys.ControlC]),  # with Caps Lock
         ("\x1b[27u", [Keys.Escape]),
