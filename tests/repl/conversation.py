@@ -44,6 +44,9 @@ class Nobody:
     def above(self, write: Callable[[], None]) -> None:
         write()
 
+    def lend(self, *, to_run: bool) -> None:
+        pass
+
 
 def converse(
     *lines: str, app: Application | None = None, answers: tuple[str, ...] = ()

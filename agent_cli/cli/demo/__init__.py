@@ -125,3 +125,6 @@ class _Nobody:
     def above(self, write: Callable[[], None]) -> None:
         """Print at once: there is no prompt below."""
         write()
+
+    def lend(self, *, to_run: bool) -> None:
+        """Do nothing: there is no prompt below."""

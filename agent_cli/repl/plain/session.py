@@ -50,6 +50,7 @@ class PlainPrompt:
         self._answers: asyncio.Queue[_Line | _Stop] | None = None
         self._turn = asyncio.Lock()
         self._waits_for = ""
+        self._is_lent = False
         self._has_ended = False
         # A thread blocked in a read cannot be stopped, so it must not be waited for at exit.
         threading.Thread(target=self._receive, name="stdin", daemon=True).start()
@@ -63,9 +64,9 @@ class PlainPrompt:
             KeyboardInterrupt: `stop(KeyboardInterrupt)`.
             EOFError: The input ended, or `stop(EOFError)`.
         """
-        self._show(message)
-        shown_at_s = time.monotonic()
         self._waits_for = message
+        self._show_again()
+        shown_at_s = time.monotonic()
         try:
             line = await self._next(self._arrived)
             text = line.text
@@ -120,8 +121,7 @@ class PlainPrompt:
                 self._answers = None
                 while not answers.empty():
                     self._deliver(answers.get_nowait())
-                if self._waits_for:
-                    self._show(self._waits_for)
+                self._show_again()
 
     choose_next = choose
 
@@ -134,12 +134,20 @@ class PlainPrompt:
 
     def above(self, write: Callable[[], None]) -> None:
         """Call *write*, then show a waiting prompt again, because it cannot be moved."""
-        waits = self.can_ask and self._waits_for and self._answers is None
+        waits = self.can_ask and self._is_shown and self._answers is None
         if waits:
             self._prompt_to.write("\n")
         write()
         if waits:
-            self._show(self._waits_for)
+            self._show_again()
+
+    def lend(self, *, to_run: bool) -> None:
+        """Leave the row of a waiting prompt to a run, or show the prompt again below it."""
+        if to_run and self._is_shown and self._answers is None:
+            self._show("\n")
+        self._is_lent = to_run
+        if self._answers is None:
+            self._show_again()
 
     def stop(self, error: _Stop) -> None:
         """End a pending `choose`, else a pending `read`, with *error*."""
@@ -150,7 +158,7 @@ class PlainPrompt:
         self._arrived.put_nowait(_Line(line, time.monotonic()))
 
     async def _answer(self, answers: "asyncio.Queue[_Line | _Stop]", message: str) -> str:
-        self._show(f"\n{message}" if self._waits_for else message)
+        self._show(f"\n{message}" if self._is_shown else message)
         asked_at_s = time.monotonic()
         while (line := await self._next(answers)).at_s - asked_at_s < UNREAD_S:
             if line.text.strip() and not is_slip(line.text) and not key_of(line.text, "yn"):
@@ -169,6 +177,14 @@ class PlainPrompt:
     def _deliver(self, arrived: _Line | _Stop) -> None:
         self._has_ended = self._has_ended or arrived is EOFError
         (self._arrived if self._answers is None else self._answers).put_nowait(arrived)
+
+    @property
+    def _is_shown(self) -> bool:
+        return bool(self._waits_for) and not self._is_lent
+
+    def _show_again(self) -> None:
+        if self._is_shown:
+            self._show(self._waits_for)
 
     def _show(self, message: str) -> None:
         if self.can_ask:

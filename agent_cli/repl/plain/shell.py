@@ -54,6 +54,10 @@ class PlainDialogue(Dialogue, Questions, Protocol):
         """Call *write*, which prints whole lines."""
         ...
 
+    def lend(self, *, to_run: bool) -> None:
+        """Leave the prompt's row to a run, which may begin by itself, or take it back."""
+        ...
+
 
 class Shell:
     """One conversation at a prompt. An error in one line never prevents the next one."""
@@ -106,10 +110,15 @@ class Shell:
             return
         if self._held is not None:
             self._held.append((event, time.monotonic()))
-        elif narrate(event):
+            return
+        if isinstance(event, events.AgentStart):
+            self._prompt.lend(to_run=True)
+        if narrate(event):
             self._prompt.above(partial(self._render, event))
         else:
             self._render(event)
+        if isinstance(event, events.AgentEnd):
+            self._prompt.lend(to_run=False)
 
     def greet(self) -> None:
         """Show the greeting: tools, servers, logs."""

@@ -398,6 +398,44 @@ async def test_question_takes_precedence_over_the_waiting_prompt(
         assert it.shown.getvalue() == "you> \none? you> \ntwo? you> "
 
 
+async def test_run_that_begins_by_itself_leaves_the_row_of_the_prompt_and_shows_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As at the end of a job: its answer stood behind `you> `, and no prompt came after it."""
+    async with typist(monkeypatch) as it:
+        app = Application()
+        writer = Writer(it.shown, it.shown, color=False)
+        Shell(app, prompt=it.prompt, writer=writer, interrupts=Interrupts(lambda _stop: None))
+        reading = asyncio.ensure_future(it.prompt.read("you> "))
+        await it.until("you> ")
+
+        await app.agent.prompt("hello")
+        app.agent.publish(Notice("warning", "files is gone"))
+        it.type("later\n")
+        await reading
+
+    assert it.shown.getvalue() == "you> \nYou said 'hello' to model-1.\nyou> \nfiles is gone\nyou> "
+
+
+async def test_notice_and_question_during_a_run_show_no_prompt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The prompt waits below the run, also one that comes while a run of its own is shown."""
+    async with typist(monkeypatch) as it:
+        it.prompt.lend(to_run=True)
+        reading = asyncio.ensure_future(it.prompt.read("you> "))
+        it.prompt.above(lambda: None)
+        asking = asyncio.ensure_future(it.prompt.choose("one? ", "yn"))
+        await it.until("one? ")
+        it.type("y\n")
+        await asking
+        it.prompt.lend(to_run=False)
+        it.type("later\n")
+        await reading
+
+    assert it.shown.getvalue() == "one? you> "
+
+
 async def test_ctrl_c_ends_only_the_question_and_end_of_input_ends_everything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
