@@ -288,6 +288,16 @@ class Asking:
         if self.question and self.question.choices:
             self.question.choices.was_sent = True
 
+    def message_written(self, before: OpenQuestion | None) -> None:
+        """Note that the input gets a text that was begun elsewhere while *before* was open.
+
+        It was written in the editor, or searched for: a list that opened meanwhile takes it for a
+        message.
+        """
+        question = self.question
+        if question and question is not before and question.choices:
+            question.choices.has_message = True
+
     def drop_answer(self) -> None:
         """Discard a half-typed answer: neither the model nor the history may get it."""
         if self.question and self.question.owns_text:

@@ -325,16 +325,26 @@ def _bind_editing(keys: KeyBindings, screen: LiveScreen) -> None:
 
 
 def _bind_search(keys: KeyBindings, screen: LiveScreen) -> None:
-    """Let a search of the history end in the vi mode in which it began; Esc ends it as in vi."""
-    app, begun_in = screen.app, InputMode.INSERT
+    """Let a search of the history end in the vi mode in which it began; Esc ends it as in vi.
+
+    What it found for a message is one, although a question opened meanwhile.
+    """
+    app, begun_in, was_asked = screen.app, InputMode.INSERT, screen.asking.question
+    was_searching = False
     searching = is_searching & vi_mode
 
     def note(_keys: object) -> None:
-        nonlocal begun_in
-        if not app.layout.is_searching:
-            begun_in = app.vi_state.input_mode
+        nonlocal begun_in, was_asked, was_searching
+        was_searching = app.layout.is_searching
+        if not was_searching:
+            begun_in, was_asked = app.vi_state.input_mode, screen.asking.question
+
+    def note_end(_keys: object) -> None:
+        if was_searching and not app.layout.is_searching and not screen.draft.is_empty:
+            screen.asking.message_written(was_asked)
 
     app.key_processor.before_key_press += note
+    app.key_processor.after_key_press += note_end
 
     @keys.add("enter", filter=searching)
     def accept(_event: KeyPressEvent) -> None:
@@ -356,11 +366,12 @@ async def _edit(screen: LiveScreen) -> None:
     """Open the draft in the user's editor."""
     from agent_cli.repl.live.input.editing import edit_text  # no prompt waits for it
 
-    before = screen.draft.text
+    before, asked = screen.draft.text, screen.asking.question
     try:
         after = (await edit_text(screen.painter, before, ".md")).removesuffix("\n")
     except UsageError as error:
         screen.notice(str(error), "warning")
     else:
         if after != before.removesuffix("\n"):
+            screen.asking.message_written(asked)
             screen.draft.replace(before, after)

@@ -1,6 +1,7 @@
 """Consecutive questions on a screen."""
 
 import asyncio
+import os
 from collections.abc import Coroutine
 from pathlib import Path
 
@@ -269,9 +270,13 @@ async def asked_behind_a_message(it: Live) -> "asyncio.Future[Choice | str]":
     yes = Choice("Yes", ("y",), key="1")
     asked = asyncio.ensure_future(it.screen.asking.select("allow? ", [yes], text="decline"))
     await it.until(lambda: "allow? y" in it.rows)
+    await offered_to_send(it)
+    return asked
+
+
+async def offered_to_send(it: Live) -> None:
     it.now_s += SILENCE_S + 0.01
     await it.until(lambda: any(row.startswith("❯ Send your message") for row in it.rows))
-    return asked
 
 
 async def test_message_begun_before_a_list_is_sent_and_answers_nothing(tmp_path: Path) -> None:
@@ -355,3 +360,49 @@ async def test_answer_picked_by_arrow_leaves_the_message_begun_before_in_the_inp
 
         assert await asked == boxes[1]
         await it.until(lambda: it.rows[-1] == "you> draft")
+
+
+async def test_search_begun_before_a_list_finds_a_message_that_answers_nothing(
+    tmp_path: Path,
+) -> None:
+    """Enter, and the Enter that was to send it, declined the call with the message as reason."""
+    async with live(tmp_path) as it:
+        it.type("an earlier prompt\r")
+        await it.until(lambda: it.rows == ["you>"])
+        it.type("\x12earl")
+        await it.until(lambda: it.rows[-1] == "history: earl")
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await it.until(lambda: "allow? an earlier prompt" in it.rows)
+        await it.press("\r")
+        await offered_to_send(it)
+        it.type("\r")
+        await it.until(lambda: len(it.person.got) == 2)
+
+        assert it.person.got[-1] == ("an earlier prompt", False)
+        it.type("no, wait\r")
+        assert await answered == "no, wait"
+
+
+async def test_text_of_an_editor_opened_before_a_list_is_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written for the prompt, before anyone could see the question."""
+    opened, closing = tmp_path / "opened", tmp_path / "closing"
+    os.mkfifo(closing)
+    monkeypatch.setenv("VISUAL", f"sh -c 'touch {opened}; cat {closing} > \"$0\"'")
+    async with live(tmp_path) as it:
+        it.type("\x07")
+        await it.until(opened.exists)
+        asking = it.screen.asking.select("allow? ", [Choice("Yes", ("y",))], text="decline")
+        answered = asyncio.ensure_future(asking)
+        await it.until(lambda: it.screen.asking.question is not None)
+        closing.write_text("written")
+        await it.until(lambda: "allow? written" in it.rows)
+        await offered_to_send(it)
+        it.type("\r")
+        await it.until(lambda: bool(it.person.got))
+
+        assert it.person.got == [("written", False)]
+        it.type("no, wait\r")
+        assert await answered == "no, wait"
