@@ -54,7 +54,7 @@ async def _agree_to(context: Context, reread: Reread | None, what: str) -> None:
     if reread is None or not reread.needs_consent or not can_ask:
         return
     if await pick(context, (f"change {what}", "keep it"), str(reread)) != 0:
-        raise UsageError(f"{what} stays as it is: {reread}")
+        raise UsageError(f"{what} stays as it is")
 
 
 def _with_price(text: str, reread: Reread | None) -> str:

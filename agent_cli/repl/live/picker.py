@@ -16,7 +16,7 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 
 from agent_cli.repl.live.asking import SILENCE_S
-from agent_cli.repl.live.paint import row_width, shortened
+from agent_cli.repl.live.paint import row_width, sentence_rows, shortened
 
 FAINT: Final = "class:faint"
 """The style class of less important text below the prompt; see the layout."""
@@ -26,6 +26,7 @@ _HINTS: Final = (
     "↑ ↓ · Enter · Esc leaves",
     "Esc leaves",
 )
+_FILTER_CELLS: Final = 16  # that a question leaves for the filter
 
 
 class Picker:
@@ -95,17 +96,28 @@ class Picker:
 
     def container(self) -> ConditionalContainer:
         """Return the container shown while it is open: the filter, and the matching rows."""
+        question = Window(
+            FormattedTextControl(lambda: "\n".join(self._asked()[:-1])),
+            height=lambda: Dimension.exact(len(self._asked()) - 1),
+            dont_extend_height=True,
+        )
         line = Window(
             self._control,
             height=1,
-            get_line_prefix=lambda _number, _wrapped: [("", f"{self._question} ")],
+            get_line_prefix=lambda _number, _wrapped: [("", f"{self._asked()[-1]} ")],
         )
         rows = Window(
             FormattedTextControl(self._text),
             height=lambda: Dimension.exact(1 + min(self._rows_max(), len(self._fitting()))),
             dont_extend_height=True,
         )
-        return ConditionalContainer(HSplit([line, rows]), filter=self.is_open)
+        return ConditionalContainer(HSplit([question, line, rows]), filter=self.is_open)
+
+    def _asked(self) -> list[str]:
+        """Return the rows of the question; the filter stands behind the last one."""
+        columns = self._columns()
+        rows = sentence_rows(self._question, columns - min(_FILTER_CELLS, columns // 2))
+        return [self._cut(row) for row in rows[: max(self._rows_max(), 1)]]
 
     def _fitting(self) -> list[int]:
         """Return the indexes of the rows that contain every word of the filter."""

@@ -50,6 +50,22 @@ async def test_picker_filters_by_typed_words_in_any_order_and_case(tmp_path: Pat
         assert await taken == 1
 
 
+async def test_long_question_has_rows_of_its_own_above_the_filter(tmp_path: Path) -> None:
+    """It was cut at the edge: the price of a change of the model could not be read."""
+    question = "the model changed from one to another: about 37,202 tokens are read anew ($0.1905)"
+    async with live(tmp_path) as it:
+        picker: Picker = it.screen.picker
+        taken = asyncio.ensure_future(picker.pick(it.screen.app, question, ["change", "keep"]))
+        it.type("kee")
+        await it.until(lambda: it.rows[-1].startswith("  1 of 2"))
+
+        *asked, row, _count = it.rows
+        assert (" ".join(asked), row) == (f"{question} kee", "  keep")
+        assert len(asked) > 1
+        it.type("\r")
+        assert await taken == 1
+
+
 async def test_picker_filters_in_vis_normal_mode_too(tmp_path: Path) -> None:
     """Escape before Enter is a habit; the letters behind it moved a cursor."""
     async with live(tmp_path, vi=True) as it:
