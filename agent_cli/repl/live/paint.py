@@ -192,6 +192,15 @@ def row_width(row: str) -> int:
     return len(text) if text.isascii() else sum(max(get_cwidth(char), 0) for char in text)
 
 
+def widest(row: str) -> int:
+    """Return the most cells a row with colours may take.
+
+    Terminals disagree: many give a cell to each vowel sign of Indic scripts, which others combine.
+    """
+    text = _ESCAPE.sub("", row)
+    return len(text) if text.isascii() else sum(max(get_cwidth(char), 1) for char in text)
+
+
 def rows_taken(width: int, columns: int) -> int:
     """Return how many rows a line of *width* cells takes on a terminal that wraps."""
     return max(1, -(-width // max(columns, 1)))

@@ -7,7 +7,7 @@ key: 4 ms instead of 0.6.
 from collections.abc import Sequence
 from typing import Final
 
-from agent_cli.repl.live.paint import cut, row_width, rows_taken
+from agent_cli.repl.live.paint import cut, row_width, rows_taken, widest
 from agent_cli.repl.live.shared_terminal import FrameOutput, LiveApplication, wraps_again
 
 _TAIL_ROWS_MAX: Final = 12
@@ -162,7 +162,7 @@ class Painter:
             self._go_up(app.cursor_position.y + len(self._tail))
             for row in self._finished:
                 # A wrapped row would overwrite the rows below it.
-                if row_width(row) > size.columns:
+                if widest(row) > size.columns:
                     output.erase_down()
                 output.write_raw(f"{_ERASE_ROW}{row}\r\n")
             if tail:

@@ -580,6 +580,24 @@ async def test_each_frame_is_a_single_write(tmp_path: Path) -> None:
         assert writes[0].endswith("\x1b[?2026l")
 
 
+@pytest.mark.parametrize(
+    ("row", "is_erased"),
+    [("\u0915\u093f" * COLUMNS, True), ("\u0915" * COLUMNS, False), ("x" * COLUMNS, False)],
+)
+async def test_rows_below_are_erased_if_some_terminal_wraps_a_finished_row(
+    tmp_path: Path, row: str, *, is_erased: bool
+) -> None:
+    """Vowel signs of Hindi take a cell each in tmux and others: an old row of the tail stayed."""
+    async with live(tmp_path) as it:
+        it.screen.painter.show([], ["old", "old"])
+        begin = len(it.written.getvalue())
+        it.screen.painter.show([row], ["new"])
+
+        assert (
+            it.written.getvalue()[begin:].split(row)[0].endswith("\x1b[J\x1b8\x1b[2K") is is_erased
+        )
+
+
 async def test_search_in_the_history_says_that_nothing_matches(tmp_path: Path) -> None:
     """The prompt before it looks like an answer."""
     async with live(tmp_path) as it:
