@@ -17,6 +17,7 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.processors import (
     AfterInput,
     Processor,
+    TabsProcessor,
     Transformation,
     TransformationInput,
 )
@@ -26,7 +27,7 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle, Style
 
 from agent_cli.contracts.wording import counted
 from agent_cli.repl.live.choices import AnswerRow
-from agent_cli.repl.live.paint import Paint, row_width, rows_taken, shortened
+from agent_cli.repl.live.paint import TAB_CELLS, Paint, row_width, rows_taken, shortened
 from agent_cli.repl.live.picker import CHOSEN, FAINT, Picker
 from agent_cli.terminal.first_prompt import PROMPT
 from agent_cli.terminal.sanitize import clean, reveal
@@ -107,7 +108,7 @@ def layout_of(shown: LayoutState, buffer: Buffer, search: Buffer, picker: Picker
     find = SearchBufferControl(search, input_processors=[unfound], ignore_case=True)
     line = BufferControl(
         buffer,
-        input_processors=[SeparateEmoji(), AfterInput(lambda: _hint(shown, buffer))],
+        input_processors=[SeparateEmoji(), Tabs(), AfterInput(lambda: _hint(shown, buffer))],
         search_buffer_control=find,
         preview_search=True,
     )
@@ -243,7 +244,7 @@ _TAIL_ROWS: Final = 5
 
 def echoed(text: str, *, columns: int, paint: Paint) -> list[str]:
     """Return the rows that show *text* behind the prompt on a terminal with *columns*."""
-    lines = clean(separated(text)).expandtabs(4).split("\n")
+    lines = clean(separated(text)).expandtabs(TAB_CELLS).split("\n")
     width = max(columns - len(PROMPT), 1)
     heights = [rows_taken(row_width(line), width) for line in lines]
     if sum(heights) > _HEAD_ROWS + _TAIL_ROWS:
@@ -297,3 +298,16 @@ class SeparateEmoji(Processor):
             source_to_display=lambda at: bisect_left(kept, at),
             display_to_source=lambda at: kept[at] if at < len(kept) else len(text),
         )
+
+
+class Tabs(TabsProcessor):
+    """Shows the tabs of a line, if it has some, as blanks; by itself each is `^I`."""
+
+    def __init__(self) -> None:
+        super().__init__(TAB_CELLS, " ", " ", style="")
+
+    def apply_transformation(self, ti: TransformationInput) -> Transformation:
+        """Return the fragments to show, and how positions in them and in the text correspond."""
+        if "\t" not in fragment_list_to_text(ti.fragments):
+            return Transformation(ti.fragments)
+        return super().apply_transformation(ti)

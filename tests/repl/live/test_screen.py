@@ -680,6 +680,17 @@ async def test_combined_emoji_is_shown_in_parts_of_certain_width_and_sent_whole(
         assert it.person.got == [(f"a{family}{heart}b!", False)]
 
 
+async def test_tabs_of_a_paste_are_shown_as_blanks_and_sent_as_they_are(tmp_path: Path) -> None:
+    """Each was `^I`: pasted code could hardly be read."""
+    async with live(tmp_path) as it:
+        it.type("\x1b[200~if a:\n\tb\tc\x1b[201~")
+        await it.until(lambda: it.rows == ["you> if a:", "         b   c"])
+        it.type("\x1b[D\x1b[Dx")
+        await it.until(lambda: it.rows == ["you> if a:", "         bx  c"])
+        it.type("\r")
+        await it.until(lambda: it.person.got == [("if a:\n\tbx\tc", False)])
+
+
 async def test_shift_tab_asks_for_the_next_mode_and_keeps_the_draft(tmp_path: Path) -> None:
     """As in other programs of this kind."""
     async with live(tmp_path) as it:
