@@ -58,7 +58,7 @@ class LiveShell:
         self._agent_runs = self._is_working = self._is_stuck = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._status = Status(app.agent, app.context_tokens, app.sessions.agents)
+        self._status = Status(app.agent, app.context_tokens, app.sessions.agents, screen.refresh)
         screen.status = self._status_text
         offer_completions(screen.menu, app)
         self._activity = ActivityLine(time.monotonic, screen.asks)

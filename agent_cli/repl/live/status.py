@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
@@ -50,11 +51,20 @@ class Status:
         agent: Agent,
         context_tokens: Callable[[], int] = lambda: 0,
         subagents: Callable[[], "Sequence[SessionInfo]"] = tuple,
+        changed: Callable[[], object] = lambda: None,
     ) -> None:
-        """Both functions are asked about a resumed conversation: its size, and its subagents."""
+        """Follow *agent*.
+
+        Args:
+            agent: The session's agent.
+            context_tokens: Returns the size of a resumed conversation.
+            subagents: Returns the subagents of a resumed conversation; called in a thread.
+            changed: Called when the line has changed without an event.
+        """
         self._agent = agent
         self._count = context_tokens
         self._subagents = subagents
+        self._changed = changed
         self._model = ""
         self._window = 0
         self._context_tokens = 0
@@ -101,8 +111,18 @@ class Status:
             self._conversation = self._agent.conversation
             self._context_tokens = self._count() if self._conversation.prompts else 0
             self._total = self._conversation.usage
-            earlier = self._subagents() if self._conversation.prompts else ()
-            self._of_agents = sum((info.usage for info in earlier), Usage())
+            self._of_agents = Usage()
+            if self._conversation.prompts:
+                # Their files may have hundreds of megabytes, and no key was taken meanwhile.
+                reading = in_background(self._subagents)
+                reading.add_done_callback(partial(self._add_agents, self._conversation))
+
+    def _add_agents(
+        self, of: Conversation, reading: "asyncio.Future[Sequence[SessionInfo]]"
+    ) -> None:
+        if self._conversation is of:
+            self._of_agents = sum((info.usage for info in reading.result()), self._of_agents)
+            self._changed()
 
     @property
     def cost_microdollars(self) -> int | None:

@@ -1,11 +1,16 @@
 """The status line below the prompt."""
 
+import asyncio
+import threading
+from pathlib import Path
+
 from agent_cli.contracts.events import AgentEvent, Compacted, MessageEnd, UsageChanged
+from agent_cli.contracts.listings import SessionInfo
 from agent_cli.contracts.messages import AssistantMessage
 from agent_cli.contracts.timeline import Usage
 from agent_cli.core.conversation import Conversation
 from agent_cli.repl.live.status import Status
-from tests.fakes import MODEL, says, scripted_agent
+from tests.fakes import LIMIT_S, MODEL, says, scripted_agent
 
 BADGES = ("ask", "1 job", "bubblewrap")
 USAGE = Usage(1_000, 500, cache_read_tokens=3_000, cost_microdollars=1_234_567)
@@ -95,6 +100,25 @@ async def test_status_line_updates_the_context_size_when_the_conversation_change
     agent.reset()
     status.refresh()
     assert "tokens" not in shown()
+
+
+async def test_cost_of_earlier_agents_is_added_once_their_files_are_read() -> None:
+    """50 files of 5 MB took four seconds, in which a resumed session took no key."""
+    agent, *_ = scripted_agent(says("hello"))
+    await agent.prompt("hi")
+    may_read, changed = threading.Event(), asyncio.Event()
+
+    def earlier() -> list[SessionInfo]:
+        may_read.wait(LIMIT_S)
+        return [SessionInfo("a-1", Path("a-1"), 0, usage=USAGE)]
+
+    status = Status(agent, subagents=earlier, changed=changed.set)
+    before = status.cost_microdollars or 0
+    may_read.set()
+    async with asyncio.timeout(LIMIT_S):
+        await changed.wait()
+
+    assert (status.cost_microdollars or 0) - before == USAGE.cost_microdollars
 
 
 def test_only_replies_of_the_conversation_change_the_shown_context_size() -> None:
