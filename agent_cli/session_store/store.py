@@ -43,7 +43,8 @@ class SessionStore:
         """
         self.folder = folder
         self._tell = tell
-        # Cached: listing reads whole sessions, and completion of an id lists at each key.
+        # Cached: listing reads whole sessions, completion of an id lists at each key, and a limit
+        # of cost the sessions of all subagents in each round.
         self._known: dict[Path, tuple[object, SessionInfo]] = {}
 
     def create(
@@ -71,7 +72,9 @@ class SessionStore:
 
     def of_agents(self, id: str) -> "SessionStore":
         """Return the store of all subagents of the session *id*, nested ones included."""
-        return SessionStore(self.folder / _AGENTS / id, tell=self._tell)
+        store = SessionStore(self.folder / _AGENTS / id, tell=self._tell)
+        store._known = self._known
+        return store
 
     def resume(self, id: str) -> tuple[Session, Conversation]:
         """Open a session to continue it; the effects of a crash are repaired and recorded.

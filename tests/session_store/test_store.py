@@ -149,6 +149,13 @@ def test_session_list_reads_only_changed_sessions_again(
     assert (before[used.id].prompts, after[used.id].prompts) == (1, 2)
 
 
+def test_sessions_of_subagents_are_read_once(store: SessionStore) -> None:
+    """A goal with a limit of cost reads them in each round: 50 of 5 MB took three seconds."""
+    short_session(store.of_agents("root"), "look")
+
+    assert store.of_agents("root").list()[0] is store.of_agents("root").list()[0]
+
+
 async def test_session_list_marks_waiting_sessions_and_omits_hidden_prompts(
     store: SessionStore,
 ) -> None:
