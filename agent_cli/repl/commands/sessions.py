@@ -202,7 +202,6 @@ async def _btw(context: Context, question: str) -> None:
     if not question:
         raise UsageError("/btw needs a question: /btw QUESTION")
     answer = await context.app.ask_aside(question)
-    context.writer.aside(f"btw: {one_line(reveal(question))}", "label")
     context.writer.markdown(answer)
     context.writer.aside("neither question nor answer is in the conversation", "dim")
 
