@@ -14,7 +14,7 @@ from agent_cli.policies.shell.assignments import composed_words, preset_values
 from agent_cli.policies.shell.braces import TooManyWords, unbraced
 from agent_cli.policies.shell.reach import OutOfReach, Reach, matches
 from agent_cli.policies.shell.readings import readings
-from agent_cli.policies.shell.syntax import TOO_LONG, is_too_long
+from agent_cli.policies.shell.syntax import TOO_LONG, is_too_large
 from agent_cli.policies.shell.words import without_quotes
 from agent_cli.system.loading import late_pattern
 
@@ -91,7 +91,7 @@ def named_words(script: str, reach: Reach) -> Iterator[str]:
     Raises:
         OutOfReach: As `unbraced`, or the script is too long.
     """
-    if is_too_long(script):
+    if is_too_large(script):
         raise OutOfReach(TOO_LONG)
     text = _HOME.sub(lambda _found: reach.home, script)
     text = _WORKING_DIRECTORY.sub(lambda _found: str(reach.root), text)

@@ -30,7 +30,7 @@ from agent_cli.policies.shell.syntax import (
     SCRIPT,
     descendants,
     is_misread,
-    is_too_long,
+    is_too_large,
     outermost,
     overlooked,
     redirect_words,
@@ -93,7 +93,7 @@ _BREAKS = late_pattern(r"[\s;&|<>()`{}'\"\\$]+")
 
 def readings(script: str, depth: int = 0) -> Iterator[Reading]:
     """Yield every command that *script* might run, also behind wrappers; BEYOND if too much."""
-    if depth > _DEPTH_MAX or is_too_long(script):
+    if depth > _DEPTH_MAX or is_too_large(script):
         yield BEYOND
         return
     tree = syntax_tree(script)

@@ -39,7 +39,13 @@ from agent_cli.policies.shell.named_paths import at_home, brace_words, named_pat
 from agent_cli.policies.shell.reach import OutOfReach, Reach
 from agent_cli.policies.shell.readings import Reading, readings
 from agent_cli.policies.shell.starters import OPTION_OF_PROSE, SHELLS, base_name, reads_recipes
-from agent_cli.policies.shell.syntax import descendants, odd_character, source, syntax_tree
+from agent_cli.policies.shell.syntax import (
+    descendants,
+    is_too_large,
+    odd_character,
+    source,
+    syntax_tree,
+)
 from agent_cli.policies.shell.words import likely_word
 from agent_cli.sandbox.git_config import is_harmless_key
 from agent_cli.sandbox.guarded_files import PROTECTED_NAMES, what_it_starts, why_protected
@@ -107,7 +113,7 @@ _UNKNOWN = late_pattern(
 
 def is_reserved(script: str, reach: Reach, depth: int = 0) -> bool:
     """Return whether a person must allow *script*, which stands *depth* scripts deep."""
-    if depth > _DEPTH_MAX or odd_character(script):
+    if depth > _DEPTH_MAX or is_too_large(script) or odd_character(script):
         return True
     try:
         return any(

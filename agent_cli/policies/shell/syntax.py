@@ -38,7 +38,7 @@ _NO_WORD: Final = late_pattern(r"#|(?:[^\\]|\\.)*\n", re.DOTALL)
 _GAP: Final = late_pattern(r"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 
 
-def is_too_long(script: str) -> bool:
+def is_too_large(script: str) -> bool:
     """Return whether *script* has too many characters or parts to be looked at."""
     if len(script) > _CHARS_MAX or (root := _parsed(script)) is None:
         return True
@@ -50,7 +50,7 @@ def syntax_tree(script: str) -> "Node":
 
     So is a whole script that is too long.
     """
-    root = None if is_too_long(script) else _parsed(script)
+    root = None if is_too_large(script) else _parsed(script)
     return root or _parser().parse(_UNPARSABLE.encode()).root_node
 
 

@@ -1,5 +1,6 @@
 """What cannot be undone on servers, in registries and databases asks in every mode."""
 
+import itertools
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -563,8 +564,13 @@ _REPEATED = (
 )
 
 
-@pytest.mark.parametrize("length", [12_000, 120_000, 1_000_000])
-@pytest.mark.parametrize("shape", _REPEATED)
+@pytest.mark.parametrize(
+    ("shape", "length"),
+    [
+        *itertools.product(_REPEATED, [12_000, 120_000]),
+        *((shape, 1_000_000) for shape in ("echo {word }", "{;a}", "sed '{;1}' a")),
+    ],
+)
 def test_a_long_command_is_judged_in_a_moment(shape: str, length: int, tmp_path: Path) -> None:
     """The session waits for it: some took a minute. Above 128,000 characters it asks at once."""
     head, _, rest = shape.partition("{")
