@@ -19,13 +19,14 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from agent_cli.contracts.provider import Price, StreamFn
+from agent_cli.contracts.provider import Model, Price, Provider, ProviderRegistry, StreamFn
 from agent_cli.contracts.side_events import CacheLost, ToolAttemptStart
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
 from agent_cli.core.agent import Agent
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.returned_values import settled
+from agent_cli.system.records import dataclass
 from agent_cli.telemetry.conventions import Content, Instruments, word_for
 from agent_cli.telemetry.runs import RunSpans, current_run
 from agent_cli.telemetry.spans import ChatSpans, Recorder, ToolSpans
@@ -78,8 +79,10 @@ class AgentTelemetry:
     def around(self, config: LoopConfig) -> LoopConfig:
         """Return *config* with a span around each model call, and permission decisions counted."""
         config = self.around_calls(config)
-        return (
-            replace(config, stream_fn=self.stream(config.stream_fn)) if config.stream_fn else config
+        return replace(
+            config,
+            stream_fn=config.stream_fn and self.stream(config.stream_fn),
+            registry=config.registry and _TracedRegistry(config.registry, self.stream),
         )
 
     def stream(self, ask: StreamFn) -> StreamFn:
@@ -143,3 +146,27 @@ class AgentTelemetry:
         if (call_id, decision) not in self._counted:
             self._counted.add((call_id, decision))
             self._instruments.decided(tool_name, decision)
+
+
+class _TracedRegistry(ProviderRegistry):
+    """A registry whose providers record a span around each call."""
+
+    def __init__(self, registry: ProviderRegistry, around: Callable[[StreamFn], StreamFn]) -> None:
+        super().__init__()
+        self._registry = registry
+        self._around = around
+
+    def register(self, api: str, provider: Provider) -> None:
+        """Register *provider* for *api* in the registry itself."""
+        self._registry.register(api, provider)
+
+    def find(self, model: Model) -> Provider:
+        """Return the provider of *model*, recorded; raises `ProviderNotFound`."""
+        return _Traced(self._around(self._registry.find(model).stream))
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """A provider that is a function."""
+
+    stream: StreamFn

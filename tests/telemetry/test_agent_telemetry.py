@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 from opentelemetry.trace import SpanContext, StatusCode, get_current_span
 
-from agent_cli.contracts.errors import ModelError, ToolError
+from agent_cli.contracts.errors import ModelError, ProviderNotFound, ToolError
 from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import UserMessage
-from agent_cli.contracts.provider import ModelRequest, Reply, Retrying
+from agent_cli.contracts.provider import Model, ModelRequest, ProviderRegistry, Reply, Retrying
 from agent_cli.contracts.timeline import ModelUsage, Usage, text_block
 from agent_cli.contracts.tooling import Allow, Ask, Deny, ToolContext, ToolResult, Verdict
 from agent_cli.core.agent import Agent
@@ -47,6 +47,31 @@ def counted(recording: Recording) -> dict[str, float]:
     """Return the count of each decision."""
     points = recording.points(DECISIONS)
     return {labels["agent_cli.permission.decision"]: number for labels, number in points}
+
+
+class Provides:
+    """A provider on a script."""
+
+    def __init__(self, script: ScriptedModel) -> None:
+        self.stream = script
+
+
+async def test_a_call_to_a_provider_of_a_registry_has_a_span() -> None:
+    """As docs/library.md builds an agent; only a `stream_fn` was recorded."""
+    recording = Recording()
+    telemetry = recording.telemetry()
+    config = telemetry.around(LoopConfig(model=MODEL, registry=ProviderRegistry()))
+    assert config.registry
+    config.registry.register(MODEL.api, Provides(ScriptedModel(says("hello"))))
+    agent = Agent(config)
+    telemetry.follow(agent)
+
+    await agent.prompt("go")
+    with pytest.raises(ProviderNotFound, match="registered: scripted"):
+        agent.set_model(Model("other", api="other"))
+        await agent.prompt("go")
+
+    assert recording.names == [RUN, CHAT]
 
 
 @pytest.mark.parametrize("has_result", [True, False])
