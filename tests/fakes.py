@@ -50,6 +50,12 @@ MODEL = Model("scripted-model", api="scripted", provider="nobody")
 LIMIT_S = 60.0
 """How long a test waits for something that should happen at once; never reached when it does."""
 
+
+def wrong(value: object) -> Any:
+    """Return *value* where another type belongs, as unchecked programs do."""
+    return value
+
+
 NOT_THE_USERS = "the last message is not the user's"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from agent_cli.contracts.authors import USER, Authored
 from agent_cli.contracts.frozen import Frozen
+from agent_cli.contracts.options import require
 from agent_cli.contracts.timeline import (
     NO_USAGE,
     Block,
@@ -190,7 +191,8 @@ class CustomKind(Generic[DataT]):
     model: type[DataT]
 
     def message(self, data: DataT) -> CustomMessage:
-        """Return a message of this kind."""
+        """Return a message of this kind; raises `AgentCliError` if *data* is of another type."""
+        require(data, self.model, what=f"the data of a message of the kind {self.role}")
         return CustomMessage(self.role, data.model_dump(mode="json"))
 
     def data_of(self, message: "Message") -> DataT | None:

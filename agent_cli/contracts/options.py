@@ -1,10 +1,18 @@
-"""Choices and defaults shared by the settings and the library's types, each defined once.
+"""Choices and defaults shared by the settings and the library's types, and checks of an option.
 
 A default used only by a setting is in `settings/schema.py`; a default that lower layers also offer
 to callers without settings is here, and both refer to it.
 """
 
-from typing import Final, Literal, TypeAlias
+import inspect
+import math
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.frozen import is_json
+from agent_cli.system.shapes import is_object
 
 ToolExecution: TypeAlias = Literal["parallel", "sequential"]
 Steering: TypeAlias = Literal["skip_unstarted", "cancel_running", "after_batch"]
@@ -54,3 +62,93 @@ THEME: Final[ThemeChoice] = "auto"
 NOTIFY: Final[Notify] = "auto"
 
 UNDO_KEEP_DAYS: Final = 30
+COMMAND_LIMIT_MAX_S: Final = 600
+"""The longest time that a call may give a command."""
+T = TypeVar("T")
+
+# Python checks no types at run time: a wrong value that is accepted fails far from its cause.
+
+
+class _Callables(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return callable(value)
+
+
+class Function(metaclass=_Callables):
+    """Stands for all that can be called, as a kind of `require`."""
+
+
+_SHOWN: Final = {type(None): "None", Function: "a function"}
+
+
+def require(value: object, *kinds: type, what: str) -> None:
+    """Raise `AgentCliError` if *value* is of none of *kinds*; *what* names it in the sentence."""
+    if not isinstance(value, kinds):
+        names = " or ".join(_SHOWN.get(kind, kind.__name__) for kind in kinds)
+        raise AgentCliError(f"{what} must be {names}, not {type(value).__name__}")
+
+
+def require_one_of(value: object, choices: Iterable[str | None], *, what: str) -> None:
+    """Raise `AgentCliError` if *value* is none of *choices*."""
+    known = tuple(choices)
+    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
+        raise AgentCliError(f"{what} must be one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+def require_whole(value: object, least: int, *, what: str) -> None:
+    """Raise `AgentCliError` unless *value* is a whole number from *least*; True is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise AgentCliError(f"{what} must be a whole number from {least}, not {_shown(value)}")
+
+
+def require_number(value: object, *, most: float = math.inf, what: str) -> None:
+    """Raise `AgentCliError` unless *value* is a number from 0 to *most*; True and NaN are none."""
+    # Written so that NaN, which is neither below nor above, is refused.
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        limit = f" to {most:g}" if most < math.inf else ""
+        raise AgentCliError(f"{what} must be a number from 0{limit}, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value}" if is_number else type(value).__name__
+
+
+def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
+    """Return *values* as a tuple.
+
+    Raises:
+        AgentCliError: *values* is a text or cannot be iterated, or a value is of none of *kinds*;
+            without kinds, any value will do.
+    """
+    if isinstance(values, str | bytes) or not _is_iterable(values):
+        raise AgentCliError(f"{what} must be a sequence, not {type(values).__name__}")
+    found = tuple(values)
+    for value in found if kinds else ():
+        require(value, *kinds, what=f"each of {what}")
+    return found
+
+
+def _is_iterable(value: object) -> bool:
+    return isinstance(value, Iterable)
+
+
+def require_input(value: object, *, what: str) -> None:
+    """Raise `AgentCliError` if *value* is neither None nor a JSON object: no call has that input.
+
+    The record of a call holds it, and the model reads it as JSON.
+    """
+    if value is not None and not (is_object(value) and is_json(value)):
+        held = " with something that JSON cannot hold" if is_object(value) else ""
+        raise AgentCliError(
+            f"{what} must be a JSON object or None, not {type(value).__name__}{held}"
+        )
+
+
+def is_async(execute: object) -> bool:
+    """Return whether calling *execute* returns an awaitable, as far as inspection can tell."""
+    while isinstance(execute, partial):
+        execute = execute.func
+    if not inspect.isroutine(execute):
+        execute = getattr(execute, "__call__", None)  # noqa: B004 - the method, not whether
+    return inspect.iscoroutinefunction(execute)

@@ -4,14 +4,14 @@ A provider, or a `stream_fn`, is a function from a request to an asynchronous it
 events that ends with exactly one `ReplyEnd`. It retries by itself; it raises `ModelError`.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 
 from agent_cli.contracts.cancel import CancelToken
-from agent_cli.contracts.errors import ProviderNotFound
+from agent_cli.contracts.errors import AgentCliError, ProviderNotFound
 from agent_cli.contracts.frozen import Frozen
 from agent_cli.contracts.messages import LlmMessage
-from agent_cli.contracts.options import MAX_TOKENS
+from agent_cli.contracts.options import MAX_TOKENS, Function, require
 from agent_cli.contracts.timeline import NO_USAGE, Block, Json, ModelUsage, Usage
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.system.records import dataclass, field
@@ -251,11 +251,24 @@ class Provider(Protocol):
 class ProviderRegistry:
     """Providers by api."""
 
-    def __init__(self, providers: dict[str, Provider] | None = None) -> None:
-        self._providers = dict(providers or {})
+    def __init__(self, providers: Mapping[str, Provider] | None = None) -> None:
+        """Register *providers*; raises `AgentCliError` as `register` does."""
+        require(providers, Mapping, type(None), what="providers")
+        self._providers = dict[str, Provider]()
+        for api, provider in (providers or {}).items():
+            self.register(api, provider)
 
     def register(self, api: str, provider: Provider) -> None:
-        """Register *provider* for *api*, replacing an earlier one."""
+        """Register *provider* for *api*, replacing an earlier one.
+
+        Raises:
+            AgentCliError: It is a class, or has no `stream`.
+        """
+        require(api, str, what="an api")
+        if isinstance(provider, type):
+            raise AgentCliError(f"register an instance of {provider.__name__}, not the class")
+        stream = getattr(provider, "stream", None)
+        require(stream, Function, what=f"stream of the provider for {api!r}")
         self._providers[api] = provider
 
     def find(self, model: Model) -> Provider:

@@ -12,16 +12,15 @@ A tool is a value, not a class to inherit from:
     Tool(name="add", label="Add", description="Add two numbers", parameters=Add, execute=add)
 """
 
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.contracts.late_models import BaseModel, ConfigDict, check_schema, input_schema
+from agent_cli.contracts.options import Function, is_async, require, require_number
 from agent_cli.contracts.timeline import Block, FileOutput, Json, WidgetOutput, text_block, text_of
 from agent_cli.contracts.wording import MOVED
 from agent_cli.system.loading import late_pattern
@@ -233,15 +232,17 @@ RequireApproval: TypeAlias = Approval | Callable[[Any], Approval | Awaitable[App
 
 
 _NAME: Final = late_pattern(r"[a-zA-Z0-9_-]{1,64}")
-
-
-def is_async(execute: object) -> bool:
-    """Return whether calling *execute* returns an awaitable, as far as inspection can tell."""
-    while isinstance(execute, partial):
-        execute = execute.func
-    if not inspect.isroutine(execute):
-        execute = getattr(execute, "__call__", None)  # noqa: B004 - the method, not whether
-    return inspect.iscoroutinefunction(execute)
+_FLAGS: Final = ("takes_slot", "changes", "destroys", "asks_person", "finds_tools", "is_deferred")
+_OF_A_CALL: Final = ("doubt", "reads", "writes", "subject", "remembered", "summary")
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("name", "label", "description"), (str,)),
+    **dict.fromkeys((*_FLAGS, "is_withdrawn"), (bool,)),
+    **dict.fromkeys(_OF_A_CALL, (Function,)),
+    **dict.fromkeys(("attempt", "foresee"), (Function, type(None))),
+    "parallel_safe": (bool, Function),
+    "require_approval": (Approval, Function, type(None)),
+    "hosted": (Hosted, type(None)),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +283,8 @@ class Tool:
         summary: Returns a call in a few words for the screen, e.g. the path or the command.
 
     Raises:
-        AgentCliError: The API would refuse name or parameters, or `execute` is no `async def`.
+        AgentCliError: The API would refuse name or parameters, `execute` is no `async def`, or a
+            field has another type.
     """
 
     name: str
@@ -311,6 +313,10 @@ class Tool:
     summary: Callable[[Any], str] = lambda _params: ""
 
     def __post_init__(self) -> None:
+        for name, kinds in _KINDS.items():
+            require(getattr(self, name), *kinds, what=f"{name} of the tool {self.name!r}")
+        if self.timeout_s is not None:
+            require_number(self.timeout_s, what=f"timeout_s of the tool {self.name!r}")
         if not _NAME.fullmatch(self.name):
             raise AgentCliError(
                 f"a tool cannot be named {self.name!r}: use 1 to 64 ASCII letters, digits, _ and -"
@@ -331,7 +337,9 @@ def check_input(tool: Tool, arguments: Json) -> Any:  # Any: an instance of Tool
 
     Raises:
         ToolError: They are not valid; the text names each fault with its path, for the model.
+        AgentCliError: *tool* is no tool.
     """
+    require(tool, Tool, what="tool")
     if fault := _json_fault(arguments):
         # Never to the tool: many schemas allow any key, and the tool would run with its defaults.
         raise ToolError(
@@ -375,17 +383,6 @@ def _json_fault(arguments: Json) -> str:
     except (ValueError, RecursionError):
         return "a number or the nesting is beyond all limits"
     return "it is another kind of value, or cannot be sent as UTF-8 text"
-
-
-def require_unique_names(tools: Sequence[Tool]) -> None:
-    """Raise `AgentCliError`, saying where each is defined, when two of *tools* share a name."""
-    at = {x.name: [each.execute.__module__ for each in tools if each.name == x.name] for x in tools}
-    if twice := [f"{name} ({', '.join(each)})" for name, each in at.items() if len(each) > 1]:
-        raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")
-
-
-COMMAND_LIMIT_MAX_S: Final = 600
-"""The longest time that a call may give a command."""
 
 
 def without_docstring(schema: "JsonDict") -> None:

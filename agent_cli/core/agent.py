@@ -17,10 +17,10 @@ from agent_cli.contracts.events import (
     ToolExecutionStart,
 )
 from agent_cli.contracts.messages import AssistantMessage, CustomMessage, Incoming, Message
+from agent_cli.contracts.options import all_of, require
 from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.timeline import Block, CallDecision, Json
 from agent_cli.contracts.tooling import Tool
-from agent_cli.core.arguments import all_of, require
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.event_stream import joined, reopen
 from agent_cli.core.history_repair import append, close, conversation_of

@@ -1,19 +1,24 @@
-"""Check a caller's arguments at the door: a wrong type is refused before anything changes.
+"""Check the options of a run, and verdicts, at the door: before anything changes.
 
-Python checks no types at run time. A wrong value that is accepted fails in the next request and in
-every later one, because the record or the options keep it.
+A wrong value that is accepted fails in the next request and in every later one, because the record
+or the options keep it.
 """
 
-import math
-from collections.abc import Iterable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Final, TypeVar, get_args
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Final, get_args
 
 from agent_cli.contracts import options
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.frozen import is_json
+from agent_cli.contracts.options import (
+    Function,
+    require,
+    require_input,
+    require_number,
+    require_one_of,
+    require_whole,
+)
 from agent_cli.contracts.provider import Model, ProviderRegistry, ThinkingLevel
-from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Verdict, require_unique_names
-from agent_cli.system.shapes import is_object
+from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny, Tool, Verdict
 
 if TYPE_CHECKING:
     from agent_cli.core.loop_config import LoopConfig
@@ -44,65 +49,6 @@ _FUNCTIONS: Final = (
 _COUNTS: Final = {"max_tokens": 1, "max_rounds": 0, "concurrency": 1}
 _TEMPERATURE_MAX: Final = 2.0
 _SECONDS: Final = ("tool_timeout_s", "tool_stop_timeout_s")
-T = TypeVar("T")
-
-
-def require(value: object, *kinds: type, what: str) -> None:
-    """Raise `AgentCliError` if *value* is of none of *kinds*; *what* names it in the sentence."""
-    if not isinstance(value, kinds):
-        names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-        raise AgentCliError(f"{what} must be {names}, not {type(value).__name__}")
-
-
-def require_one_of(value: object, choices: Iterable[str | None], *, what: str) -> None:
-    """Raise `AgentCliError` if *value* is none of *choices*."""
-    known = tuple(choices)
-    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
-        raise AgentCliError(f"{what} must be one of {', '.join(map(repr, known))}, not {value!r}")
-
-
-def require_whole(value: object, least: int, *, what: str) -> None:
-    """Raise `AgentCliError` unless *value* is a whole number from *least*; True is none."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise AgentCliError(f"{what} must be a whole number from {least}, not {_shown(value)}")
-
-
-def require_number(value: object, *, most: float = math.inf, what: str) -> None:
-    """Raise `AgentCliError` unless *value* is a number from 0 to *most*; True and NaN are none."""
-    # Written so that NaN, which is neither below nor above, is refused.
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
-        limit = f" to {most:g}" if most < math.inf else ""
-        raise AgentCliError(f"{what} must be a number from 0{limit}, not {_shown(value)}")
-
-
-def _shown(value: object) -> str:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{value}" if is_number else type(value).__name__
-
-
-def require_function(value: object, *, what: str) -> None:
-    """Raise `AgentCliError` if *value* cannot be called."""
-    if not callable(value):
-        raise AgentCliError(f"{what} must be a function, not {type(value).__name__}")
-
-
-def all_of(values: Iterable[T], *kinds: type, what: str) -> tuple[T, ...]:
-    """Return *values* as a tuple.
-
-    Raises:
-        AgentCliError: *values* is a text or cannot be iterated, or a value is of none of *kinds*;
-            without kinds, any value will do.
-    """
-    if isinstance(values, str | bytes) or not _is_iterable(values):
-        raise AgentCliError(f"{what} must be a sequence, not {type(values).__name__}")
-    found = tuple(values)
-    for value in found if kinds else ():
-        require(value, *kinds, what=f"each of {what}")
-    return found
-
-
-def _is_iterable(value: object) -> bool:
-    return isinstance(value, Iterable)
 
 
 def check_options(config: "LoopConfig") -> None:
@@ -112,12 +58,18 @@ def check_options(config: "LoopConfig") -> None:
     for name, choices in _CHOICES.items():
         require_one_of(getattr(config, name), choices, what=name)
     for name in _FUNCTIONS:
-        if (function := getattr(config, name)) is not None:
-            require_function(function, what=name)
+        require(getattr(config, name), Function, type(None), what=name)
     for contributor in config.prepare:
-        require_function(contributor, what="each of prepare")
+        require(contributor, Function, what="each of prepare")
     _check_numbers(config)
     require_unique_names(config.tools)
+
+
+def require_unique_names(tools: Sequence[Tool]) -> None:
+    """Raise `AgentCliError`, saying where each is defined, when two of *tools* share a name."""
+    at = {x.name: [each.execute.__module__ for each in tools if each.name == x.name] for x in tools}
+    if twice := [f"{name} ({', '.join(each)})" for name, each in at.items() if len(each) > 1]:
+        raise AgentCliError(f"more than one tool is named {', '.join(twice)}: rename or remove one")
 
 
 def _check_numbers(config: "LoopConfig") -> None:
@@ -134,18 +86,6 @@ def _check_numbers(config: "LoopConfig") -> None:
         require_whole(tokens, 0, what=f"thinking_budgets[{level!r}]")
 
 
-def require_input(value: object, *, what: str) -> None:
-    """Raise `AgentCliError` if *value* is neither None nor a JSON object: no call has that input.
-
-    The record of a call holds it, and the model reads it as JSON.
-    """
-    if value is not None and not (is_object(value) and is_json(value)):
-        held = " with something that JSON cannot hold" if is_object(value) else ""
-        raise AgentCliError(
-            f"{what} must be a JSON object or None, not {type(value).__name__}{held}"
-        )
-
-
 def checked_verdict(verdict: object) -> Verdict:
     """Return *verdict* if it is one, with an input and a reason that can be recorded.
 
@@ -158,6 +98,7 @@ def checked_verdict(verdict: object) -> Verdict:
         require(verdict.reason, str, what="the reason of a verdict")
     if not isinstance(verdict, Deny):
         require_input(verdict.input, what="the input of a verdict")
+        require(verdict.holds, Function, what="holds of a verdict")
     return verdict
 
 

@@ -10,7 +10,7 @@ from agent_cli.contracts.side_events import ToolAttemptStart, ToolAttemptUpdate
 from agent_cli.contracts.timeline import ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, ToolContext, ToolResult, check_input
 from agent_cli.core.call_state import CallState
-from agent_cli.core.returned_values import bounded, declared_paths, is_stopped, settled
+from agent_cli.core.returned_values import bounded, declared_paths, is_stopped, revised
 from agent_cli.core.tool_call import SKIPPED, ToolCallRun
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import CallWaits, WaitedTooLong
@@ -81,8 +81,7 @@ def _attempts(turn: Turn, asks: Mapping[str, Ask]) -> Iterator[_Attempt]:
 
 async def _end(turn: Turn, call: ToolOutput, result: ToolResult) -> None:
     """End *call*, which starts here too: until it has a result, a person may be asked about it."""
-    if turn.config.finish_result:
-        result = await settled(turn.config.finish_result(ToolCall.of(call), result))
+    result = await revised(turn.config.finish_result, ToolCall.of(call), result)
     ToolCallRun(turn, call).finish(result)
 
 

@@ -20,6 +20,7 @@ from agent_cli.contracts.messages import (
     UserMessage,
     new_id,
 )
+from agent_cli.contracts.options import require, require_input
 from agent_cli.contracts.provider import Model, Reply
 from agent_cli.contracts.timeline import (
     NO_USAGE,
@@ -48,7 +49,6 @@ from agent_cli.contracts.timeline import (
 )
 from agent_cli.contracts.wording import UNANSWERED_QUESTION
 from agent_cli.core import projection
-from agent_cli.core.arguments import require, require_input
 from agent_cli.core.incoming import check_content, checked_incoming
 from agent_cli.core.record import Record
 from agent_cli.system.logger import logger

@@ -23,8 +23,9 @@ from agent_cli.contracts.messages import (
     Message,
     UserMessage,
 )
+from agent_cli.contracts.options import all_of, require
 from agent_cli.contracts.tooling import Allow, Deny, Tool
-from agent_cli.core.arguments import all_of, checked_verdict, require
+from agent_cli.core.arguments import checked_verdict
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.history_repair import conversation_of
 from agent_cli.core.incoming import checked_incoming

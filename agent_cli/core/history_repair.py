@@ -12,9 +12,9 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.options import all_of
 from agent_cli.contracts.provider import Reply
 from agent_cli.contracts.timeline import Error, Success
-from agent_cli.core.arguments import all_of
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_imported
 

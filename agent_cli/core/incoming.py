@@ -16,8 +16,8 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.options import all_of
 from agent_cli.contracts.timeline import Block, Usage
-from agent_cli.core.arguments import all_of
 from agent_cli.system.shapes import is_array, is_object, is_sequence
 
 _OF_REPLIES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
@@ -144,7 +144,8 @@ def _check_blocks(content: object) -> None:
 
 def _check_fields(message: Message) -> None:
     """Raise `ConversationError` for a field that the record could not keep, or a request send."""
-    for name, kinds in _FIELDS[type(message)].items():
+    kind = next(each for each in _FIELDS if isinstance(message, each))
+    for name, kinds in _FIELDS[kind].items():
         value = getattr(message, name)
         if not isinstance(value, kinds):
             raise ConversationError(

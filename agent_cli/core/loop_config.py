@@ -14,9 +14,9 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import Message
 from agent_cli.contracts.provider import Model, ProviderRegistry, StreamFn, ThinkingLevel
 from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Tool, ToolResult, Verdict
-from agent_cli.core.arguments import all_of, check_options
-from agent_cli.core.returned_values import Maybe, TakeMessages
+from agent_cli.contracts.tooling import Tool, Verdict
+from agent_cli.core.arguments import check_options
+from agent_cli.core.returned_values import FinishResult, Maybe, TakeMessages
 from agent_cli.core.waits import InOrder
 from agent_cli.system.records import dataclass, field
 
@@ -104,7 +104,7 @@ class LoopConfig:
     convert_to_llm: Callable[[Sequence[Message]], Maybe[Sequence[Message]]] | None = None
     authorize_tool: Callable[[ToolCall, Tool, object], Maybe[Verdict]] | None = None
     explain_missing: Callable[[str], str] | None = None
-    finish_result: Callable[[ToolCall, ToolResult], Maybe[ToolResult]] | None = None
+    finish_result: FinishResult | None = None
     get_steering_messages: TakeMessages | None = None
     get_follow_up_messages: TakeMessages | None = None
     wait_for_steering: Callable[[], Awaitable[None]] | None = None
@@ -112,7 +112,7 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         # A copy: the caller's list may change during the run.
-        object.__setattr__(self, "tools", all_of(self.tools, Tool, what="tools"))
-        object.__setattr__(self, "prepare", all_of(self.prepare, what="prepare"))
+        object.__setattr__(self, "tools", options.all_of(self.tools, Tool, what="tools"))
+        object.__setattr__(self, "prepare", options.all_of(self.prepare, what="prepare"))
         check_options(self)
         object.__setattr__(self, "thinking_budgets", dict(self.thinking_budgets))

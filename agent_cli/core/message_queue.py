@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Final, Literal, TypeAlias, get_args
 
 from agent_cli.contracts.messages import CustomMessage, Message, UserMessage, typed_in
+from agent_cli.contracts.options import require_one_of
 from agent_cli.contracts.timeline import CustomOutput, UserOutput
-from agent_cli.core.arguments import require_one_of
 from agent_cli.core.conversation import Conversation
 from agent_cli.core.incoming import checked_user_message
 from agent_cli.core.loop_config import LoopConfig

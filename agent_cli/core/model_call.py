@@ -33,6 +33,7 @@ from agent_cli.contracts.messages import (
     Message,
     is_cut_off,
 )
+from agent_cli.contracts.options import require
 from agent_cli.contracts.provider import (
     ModelRequest,
     Reply,
@@ -43,13 +44,12 @@ from agent_cli.contracts.provider import (
     StreamFn,
 )
 from agent_cli.contracts.timeline import Json, Prompt, ReplyOutput, text_of
-from agent_cli.contracts.tooling import require_unique_names
-from agent_cli.core.arguments import require
+from agent_cli.core.arguments import require_unique_names
 from agent_cli.core.loop_config import LoopConfig
 from agent_cli.core.projection import is_refused
 from agent_cli.core.returned_values import is_stopped, settled, settled_messages
 from agent_cli.core.run import Phase
-from agent_cli.core.stream_processor import StreamProcessor
+from agent_cli.core.stream_processor import StreamProcessor, checked_stream
 from agent_cli.core.turn import Turn
 
 _DISCARDED = {"refusal": "refusal", "model_context_window_exceeded": "context_window"}
@@ -125,7 +125,7 @@ async def _stream(turn: Turn) -> Reply:
     if turn.phase.phase is not Phase.THINKING:
         turn.phase.go(Phase.THINKING)
     processor = StreamProcessor(turn.conversation.now())
-    events = stream_fn(request)
+    events = checked_stream(stream_fn(request))
     try:
         async for event in events:
             _take(turn, processor, event)

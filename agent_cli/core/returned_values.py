@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias, TypeVar, cast
 
 from agent_cli.contracts.errors import AgentCliError, ToolError
+from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -19,9 +20,9 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.options import all_of, require
 from agent_cli.contracts.timeline import Json, ToolOutput
 from agent_cli.contracts.tooling import Tool, ToolResult
-from agent_cli.core.arguments import all_of
 from agent_cli.system.logger import logger, traceback_of
 from agent_cli.system.shapes import is_group, is_sequence
 
@@ -154,6 +155,22 @@ async def settled_messages(value: "Maybe[Sequence[Message]]", *, what: str) -> S
         AgentCliError: They are no messages, or it was cancelled.
     """
     return all_of(await settled(value), *_MESSAGES, what=f"the messages of {what}")
+
+
+FinishResult: TypeAlias = Callable[[ToolCall, ToolResult], Maybe[ToolResult]]
+
+
+async def revised(finish: FinishResult | None, call: ToolCall, result: ToolResult) -> ToolResult:
+    """Return *result* as *finish*, the hook `finish_result`, revises it.
+
+    Raises:
+        AgentCliError: It returned something else.
+    """
+    if finish is None:
+        return result
+    returned = await settled(finish(call, result))
+    require(returned, ToolResult, what="what finish_result returns")
+    return returned
 
 
 TakeMessages: TypeAlias = Callable[[], Maybe[Sequence[UserMessage] | None]]

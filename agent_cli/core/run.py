@@ -18,6 +18,7 @@ from agent_cli.contracts.errors import (
 )
 from agent_cli.contracts.events import AgentStart, Event, EventSink, MessageEnd, TurnStart
 from agent_cli.contracts.messages import AssistantMessage, Message, ToolResultMessage
+from agent_cli.contracts.options import Function, require
 from agent_cli.core.conversation import Conversation
 from agent_cli.system.batches import unwind
 from agent_cli.system.records import dataclass, field
@@ -64,6 +65,7 @@ class ChatStateMachine:
     """
 
     def __init__(self, on_change: Callable[[Phase, Phase], None] | None = None) -> None:
+        require(on_change, Function, type(None), what="on_change")
         self.phase = Phase.IDLE
         self._on_change = on_change
 

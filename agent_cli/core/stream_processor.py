@@ -3,12 +3,14 @@
 Work and memory are linear in the text: pieces are kept, and joined only when they are read.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal, TypeAlias, assert_never
+from inspect import iscoroutine
+from typing import Final, Literal, Never, NoReturn, TypeAlias, cast
 
-from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.errors import AgentCliError, ModelError
 from agent_cli.contracts.messages import AssistantMessage, is_cut_off, now_ms
+from agent_cli.contracts.options import all_of, require
 from agent_cli.contracts.provider import (
     BlockEnd,
     Reply,
@@ -21,8 +23,9 @@ from agent_cli.contracts.provider import (
     ToolCallDelta,
     ToolCallStart,
 )
-from agent_cli.contracts.timeline import NO_USAGE, Block, Usage
+from agent_cli.contracts.timeline import NO_USAGE, Block, ModelUsage, Usage
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.shapes import is_object
 
 FinishReason = Literal["stop", "tool_calls", "length", "refusal"]
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -33,6 +36,13 @@ _FINISH_REASONS: dict[str, FinishReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
+}
+_AT_FAULT: Final = "the stream_fn, or the provider's stream,"
+_CONTRACT: Final = "it is an `async def` that yields stream events, the last one a ReplyEnd"
+_OF_A_REPLY: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("id", "model", "stop_reason"), (str,)),
+    "content": (tuple, list),
+    "usage": (Usage,),
 }
 _Piece: TypeAlias = TextDelta | ThinkingDelta | ToolCallStart | BlockEnd
 
@@ -62,20 +72,20 @@ class StreamProcessor:
     _pieces: list[_Piece] = field(default_factory=list[_Piece])
 
     def feed(self, event: StreamEvent) -> None:
-        """Take in the next event."""
+        """Take in the next event; raises `AgentCliError` if it is none."""
         match event:
             case ReplyStart():
                 self.model, self.usage = event.model, event.usage
             case TextDelta() | ThinkingDelta() | ToolCallStart() | BlockEnd():
                 self._pieces.append(event)
             case ReplyEnd():
-                self.reply = event.reply
+                self.reply = _checked(event.reply)
             case Retrying():
                 self._pieces, self.usage = [], NO_USAGE
             case ToolCallDelta():
                 pass  # shown once it is complete
             case _:
-                assert_never(event)
+                _refuse(event)
         self.started = not isinstance(event, Retrying)
 
     def snapshot(self) -> Callable[[], AssistantMessage]:
@@ -115,8 +125,9 @@ class StreamProcessor:
 
         Raises:
             ModelError: It ended without a complete reply.
+            AgentCliError: It is no stream of a reply.
         """
-        async for event in stream:
+        async for event in checked_stream(stream):
             self.feed(event)
         if self.reply is None:
             raise ModelError("the model's stream ended without a complete reply: ask again")
@@ -126,6 +137,33 @@ class StreamProcessor:
     def has_tool_calls(result: StreamResult) -> bool:
         """Return whether there is at least one complete call to run."""
         return bool(result.tool_calls)
+
+
+def checked_stream(stream: object) -> AsyncIterator[StreamEvent]:
+    """Return *stream* if it can be iterated over; raises `AgentCliError` if not."""
+    if iscoroutine(stream):
+        stream.close()
+    if not isinstance(stream, AsyncIterable):
+        raise AgentCliError(f"{_AT_FAULT} returned {type(stream).__name__}: {_CONTRACT}")
+    return cast("AsyncIterator[StreamEvent]", stream)
+
+
+def _refuse(event: Never) -> NoReturn:
+    """Raise `AgentCliError`: type checkers see that it is an event, but a provider may err."""
+    what = f"{type(event).__name__}, which is no stream event"
+    raise AgentCliError(f"{_AT_FAULT} yielded {what}: {_CONTRACT}")
+
+
+def _checked(reply: object) -> Reply:
+    """Return *reply* if the record can keep it; raises `AgentCliError` if not."""
+    require(reply, Reply, what="the reply of a ReplyEnd")
+    assert isinstance(reply, Reply)
+    for name, kinds in _OF_A_REPLY.items():
+        require(getattr(reply, name), *kinds, what=f"{name} of a Reply")
+    all_of(reply.beside, ModelUsage, what="beside of a Reply")
+    if not all(is_object(block) and isinstance(block.get("type"), str) for block in reply.content):
+        raise AgentCliError("content of a Reply must be blocks, as text_block(text) makes one")
+    return reply
 
 
 def digest(reply: Reply) -> StreamResult:

@@ -21,7 +21,7 @@ from agent_cli.contracts.timeline import (
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.core.call_state import CallState
 from agent_cli.core.preflight import CheckedCall
-from agent_cli.core.returned_values import as_json, as_result, bounded, failure, is_stopped, settled
+from agent_cli.core.returned_values import as_json, as_result, bounded, failure, is_stopped, revised
 from agent_cli.core.turn import Turn
 from agent_cli.core.waits import Bounded, Overran
 from agent_cli.system.logger import logger
@@ -53,9 +53,8 @@ class ToolCallRun:
         self._start()
         self._paths = (*item.reads, *item.writes)
         result = self._returned = await self._within_limit(item.tool, item.params)
-        if finish := self._turn.config.finish_result:
-            result = await settled(finish(events.ToolCall.of(self._call), result))
-        return result
+        finish = self._turn.config.finish_result
+        return await revised(finish, events.ToolCall.of(self._call), result)
 
     def finish(self, result: ToolResult) -> None:
         """Record the result and publish it."""

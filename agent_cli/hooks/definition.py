@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from agent_cli.contracts.claude_tools import claude_tool_name, exact_names, may_match
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.input_faults import fault_line
+from agent_cli.contracts.options import Function, require, require_number
 from agent_cli.contracts.written_hooks import GUARDED, NOT_HERE, folded_keys
 from agent_cli.hooks.events import ABOUT_CALLS, EVENTS, JUDGED, MATCHED, HookFunction
 from agent_cli.hooks.file_watch import covers_file, pattern_fault
@@ -260,6 +261,7 @@ def require_usable(hook: Hook) -> None:
 
     Raises:
         SettingsError: Its event or its matcher is not valid, or it does not run exactly one thing.
+        AgentCliError: One of its parts has another type.
     """
     if hook.event not in EVENTS:
         raise SettingsError(f"hook {hook.shown}: its event must be one of {', '.join(EVENTS)}")
@@ -267,6 +269,12 @@ def require_usable(hook: Hook) -> None:
         raise SettingsError(f"{hook.event} hook {hook.shown}: {fault}")
     if sum((bool(hook.command), bool(hook.url), hook.function is not None)) != 1:
         raise SettingsError(f"{hook.event} hook {hook.shown}: give a function, a command or a url")
+    named = f"{hook.event} hook {hook.shown}: its"
+    require(hook.function, Function, type(None), what=f"{named} function")
+    for name in ("command", "url", "condition", "origin"):
+        require(getattr(hook, name), str, what=f"{named} {name}")
+    if hook.timeout_s is not None:
+        require_number(hook.timeout_s, what=f"{named} timeout_s")
 
 
 def _hooks_of(group: HookGroup) -> Iterator[Hook]:

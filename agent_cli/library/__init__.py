@@ -7,6 +7,8 @@ settings, and the program's own builder does the rest.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent_cli.contracts.options import require
+
 if TYPE_CHECKING:
     from agent_cli.contracts.listings import SessionInfo
     from agent_cli.core.conversation import Conversation
@@ -23,6 +25,7 @@ def list_sessions(*, agents_of: str | None = None) -> Sequence["SessionInfo"]:
     Raises:
         SessionNotFound: No session, or more than one, has the id.
     """
+    require(agents_of, str, type(None), what="agents_of")
     store = _store()
     if agents_of is None:
         return store.list()
@@ -44,6 +47,7 @@ def read_session(id: str) -> "Conversation":
     """
     from agent_cli.core.conversation import Conversation  # rare, as the store
 
+    require(id, str, what="the id of a session")
     store = _store()
     path = store.find(id)
     history = store.history(path)

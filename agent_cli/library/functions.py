@@ -9,7 +9,8 @@ from pydantic.errors import PydanticUserError
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, is_async
+from agent_cli.contracts.options import Function, is_async, require
+from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 
 # Any parameters: the model's input is validated against the signature before each call.
 ToolFunction: TypeAlias = Callable[..., Awaitable[ToolResult | str]]
@@ -49,6 +50,7 @@ def tool(
     """
 
     def made(given: ToolFunction) -> Tool:
+        require(given, Function, what="what tool() makes a tool of")
         return _tool_of(given, name or given.__name__, changes=changes, timeout_s=timeout_s)
 
     return made if function is None else made(function)

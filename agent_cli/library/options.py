@@ -11,19 +11,19 @@ from agent_cli.app.startup import StartupContext, start
 from agent_cli.contracts.dialogs import Approved, Decision, Rejected
 from agent_cli.contracts.errors import SettingsError, UsageError
 from agent_cli.contracts.events import ToolCall
-from agent_cli.contracts.options import Network
-from agent_cli.contracts.permission_modes import STRICTNESS, Mode
-from agent_cli.contracts.provider import Provider, ThinkingLevel
-from agent_cli.contracts.timeline import Json
-from agent_cli.contracts.tooling import Allow, Deny, Tool
-from agent_cli.core.arguments import (
+from agent_cli.contracts.options import (
+    Function,
+    Network,
     all_of,
     require,
-    require_function,
     require_number,
     require_one_of,
     require_whole,
 )
+from agent_cli.contracts.permission_modes import STRICTNESS, Mode
+from agent_cli.contracts.provider import Provider, ThinkingLevel
+from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import Allow, Deny, Tool
 from agent_cli.core.returned_values import Maybe, settled
 from agent_cli.hooks.definition import Hook, require_usable
 from agent_cli.plugins.api import Plugin
@@ -231,14 +231,14 @@ def _check(options: SessionOptions) -> None:
     if sum(map(bool, (options.record, options.replay, options.provider))) > 1:
         raise UsageError("record, replay and provider exclude each other: give one of them")
     if options.provider is not None:
-        require_function(getattr(options.provider, "stream", None), what="provider.stream")
-    if options.approve is not None:
-        require_function(options.approve, what="approve")
+        require(getattr(options.provider, "stream", None), Function, what="provider.stream")
+    require(options.approve, Function, type(None), what="approve")
     if "" in (options.resume, options.fork):
         raise UsageError("resume and fork need the id of a session; list_sessions() returns them")
     for name in (*_RULES, "add_dirs"):
         if isinstance(getattr(options, name), str):
             raise UsageError(f"{name} must be a list of texts, not one text")
+        all_of(getattr(options, name), what=name)
     if options.json_schema is not None:
         from agent_cli.headless.structured import OutputSchema  # rare
 
@@ -250,6 +250,7 @@ def _check(options: SessionOptions) -> None:
 
 
 def _check_agent(agent: AgentDefinition) -> None:
+    require(agent.name, str, what="the name of an agent")
     try:
         require_name(agent.name)
     except ValueError as error:

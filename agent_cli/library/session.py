@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import UserMessage
+from agent_cli.contracts.options import require, require_number, require_one_of
 from agent_cli.contracts.permission_modes import STRICTNESS
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.core.agent import Agent
-from agent_cli.core.arguments import require_number, require_one_of
 from agent_cli.core.incoming import with_images
 from agent_cli.core.run import RunSlot
 from agent_cli.library.options import SessionOptions, build
@@ -51,7 +51,8 @@ class AgentSession:
     """
 
     def __init__(self, options: SessionOptions | None = None) -> None:
-        """Open nothing yet."""
+        """Open nothing yet; raises `AgentCliError` if *options* are something else."""
+        require(options, SessionOptions, type(None), what="options")
         self._options = options or SessionOptions()
         self._slot = RunSlot()
         self._left = list[asyncio.Future[PromptResult]]()

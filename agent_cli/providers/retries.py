@@ -35,6 +35,9 @@ class RetryPolicy:
         on: The failures after which a call is retried.
         respect_retry_after: Wait as long as the server asks instead of the computed wait.
         max_server_delay_s: The longest wait a server may ask for, unless the request sets another.
+
+    Raises:
+        AgentCliError: A value has another type or is out of its range.
     """
 
     max: int = options.RETRIES
@@ -45,6 +48,16 @@ class RetryPolicy:
     on: tuple[options.FailureKind, ...] = get_args(options.FailureKind)
     respect_retry_after: bool = True
     max_server_delay_s: float = options.MAX_SERVER_DELAY_S
+
+    def __post_init__(self) -> None:
+        options.require_whole(self.max, 0, what="max of a RetryPolicy")
+        for name in ("base_s", "other_base_s", "factor", "max_server_delay_s"):
+            options.require_number(getattr(self, name), what=f"{name} of a RetryPolicy")
+        jitters = get_args(options.Jitter)
+        options.require_one_of(self.jitter, jitters, what="jitter of a RetryPolicy")
+        for kind in options.all_of(self.on, str, what="on of a RetryPolicy"):
+            kinds = get_args(options.FailureKind)
+            options.require_one_of(kind, kinds, what="each of on of a RetryPolicy")
 
     def within(self, max_retry_delay_ms: int | None) -> Self:
         """Return the policy of a request with its own limit of the wait a server may ask for."""

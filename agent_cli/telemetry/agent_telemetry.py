@@ -1,6 +1,6 @@
 """Spans and metrics of agents, from their events, model calls and permission decisions."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from opentelemetry import metrics, trace
@@ -19,7 +19,16 @@ from agent_cli.contracts.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from agent_cli.contracts.provider import Model, Price, Provider, ProviderRegistry, StreamFn
+from agent_cli.contracts.options import require
+from agent_cli.contracts.provider import (
+    Model,
+    ModelRequest,
+    Price,
+    Provider,
+    ProviderRegistry,
+    StreamEvent,
+    StreamFn,
+)
 from agent_cli.contracts.side_events import CacheLost, ToolAttemptStart
 from agent_cli.contracts.timeline import Pending, ToolOutput
 from agent_cli.contracts.tooling import Ask, Tool, Verdict
@@ -78,6 +87,7 @@ class AgentTelemetry:
 
     def around(self, config: LoopConfig) -> LoopConfig:
         """Return *config* with a span around each model call, and permission decisions counted."""
+        require(config, LoopConfig, what="config")
         config = self.around_calls(config)
         return replace(
             config,
@@ -106,6 +116,7 @@ class AgentTelemetry:
 
     def follow(self, agent: Agent) -> Callable[[], None]:
         """Record the runs and tool calls of *agent* from now on; return a function to stop it."""
+        require(agent, Agent, what="agent")
         return agent.subscribe(lambda event: self._hear(agent.conversation.id, event))
 
     def cache_lost(self, loss: CacheLost) -> None:
@@ -169,4 +180,8 @@ class _TracedRegistry(ProviderRegistry):
 class _Traced:
     """A provider that is a function."""
 
-    stream: StreamFn
+    ask: StreamFn
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Stream one reply."""
+        return self.ask(request)

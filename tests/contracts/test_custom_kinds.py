@@ -3,6 +3,7 @@
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.messages import CustomKind, CustomMessage, UserMessage
 
 
@@ -18,6 +19,12 @@ def test_custom_message_data_round_trips() -> None:
 
     assert (message.role, message.data) == ("mail", {"sender": "Ann"})
     assert MAIL.data_of(message) == Mail(sender="Ann")
+
+
+def test_custom_message_of_data_of_another_type_is_refused() -> None:
+    """A dict in place of the model was an AttributeError."""
+    with pytest.raises(AgentCliError, match="data of a message of the kind mail must be Mail, not"):
+        MAIL.message({"sender": "Ann"})  # type: ignore[arg-type]  # without a type checker
 
 
 def test_custom_message_data_of_another_kind_is_none() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -260,6 +261,43 @@ def test_execute_that_is_not_a_coroutine_function_is_refused_at_creation(execute
     """S0-18: the first call of such a tool would block the whole program, and then fail."""
     with pytest.raises(AgentCliError, match=r"^execute of the tool 't' must be an async def$"):
         named("t", execute)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("name", 5, "name of the tool 5 must be str, not int"),
+        ("label", None, "label of the tool 't' must be str, not NoneType"),
+        ("description", b"d", "description of the tool 't' must be str, not bytes"),
+        ("changes", "no", "changes of the tool 't' must be bool, not str"),
+        ("timeout_s", "5", "timeout_s of the tool 't' must be a number from 0, not str"),
+        ("timeout_s", -1, "timeout_s of the tool 't' must be a number from 0, not -1"),
+        ("timeout_s", float("nan"), "timeout_s of the tool 't' must be a number from 0, not nan"),
+        ("parallel_safe", None, "parallel_safe of the tool 't' must be bool or a function, not"),
+        ("require_approval", True, "require_approval of the tool 't' must be Approval or a func"),
+        ("attempt", "x", "attempt of the tool 't' must be a function or None, not str"),
+        ("reads", ["a"], "reads of the tool 't' must be a function, not list"),
+        ("summary", None, "summary of the tool 't' must be a function, not NoneType"),
+        ("hosted", True, "hosted of the tool 't' must be Hosted or None, not bool"),
+    ],
+)
+def test_field_of_another_type_is_refused_at_creation(
+    field: str, value: object, sentence: str
+) -> None:
+    """A time limit of text left the run as a TypeError; others made every call fail, or ask."""
+    # Any: an author without a type checker.
+    wrong: dict[str, Any] = {field: value}
+
+    with pytest.raises(AgentCliError) as refused:
+        replace(named("t"), **wrong)
+
+    assert str(refused.value).startswith(sentence)
+
+
+def test_only_a_tool_can_check_an_input() -> None:
+    """A name in its place was an AttributeError."""
+    with pytest.raises(AgentCliError, match=r"^tool must be Tool, not str$"):
+        check_input("t", {})  # type: ignore[arg-type]  # as an author without a type checker
 
 
 @pytest.mark.parametrize("parameters", [{}, {"type": "string"}, {"type": ["object"]}, int, 5, None])

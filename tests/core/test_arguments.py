@@ -16,17 +16,24 @@ from agent_cli.contracts.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from agent_cli.contracts.options import require_one_of
+from agent_cli.contracts.provider import ProviderRegistry
 from agent_cli.contracts.timeline import Pending, text_block
 from agent_cli.contracts.tooling import Allow, Approval, Ask, Deny
 from agent_cli.core.agent import Agent, AgentState
-from agent_cli.core.arguments import require_one_of
 from agent_cli.core.loop_config import LoopConfig
-from tests.fakes import ScriptedModel, calls, config, returns, says, tool, tool_use
+from agent_cli.core.run import ChatStateMachine
+from tests.fakes import ScriptedModel, calls, config, returns, says, tool, tool_use, wrong
 
 
-def wrong(value: object) -> Any:
-    """Return *value* where another type belongs, as unchecked programs do."""
-    return value
+class Provides:
+    """A provider."""
+
+    stream = ScriptedModel()
+
+
+class OwnMessage(UserMessage):
+    """A program's subclass."""
 
 
 HELLO = (text_block("hello"),)
@@ -59,6 +66,7 @@ DOORS: dict[str, Door] = {
     "subscribe": lambda agent: agent.subscribe(None),
     "approve": lambda agent: agent.approve(None),
     "a prompt's author": lambda agent: agent.prompt(UserMessage(HELLO, author=wrong(5))),
+    "a subclass's author": lambda agent: agent.prompt(OwnMessage(HELLO, author=wrong(5))),
     "a custom message's data": lambda agent: agent.prompt(CustomMessage("note", wrong(object()))),
 }
 PARTS: dict[str, Any] = {
@@ -146,7 +154,10 @@ async def test_decisions_of_a_wrong_type_begin_no_run(decisions: Any) -> None:
         agent_loop_continue(context, agent.options, decisions=decisions)
 
 
-@pytest.mark.parametrize("verdict", [None, Deny(wrong(None)), Ask("?", input=[]), Allow(input="x")])
+@pytest.mark.parametrize(
+    "verdict",
+    [None, Deny(wrong(None)), Ask("?", input=[]), Allow(input="x"), Allow(holds=wrong(True))],
+)
 async def test_a_verdict_that_cannot_be_recorded_asks_a_person(verdict: Any) -> None:
     """A check that fails counts as a question; the record took the input, and no request went."""
     model = ScriptedModel(calls(tool_use("look")))
@@ -178,12 +189,24 @@ async def test_a_verdict_that_cannot_be_recorded_asks_a_person(verdict: Any) -> 
         lambda options: Agent(options, steering_mode=wrong("some")),
         lambda _options: LoopConfig(steering=wrong("cancel")),
         lambda _options: LoopConfig(approval=wrong(True)),
+        lambda _options: ProviderRegistry(wrong([])),
+        lambda _options: ProviderRegistry({"api": wrong(object())}),
+        lambda _options: ProviderRegistry({"api": wrong(Provides)}),
+        lambda _options: ProviderRegistry().register(wrong(5), Provides()),
+        lambda _options: ChatStateMachine(wrong("phase")),
     ],
 )
 def test_a_loop_or_an_agent_is_not_begun_with_a_wrong_type(door: Door) -> None:
     """A text in place of the list of prompts was one prompt for each of its letters."""
     with pytest.raises(AgentCliError):
         door(config(ScriptedModel(says("Hi."))))
+
+
+async def test_a_subclass_of_a_message_is_one() -> None:
+    """It was a KeyError."""
+    agent = Agent(config(ScriptedModel(says("Hi."))))
+
+    assert (await agent.prompt(OwnMessage(HELLO))).stop_reason == "end_turn"
 
 
 def test_refused_list_is_named() -> None:

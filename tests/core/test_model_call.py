@@ -9,6 +9,7 @@ import pytest
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import (
+    AgentCliError,
     ContextOverflow,
     ConversationError,
     ModelError,
@@ -50,6 +51,7 @@ from tests.fakes import (
     scripted_agent,
     tool,
     tool_use,
+    wrong,
 )
 
 
@@ -226,10 +228,51 @@ async def test_stream_of_something_else_ends_no_message_that_never_began() -> No
     strange: Any = "text"
     turn, told, _ = prepared([strange])
 
-    with pytest.raises(AssertionError):
+    with pytest.raises(AgentCliError, match="yielded str, which is no stream event: it is an `as"):
         await ask(turn)
 
     assert [event.type for event in told if isinstance(event, MessageStart | MessageEnd)] == []
+
+
+def yielding(reply: Any) -> ScriptedModel:
+    """Return a model whose stream ends with *reply*."""
+    return ScriptedModel([ReplyStart("m"), ReplyEnd(reply)])
+
+
+async def _coroutine(_request: ModelRequest) -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("stream_fn", "sentence"),
+    [
+        (
+            _coroutine,
+            "the stream_fn, or the provider's stream, returned coroutine: it is an `async",
+        ),
+        (lambda _request: None, "the stream_fn, or the provider's stream, returned NoneType: it"),
+        (
+            lambda _request: [ReplyStart("m")],
+            "the stream_fn, or the provider's stream, returned li",
+        ),
+        (yielding(wrong(5)), "the reply of a ReplyEnd must be Reply, not int"),
+        (yielding(Reply("r", "m", wrong("hi"), "end_turn")), "content of a Reply must be tuple"),
+        (yielding(Reply("r", "m", wrong(["hi"]), "end_turn")), "content of a Reply must be bl"),
+        (yielding(Reply("r", "m", (), wrong(None))), "stop_reason of a Reply must be str, not"),
+        (yielding(Reply("r", "m", (), "end_turn", wrong({}))), "usage of a Reply must be Usage"),
+        (yielding(Reply("r", "m", (), "end_turn", beside=(wrong(1),))), "each of beside of a"),
+    ],
+    ids=str,
+)
+async def test_stream_fn_of_another_kind_ends_the_run_in_a_sentence(
+    stream_fn: Any, sentence: str
+) -> None:
+    """It left `prompt` as a TypeError about `async for`, or failed in a later request."""
+    agent = Agent(LoopConfig(model=MODEL, stream_fn=stream_fn))
+
+    result = await agent.prompt("go")
+
+    assert (result.error or "").startswith(sentence)
 
 
 async def test_stream_without_an_end_is_an_error_with_a_next_step() -> None:

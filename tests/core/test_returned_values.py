@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from agent_cli.contracts.errors import AgentCliError, ToolError
-from agent_cli.contracts.events import ToolExecutionEnd
+from agent_cli.contracts.events import ToolCall, ToolExecutionEnd
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Block, Json, WidgetOutput, text_block
 from agent_cli.contracts.tooling import ToolContext, ToolResult
@@ -20,10 +20,21 @@ from agent_cli.core.returned_values import (
     as_result,
     declared_paths,
     queued,
+    revised,
     settled,
     with_fixed_paths,
 )
-from tests.fakes import calls, check_run, returns, says, scripted_agent, texts, tool, tool_use
+from tests.fakes import (
+    calls,
+    check_run,
+    returns,
+    says,
+    scripted_agent,
+    texts,
+    tool,
+    tool_use,
+    wrong,
+)
 
 IMAGE: Block = {
     "type": "image",
@@ -183,3 +194,13 @@ def test_fixed_paths_that_are_read_stay_apart_from_those_that_are_written() -> N
     fixed = with_fixed_paths(replace(TOOL, reads=lambda params: [f"/in/{params}"]))
 
     assert [declared_paths(fixed, "a") for _ in range(2)] == [(("/in/a",), ("/a",))] * 2
+
+
+async def test_finish_result_must_return_a_result() -> None:
+    """It left `prompt` as an AttributeError."""
+    call, seen = ToolCall("t1", "save", {}), ToolResult.of("saved")
+
+    assert await revised(None, call, seen) is seen
+    assert await revised(lambda _call, result: result, call, seen) is seen
+    with pytest.raises(AgentCliError, match=r"^what finish_result returns must be ToolResult, not"):
+        await revised(wrong(lambda _call, result: result.text), call, seen)

@@ -85,6 +85,7 @@ def test_function_that_is_no_tool_is_refused_in_one_sentence() -> None:
         return str(x)
 
     for function, sentence in (
+        ("lookup", "must be a function, not str"),
         (silent, "write a docstring"),
         (untyped, "parameter x needs a type"),
         (any_number, "parameter xs needs"),

@@ -53,6 +53,7 @@ from agent_cli.contracts.timeline import Block, Json
 from agent_cli.trust.store import TrustStore, fingerprint
 from tests.app.agents.test_agents import Script, started
 from tests.e2e.program import results_in, text_of
+from tests.fakes import wrong
 from tests.mcp_client.conftest import RAW_SERVER
 from tests.messages_api import (
     Answer,
@@ -551,7 +552,25 @@ async def test_session_that_is_open_elsewhere_is_refused_and_can_be_forked() -> 
         ({"allow": ["bash("]}, SettingsError, "argument allow: 'bash\\(' is not a rule"),
         ({"tools": [len]}, AgentCliError, "each of tools must be Tool, not builtin"),
         ({"hooks": len}, AgentCliError, "hooks must be a sequence"),
-        ({"approve": True}, AgentCliError, "approve must be a function, not bool"),
+        (
+            {"hooks": [Hook(event="Stop", function=wrong(5))]},
+            AgentCliError,
+            "its function must be a fun",
+        ),
+        (
+            {"hooks": [Hook(event="Stop", url="http://h", timeout_s=wrong("5"))]},
+            AgentCliError,
+            "timeout",
+        ),
+        ({"deny": True}, AgentCliError, "deny must be a sequence, not bool"),
+        ({"add_dirs": 5}, AgentCliError, "add_dirs must be a sequence, not int"),
+        ({"provider": object()}, AgentCliError, "provider.stream must be a function, not None"),
+        (
+            {"agents": [AgentDefinition(name=wrong(5), description="", prompt="")]},
+            AgentCliError,
+            "the name of an agent must be str, not int",
+        ),
+        ({"approve": True}, AgentCliError, "approve must be a function or None, not bool"),
         ({"agents": [{}]}, AgentCliError, "each of agents must be AgentDefinition, not dict"),
         ({"system_prompt": 3}, AgentCliError, "system_prompt must be str or None, not int"),
         ({"trust": "no"}, AgentCliError, "trust must be bool, not str"),
@@ -573,6 +592,17 @@ async def test_option_that_cannot_be_used_is_one_sentence_before_anything_is_sen
 
     assert "\n" not in str(caught.value)
     assert list_sessions() == []
+
+
+def test_value_in_place_of_a_session_or_its_options_is_one_sentence() -> None:
+    """A dict of options, or an entry of `list_sessions()`, was an AttributeError."""
+    for door, sentence in (
+        (lambda: AgentSession(wrong({"model": "high"})), "options must be SessionOptions or None"),
+        (lambda: list_sessions(agents_of=wrong(5)), "agents_of must be str or None, not int"),
+        (lambda: read_session(wrong({})), "the id of a session must be str, not dict"),
+    ):
+        with pytest.raises(AgentCliError, match=sentence):
+            door()
 
 
 @pytest.mark.parametrize(

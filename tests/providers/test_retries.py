@@ -4,11 +4,11 @@ import json
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
-from agent_cli.contracts.errors import ServerDelayTooLong
+from agent_cli.contracts.errors import AgentCliError, ServerDelayTooLong
 from agent_cli.contracts.options import FailureKind
 from agent_cli.contracts.provider import Retrying
 from agent_cli.providers.failures import SPEND_LIMITS, server_delay_s
@@ -212,6 +212,22 @@ async def test_retry_count_first_wait_and_factor_are_configurable() -> None:
 
     assert it.waits_s == [3, 9]
     assert [retry.max_attempts for retry in asked.retries] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("max", "5"), ("max", -1), ("base_s", -1), ("factor", None), ("jitter", "some")),
+        *(("on", "429"), ("on", ["500"]), ("max_server_delay_s", float("nan"))),
+    ],
+)
+def test_value_of_another_type_or_out_of_its_range_is_refused(
+    name: str,
+    value: Any,  # an author without a type checker
+) -> None:
+    """It was found at the first failure, as a traceback; a negative wait was none."""
+    with pytest.raises(AgentCliError, match=f"{name} of a RetryPolicy must be"):
+        RetryPolicy(**{name: value})
 
 
 async def test_retry_max_of_zero_disables_retries() -> None:

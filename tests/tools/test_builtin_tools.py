@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import ApprovalRequested
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import check_input
@@ -34,6 +36,26 @@ async def test_builtin_tools_have_the_documented_names_and_parameters(tools: Too
         found[tool.name] = list(properties)
 
     assert found == PARAMETERS
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "sentence"),
+    [
+        ("permissions", "Ask", "permissions must be one of 'ask', 'allow', not 'Ask'"),
+        ("permissions", True, "permissions must be one of 'ask', 'allow', not True"),
+        ("sandbox", "off", "must be Sandbox or None, not str"),
+        ("workspace", "project", "workspace must be Workspace, not str"),
+    ],
+)
+def test_argument_that_is_none_of_the_values_is_refused(
+    tmp_path: Path, argument: str, value: object, sentence: str
+) -> None:
+    """Any other text for permissions let every call run unasked."""
+    # Any: an author without a type checker.
+    arguments: dict[str, Any] = {"workspace": Workspace(tmp_path), argument: value}
+
+    with pytest.raises(AgentCliError, match=sentence):
+        builtin_tools(**arguments)
 
 
 async def test_builtin_tool_definitions_stay_below_800_tokens(tools: Tools) -> None:

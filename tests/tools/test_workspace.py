@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.errors import AgentCliError, ToolError
 from agent_cli.sandbox.guarded_files import what_it_starts
 from agent_cli_tools import Workspace
 from agent_cli_tools.session_resources import CommandExports, SessionResources
@@ -114,6 +114,19 @@ def test_an_added_directory_belongs_to_the_workspace(tmp_path: Path) -> None:
     path = workspace.resolve(str(tmp_path / "more" / "a.txt"))
 
     assert workspace.shown(path) == str(tmp_path / "more" / "a.txt")
+
+
+def test_directories_may_be_text(tmp_path: Path) -> None:
+    """As the workspace of a session may be."""
+    for name in ("ws", "more"):
+        (tmp_path / name).mkdir()
+
+    workspace = Workspace(str(tmp_path / "ws"))
+    workspace.open_dir(str(tmp_path / "more"))
+
+    assert workspace.dirs == (str(tmp_path / "ws"), str(tmp_path / "more"))
+    with pytest.raises(AgentCliError, match="root of a workspace must be Path or str, not bytes"):
+        Workspace(b"ws")  # type: ignore[arg-type]  # as an author without a type checker
 
 
 def test_tilde_expands_to_the_home_directory(

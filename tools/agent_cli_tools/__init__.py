@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agent_cli.contracts.options import require, require_one_of
 from agent_cli.contracts.tooling import Approval, Tool
 from agent_cli.sandbox import Sandbox
 from agent_cli.system import paths
@@ -47,7 +48,14 @@ def builtin_tools(
         folds_output: Whether bash folds progress, repeated lines and passed tests; all of it is
             kept in a file.
         documents: Whether the model's API takes PDF files; otherwise `read` shows their text.
+
+    Raises:
+        AgentCliError: An argument has another type or none of its values.
     """
+    require(workspace, Workspace, what="workspace")
+    require_one_of(permissions, ("ask", "allow"), what="permissions")
+    if sandbox != "required":
+        require(sandbox, Sandbox, type(None), what='sandbox, if not "required",')
     held = _sandbox(workspace) if sandbox == "required" else sandbox
     if held is not None:
         workspace.wrote = held.expect

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.late_models import Field, SkipJsonSchema
-from agent_cli.contracts.tooling import (
-    COMMAND_LIMIT_MAX_S,
-    Approval,
-    Parameters,
-    Tool,
-    ToolContext,
-    ToolResult,
-)
+from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
+from agent_cli.contracts.tooling import Approval, Parameters, Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNSANDBOXED
 from agent_cli.system.loading import late_pattern
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agent_cli.contracts.options import COMMAND_LIMIT_MAX_S
 from agent_cli.contracts.timeline import Json, text_block
-from agent_cli.contracts.tooling import COMMAND_LIMIT_MAX_S, ToolResult
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted, first_named
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal

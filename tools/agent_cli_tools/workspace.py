@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from agent_cli.contracts.errors import ToolError
+from agent_cli.contracts.options import require
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret, why_protected
 from agent_cli.system.launching import Watched
 from agent_cli.system.paths import is_too_long, real_path
@@ -45,7 +46,7 @@ class Workspace:
 
     def __init__(
         self,
-        root: Path,
+        root: Path | str,
         *,
         shared: SessionResources | None = None,
         keeper: Keeper | None = None,
@@ -53,7 +54,8 @@ class Workspace:
         jobs_end_with_run: bool = False,
     ) -> None:
         self.shared = shared or SessionResources()
-        self.root = real_path(root.expanduser())
+        require(root, Path, str, what="the root of a workspace")
+        self.root = real_path(Path(root).expanduser())
         self._at_root = at_root or RootResources(keeper)
         self.open_files, self._keeper = self._at_root.open_files, self._at_root.keeper
         self.seen = SeenFiles()
@@ -143,9 +145,10 @@ class Workspace:
             root or self.root, shared=self.shared, at_root=at_root, jobs_end_with_run=True
         )
 
-    def open_dir(self, folder: Path) -> None:
+    def open_dir(self, folder: Path | str) -> None:
         """Let the tools use a further directory like the workspace, also subagents' tools."""
-        real = real_path(folder.expanduser())
+        require(folder, Path, str, what="a directory of a workspace")
+        real = real_path(Path(folder).expanduser())
         if real not in self._dirs:
             self.shared.extra_dirs.append(real)
 
