@@ -1,6 +1,7 @@
 """The stateful API: one conversation, two queues, listeners, one run at a time, and its state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
@@ -201,8 +202,9 @@ class Agent(AgentQueues):
         """Run a prompt that the user did not type (a schedule, a notification)."""
         with self._slot.claimed() as cancel:
             self._ask_with(None)
-            self.conversation.begin(model=self._config.model, visible=visible)
-            return await self._run((), cancel)
+            with self._announced_later() as begun:
+                self.conversation.begin(model=self._config.model, visible=visible)
+            return await self._run((), cancel, begun)
 
     async def continue_(self) -> RunResult:
         """Continue without a new message: deliver queued messages, or retry after a failure.
@@ -214,13 +216,14 @@ class Agent(AgentQueues):
         with self._slot.claimed() as cancel:
             self.conversation.require_ready_for(None)
             self._ask_with(self._prompt_model)
-            if not (queued := self._steering.take()):
-                try:
-                    reopen(self.conversation, self._config)
-                except NothingToContinue:
-                    if not (queued := self._follow_ups.take()):
-                        raise
-            return await self._run(queued, cancel)
+            with self._announced_later() as begun:
+                if not (queued := self._steering.take()):
+                    try:
+                        reopen(self.conversation, self._config)
+                    except NothingToContinue:
+                        if not (queued := self._follow_ups.take()):
+                            raise
+            return await self._run(queued, cancel, begun)
 
     async def approve(self, tool_call_id: str, *, edited: Json = None) -> RunResult:
         """Let a waiting call run as shown or with *edited* input; approving again does nothing."""
@@ -256,10 +259,28 @@ class Agent(AgentQueues):
         self._prompt_model = model
         self.conversation.once = model is not None
 
-    async def _run(self, prompts: Sequence[Incoming], cancel: CancelToken) -> RunResult:
+    @contextmanager
+    def _announced_later(self) -> Generator[list[Event]]:
+        """Collect the events of a change with which a run begins: a run's first is its start."""
+        held = list[Event]()
+        self.conversation.publish = held.append
+        try:
+            yield held
+        except BaseException:
+            for event in held:  # it is recorded, though no run begins
+                self.publish(event)
+            raise
+        finally:
+            self.conversation.publish = self.publish
+
+    async def _run(
+        self, prompts: Sequence[Incoming], cancel: CancelToken, begun: Iterable[Event] = ()
+    ) -> RunResult:
         def publish(event: Event) -> None:
             if self._slot.is_held_by(cancel):  # what an ended run left behind is not heard
                 self.publish(event)
+                for held in begun if isinstance(event, AgentStart) else ():
+                    self.publish(held)
 
         run = Run(self.conversation, self._current_config, publish, cancel)
         with for_session(self._current_config().session_id):

@@ -113,8 +113,9 @@ class ChatStateMachine:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run; see `AgentEnd` for `stop_reason`. `iterations` counts model calls.
+    """The result of a run; see `AgentEnd` for `stop_reason`.
 
+    `iterations` counts model calls, also one that failed, or that a limit kept from being sent.
     `trouble` is the part of the world that ended it, or None.
     """
 

@@ -36,7 +36,7 @@ class PromptResult:
     Attributes:
         text: The final answer.
         stop_reason: "end_turn" when the model was done; see `AgentEnd` for the others.
-        rounds: Model calls, without those of subagents.
+        rounds: Model calls, also one that a limit kept from being sent; without those of subagents.
         usage: Tokens and cost, with those of subagents.
         session_id: For `SessionOptions(resume=...)`; None if the session is not kept.
         messages: The messages that the prompt added.

@@ -19,6 +19,7 @@ from agent_cli.contracts.errors import (
 )
 from agent_cli.contracts.events import (
     AgentEnd,
+    AgentStart,
     Event,
     MessageEnd,
     MessageStart,
@@ -382,6 +383,21 @@ async def test_prompt_records_which_model_was_asked() -> None:
 
     asked = [prompt.model for prompt in agent.conversation.prompts]
     assert asked == [MODEL.id, other.id, other.id, MODEL.id]
+
+
+async def test_run_without_a_message_begins_with_its_start_too() -> None:
+    """S0-39: `app.prompt_started` came first when a prompt was triggered or continued."""
+    agent, _, events = scripted_agent(says("1"), ModelError("gone"), says("2"))
+
+    await agent.trigger()
+    await agent.prompt("go")
+    await agent.continue_()
+
+    starts = [type(e) for e in events if isinstance(e, AgentStart | PromptStarted | AgentEnd)]
+    assert starts == [AgentStart, PromptStarted, AgentEnd] * 3
+    with pytest.raises(NothingToContinue):
+        await agent.continue_()
+    assert not isinstance(events[-1], PromptStarted)
 
 
 async def test_model_of_a_prompt_applies_to_all_its_calls_and_to_no_other_prompt() -> None:
