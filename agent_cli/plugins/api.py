@@ -41,7 +41,7 @@ class PluginState(Generic[S]):
     whose calls must not run in parallel sets `parallel_safe=False`.
 
     Attributes:
-        plugin: The plugin's name.
+        plugin: The plugin's name; the two must be the same.
         model: The type of the state; a new conversation starts with its defaults.
         version: The version of that type; a state recorded under another version is migrated.
         migrate: (recorded value, its version) -> value of this version. Without it, or if its
@@ -174,10 +174,11 @@ class Plugin:
     agents: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check the types, for authors without a type checker.
+        """Check the types, for authors without a type checker, and whose state it is.
 
         Raises:
             TypeError: A field has another type; the message names it.
+            PluginError: Its state is that of another plugin.
         """
         for name, fits in _FITS.items():
             _require(getattr(self, name), fits, f"its `{name}`")
@@ -185,6 +186,11 @@ class Plugin:
             _require(tool, _is_tool, "one of its `tools`")
         for secret in self.secrets:
             _require(secret, _is_text, "one of its `secrets`")
+        if self.state and self.state.plugin != self.name:
+            raise PluginError(
+                f"plugin {self.name!r}: its state is that of a plugin {self.state.plugin!r};"
+                " give both the same name"
+            )
 
 
 def check_additions(ctx: PluginContext) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from agent_cli.contracts.authors import NOTICE
-from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.messages import UserMessage, typed_in
 from agent_cli.contracts.timeline import UserOutput
 from agent_cli.contracts.tooling import Tool
@@ -73,7 +73,7 @@ class Plugins:
 
         Args:
             shipped: The built-in plugins, which come first.
-            of_program: Those of a Python program, which come next.
+            of_program: Those of a Python program, next; `UsageError` if the name of one is taken.
             find: Imports the installed ones; called once, in a thread.
             environment: Holds the secrets that plugins declare.
             disabled: Names of plugins to leave out.
@@ -95,7 +95,8 @@ class Plugins:
         self._tools = LastingTools()
         self._add(shipped)
         self._shipped = len(self._plugins)
-        self._add(of_program)
+        if twice := self._add(of_program):
+            raise UsageError(f"more than one plugin is named {twice[0]!r}: rename or remove one")
 
     async def __aenter__(self) -> "Plugins":
         await self._group.__aenter__()
@@ -191,18 +192,18 @@ class Plugins:
     def _take(self, found: DiscoveredPlugins) -> None:
         for problem in found.problems:
             self._warn(problem)
-        self._add(found.plugins)
+        for name in self._add(found.plugins):
+            self._warn(f"plugin {name!r} is left out: the name is taken")
 
-    def _add(self, plugins: Sequence[Plugin]) -> None:
-        taken = {plugin.name for plugin in self._plugins}
+    def _add(self, plugins: Sequence[Plugin]) -> list[str]:
+        """Add *plugins*; return the names of those that are left out because theirs is taken."""
+        left_out = list[str]()
         for plugin in plugins:
-            if plugin.name in self._disabled:
-                continue
-            if plugin.name in taken:
-                self._warn(f"plugin {plugin.name!r} is left out: the name is taken")
-                continue
-            taken.add(plugin.name)
-            self._plugins.append(plugin)
+            if any(plugin.name == each.name for each in self._plugins):
+                left_out.append(plugin.name)
+            elif plugin.name not in self._disabled:
+                self._plugins.append(plugin)
+        return left_out
 
     def _active(self) -> Iterator[Plugin]:
         return (plugin for plugin in self._plugins if not self._missing(plugin))

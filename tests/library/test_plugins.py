@@ -2,22 +2,37 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from pydantic import BaseModel
 
 from agent_cli import (
     Agent,
+    AgentSession,
     Plugin,
     PluginContext,
     PluginState,
     SessionOptions,
     ToolContext,
+    UsageError,
     query,
     tool,
 )
 from tests.library.test_session import at, told
 from tests.messages_api import reply, serve_in_thread, tool_use
+
+
+@pytest.mark.parametrize("names", [("greeter", "greeter"), ("todo",)], ids=str)
+async def test_name_of_a_plugin_that_is_taken_is_an_error(names: Sequence[str]) -> None:
+    """The second one was left out, and a notice that nobody read said so."""
+    plugins = [Plugin(name=name) for name in names]
+    options = SessionOptions(environment={"ANTHROPIC_API_KEY": "k"}, plugins=plugins)
+
+    with pytest.raises(UsageError, match=f"more than one plugin is named '{names[0]}': rename"):
+        async with AgentSession(options):
+            pass
 
 
 class Visits(BaseModel):

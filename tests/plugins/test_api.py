@@ -1,8 +1,20 @@
 """What an author without a type checker is told about a plugin's fields."""
 
 import pytest
+from pydantic import BaseModel
 
-from agent_cli.plugins.api import Plugin
+from agent_cli.contracts.errors import PluginError
+from agent_cli.plugins.api import Plugin, PluginState
+
+
+class State(BaseModel):
+    count: int = 0
+
+
+def test_state_of_another_plugin_is_refused() -> None:
+    """It was read as the other one's, and the first call said that it does not fit."""
+    with pytest.raises(PluginError, match="plugin 'mail': its state is that of a plugin 'skills'"):
+        Plugin(name="mail", state=PluginState("skills", State))
 
 
 @pytest.mark.parametrize(

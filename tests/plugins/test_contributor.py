@@ -487,12 +487,15 @@ async def test_plugin_can_end_the_run_with_an_error_message() -> None:
 async def test_duplicate_plugin_and_tool_names_are_left_out_with_a_warning() -> None:
     """The first of a name counts; the second one costs a warning."""
     mine, other = tool("look", returns("mine")), tool("look", returns("other"))
+    second = Plugin(name="p", tools=[tool("x", returns(""))])
     run = Contributing(
-        [Plugin(name="p", tools=[other]), Plugin(name="p", tools=[tool("x", returns(""))])],
+        [Plugin(name="p", tools=[other])],
         calls(tool_use("look")),
         says("done"),
         tools=[mine],
+        find=lambda: DiscoveredPlugins((second,), ()),
     )
+    run.plugins.load()
     await run.prompt()
 
     assert run.offered() == [["look"], ["look"]]
