@@ -200,6 +200,7 @@ SHORT_OPTIONS = {"-p": "--print", "-c": "--continue", "-r": "--resume", "-h": "-
 EXCLUSIVE = (
     (("--continue", "continue_session"), ("--resume", "resume"), ("--fork", "fork")),
     (("--record", "record"), ("--replay", "replay")),
+    (("--show", "show"), ("--revoke", "revoke")),
     (
         *(("-p", "print_prompt"), ("--prompt-file", "prompt_file")),
         *(("--prompts-from", "prompts_from"), ("a prompt", "prompt")),

@@ -154,6 +154,7 @@ def replay(arguments: Arguments) -> int:
     """Print the transcript of a session file or a recording; no server is asked, no tool is run.
 
     Raises:
+        UsageError: It cannot be read.
         SessionError: It is neither; the message names its type, if known.
         ModelError: The recording is damaged.
     """
@@ -201,8 +202,8 @@ def _is_recording(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             first = json_object(file.readline()) or {}
-    except OSError:
-        return False  # reading it as a session reports the fault
+    except OSError as error:
+        raise UsageError(f"replay: {path} cannot be read: {error.strerror}") from error
     return first.get("type") == "response"
 
 

@@ -244,6 +244,7 @@ SESSIONS = "list, search, show, export, verify, delete, approve, reject"
             "-p x --max-tokens-total 1_0",
             "--max-tokens-total must be a whole number from 1, not '1_0'",
         ),
+        ("trust --show --revoke", "--show and --revoke cannot be combined; use one of them"),
         ("-p x --prompt-file f", "-p and --prompt-file cannot be combined; use one of them"),
         ("--prompt-file f doctor", "--prompt-file and the command doctor cannot be combined"),
         (

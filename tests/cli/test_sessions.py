@@ -88,7 +88,8 @@ def test_replay_refuses_a_file_that_is_not_a_session(content: bytes | None) -> N
 
     replayed = agent_cli("replay", "notes")
 
-    assert (replayed.code, replayed.stdout) == (1, "")
+    # A file that cannot be read is a mistake in the command line, as after --replay.
+    assert (replayed.code, replayed.stdout) == (2 if content is None else 1, "")
     reason = (
         "No such file" if content is None else "is neither a session of agent-cli nor a recording"
     )
