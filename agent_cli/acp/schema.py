@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from agent_cli.acp import INVALID_PARAMS, RpcFault
+from agent_cli.contracts.input_faults import fault_line
 from agent_cli.contracts.timeline import Json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -200,11 +201,9 @@ def checked(model: type[ModelT], params: dict[str, Json]) -> ModelT:
     """Return *params* validated as *model*.
 
     Raises:
-        RpcFault: They are invalid; names the first error.
+        RpcFault: They are invalid; names the first fault.
     """
     try:
         return model.model_validate(params)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, fault["loc"])) or "params"
-        raise RpcFault(INVALID_PARAMS, f"{where}: {fault['msg']}") from error
+        raise RpcFault(INVALID_PARAMS, fault_line(error, whole="params")) from error

@@ -46,10 +46,15 @@ def first_fault(error: ValidationError, *, skip: int = 0) -> tuple[str, str]:
     return ".".join(map(str, first["loc"][skip:])), fault
 
 
-def fault_line(error: ValidationError) -> str:
-    """Return the first fault on one line: "servers.0.url must be text"."""
+def fault_line(error: ValidationError, *, whole: str = "it") -> str:
+    """Return the first fault on one line: "servers.0.url must be text".
+
+    Args:
+        error: What pydantic raised.
+        whole: The name of what was validated, for a fault of no part of it.
+    """
     where, fault = first_fault(error)
-    return f"{where} {fault}" if where else f"it {fault}"
+    return f"{where or whole} {fault}"
 
 
 def faults_of_call(error: ValidationError, schema: Mapping[str, Json]) -> Iterator[str]:

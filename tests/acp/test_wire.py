@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from agent_cli.acp import RpcFault
+from agent_cli.acp.schema import NewSessionParams, checked
+from agent_cli.contracts.timeline import Json
 from tests.acp.editor import LIMIT_S
 from tests.e2e.program import AGENT_CLI, environment
 from tests.forked import PipedProgram, start
@@ -381,6 +384,20 @@ def test_malformed_answer_to_a_form_counts_as_none(answer: Payload) -> None:
 
     assert message["result"]["stopReason"] == "end_turn"
     assert "→" not in "".join(updates)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"cwd": "here", "mcpServers": []}, "cwd is not valid: the path must be absolute"),
+        ({"cwd": "/", "mcpServers": 5}, "mcpServers must be a list"),
+        ({"mcpServers": []}, "cwd is missing"),
+    ],
+)
+def test_fault_in_a_request_is_named_in_plain_words(params: dict[str, Json], sentence: str) -> None:
+    """It was pydantic's: "cwd: Value error, the path must be absolute"."""
+    with pytest.raises(RpcFault, match=f"^{sentence}$"):
+        checked(NewSessionParams, params)
 
 
 def test_requests_with_random_parameters_never_break_the_connection() -> None:
