@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.input_faults import fault_line
+from agent_cli.contracts.provider import ThinkingLevel
 from agent_cli.prompt_files import read_prompt, read_text
 from agent_cli.system.git import GitError
 from agent_cli.system.paths import expanded
@@ -34,8 +35,8 @@ class TaskLine(BaseModel):
     prompt_file: str | None = None
     cwd: str = "."
     ref: str | None = None
-    model: str | None = None
-    effort: str | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
+    effort: ThinkingLevel | None = None
     max_rounds: _Whole | None = None
     max_tokens_total: _Whole | None = None
     max_cost: _Positive | None = None

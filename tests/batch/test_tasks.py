@@ -86,6 +86,8 @@ def test_byte_order_mark_is_no_part_of_the_first_task(tmp_path: Path) -> None:
         ({**GOOD, "id": "b", "cwd": "repository", "ref": "a\0b"}, "is not a commit in"),
         ({**GOOD, "id": "b", "max_cost": 0}, "max_cost must be more than 0"),
         ({**GOOD, "id": "b", "max_rounds": 1.5}, "max_rounds must be a whole number"),
+        ({**GOOD, "id": "b", "effort": "huge"}, "effort must be 'off', 'minimal', 'low', 'medium'"),
+        ({**GOOD, "id": "b", "model": ""}, "model is not valid: string should have at least 1 ch"),
         ({**GOOD, "id": "b", "modle": "x"}, "there is no field 'modle'; there are id, prompt"),
     ],
 )
