@@ -48,6 +48,11 @@ def _version(name: str) -> KeptVersion:
             return each
     path = _named(name)
     found = [each for each in everything if each.path == path]
+    if not found and any(path in each.path.parents for each in everything):
+        shown = reveal(name)
+        raise AgentCliError(
+            f"{shown} is a folder: name a file of it, or an id; see: agent-cli undo list {shown}"
+        )
     if not found:
         raise AgentCliError(
             f"no earlier version of {reveal(name)} is kept; see: agent-cli undo list"

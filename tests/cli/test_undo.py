@@ -44,6 +44,7 @@ def test_deleted_and_overwritten_files_are_listed_shown_and_restored(session: Se
     shown = agent_cli("undo", "show", "data/a.csv").stdout
     restored = agent_cli("undo", "restore", "data/a.csv")
     again = agent_cli("undo", "restore", "data/a.csv").stdout
+    folder = agent_cli("undo", "restore", "data")
     first = next(row["id"] for row in rows if row["path"].endswith("b.txt") and row["bytes"] == 4)
     other = agent_cli("undo", "restore", first)
 
@@ -55,6 +56,10 @@ def test_deleted_and_overwritten_files_are_listed_shown_and_restored(session: Se
     found = Path("data/a.csv").stat()
     assert (found.st_mode & 0o777, found.st_mtime_ns) == (0o640, 1_000_000_000)
     assert again.endswith("nothing to do\n")
+    assert folder.code == 1
+    assert "data is a folder: name a file of it, or an id; see: agent-cli undo list data" in (
+        folder.stderr
+    )
     assert Path("b.txt").read_text() in ("one\n", "two\n")
     aside = Path(other.stdout.rpartition("kept as ")[2].strip())
     assert aside.read_text() == "three\n"
