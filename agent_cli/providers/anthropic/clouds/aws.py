@@ -110,7 +110,7 @@ class AwsAccount:
         if frozen is None:
             # The session caches its failure, but the user may sign in meanwhile.
             self._session = None
-            keys = "".join(f", {name}" for name in self._platform.keys)
+            keys = "".join(f", or {name}" for name in self._platform.keys)
             raise ModelError(
                 f"{self._platform.title}: no AWS credentials were found; sign in with"
                 f" `aws sso login` or `aws configure`, or set AWS_PROFILE, AWS_ACCESS_KEY_ID and"
