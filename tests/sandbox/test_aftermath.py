@@ -482,38 +482,38 @@ def test_link_in_the_git_folder_that_leads_out_is_moved_away(name: str) -> None:
         assert len(place.put_back) == 1
 
 
-@pytest.mark.parametrize("state", ["bwrap", "landlock"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("a.code-workspace", "web/a.code-workspace", "web/a.sublime-project", ".vimrc"),
-        *(".devcontainer.json", "web/.Rprofile", ".project"),
-        *(".pre-commit-config.yaml", "lefthook.yml", "web/lefthook-local.yml", "prek.toml"),
-        *(".config/lefthook.toml", ".lefthook/pre-commit/x.sh", ".local-overcommit.yml"),
-        *("mise.toml", "web/mise.local.toml", ".mise/conf.d/x.toml", "mise/config.toml"),
-        *("web/.config/mise/config.toml", "mise.test.toml", "web/.envrc.local"),
-        *(".direnv/flake-profile-a1.rc", "web/.direnv/nix-profile-a1.rc"),
-        *(".hg/hgrc", "web/.hg/hgrc", "web/.hg/sharedpath", ".jj/workspace-config.toml"),
-        *(".jj/repo/config.toml", "web/.jj/repo/config.toml", "web/.jj/repo"),
-        *("mise/config.local.toml", "web/mise/config.test.toml", ".sl/config", "web/.sl/config"),
-        *("web/_darcs/prefs/defaults", ".bzr/branch/branch.conf", ".lintstagedrc.json"),
-    ],
+ACTED_ON = (
+    *("a.code-workspace", "web/a.code-workspace", "web/a.sublime-project", ".vimrc"),
+    *(".devcontainer.json", "web/.Rprofile", ".project"),
+    *(".pre-commit-config.yaml", "lefthook.yml", "web/lefthook-local.yml", "prek.toml"),
+    *(".config/lefthook.toml", ".lefthook/pre-commit/x.sh", ".local-overcommit.yml"),
+    *("mise.toml", "web/mise.local.toml", ".mise/conf.d/x.toml", "mise/config.toml"),
+    *("web/.config/mise/config.toml", "mise.test.toml", "web/.envrc.local"),
+    *(".direnv/flake-profile-a1.rc", "web/.direnv/nix-profile-a1.rc"),
+    *(".hg/hgrc", "web/.hg/hgrc", "web/.hg/sharedpath", ".jj/workspace-config.toml"),
+    *(".jj/repo/config.toml", "web/.jj/repo/config.toml", "api/.jj/repo"),
+    *("mise/config.local.toml", "web/mise/config.test.toml", ".sl/config", "web/.sl/config"),
+    *("web/_darcs/prefs/defaults", ".bzr/branch/branch.conf", ".lintstagedrc.json"),
 )
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
 def test_settings_that_a_commit_or_an_opened_folder_acts_on_are_not_changed_by_a_command(
-    name: str, state: State
+    state: State,
 ) -> None:
     """Threat 10: new ones are moved away, and those that were there stay as they were."""
+    written = "; ".join(f"mkdir -p {Path(name).parent}; echo x > {name}" for name in ACTED_ON)
     with world(state) as place:
-        file = place.root / name
-        place.run(f"mkdir -p {Path(name).parent}; echo x > {name}")
-        assert not file.exists()
-        assert len(place.put_back) == 1
+        place.run(written)
+        assert [name for name in ACTED_ON if (place.root / name).exists()] == []
+        assert place.put_back[-1].endswith("more like these")
 
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("old")
-        place.run(f"echo x > {name}")
+        for file in map(place.root.joinpath, ACTED_ON):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("old")
+        place.run(written)
 
-        assert file.read_text() == "old"
+        assert [name for name in ACTED_ON if (place.root / name).read_text() != "old"] == []
 
 
 @pytest.mark.parametrize("state", ["bwrap", "landlock"])

@@ -71,34 +71,38 @@ def tree(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "echo x > made",
-        "echo x > made || true",
-        "touch .git/hooks/pre-commit; echo fine",
-        "chmod 700 .gitignore",
-        'python3 -c \'open("made", "w")\'',
-        "rm .gitignore; true",
-        "mkdir /tmp/made; true",
-        "echo x >> ../home/.bashrc; true",
-        "cat .env; true",
-        "cat ../home/.ssh/id_ed25519; true",
-        "cat ../home/files/letter; true",
-        "head ../home/files/* ../*/letter; true",
-        "exec 3<>/dev/tcp/127.0.0.1/9; true",
-        "(sleep 60 &)",
-        "for i in $(seq 30000); do echo line $i; done; touch made; seq 30000",
-    ],
+WANT_MORE = (
+    "echo x > made",
+    "echo x > made || true",
+    "touch .git/hooks/pre-commit; echo fine",
+    "chmod 700 .gitignore",
+    'python3 -c \'open("made", "w")\'',
+    "rm .gitignore; true",
+    "mkdir /tmp/made; true",
+    "echo x >> ../home/.bashrc; true",
+    "cat .env; true",
+    "cat ../home/.ssh/id_ed25519; true",
+    "cat ../home/files/letter; true",
+    "head ../home/files/* ../*/letter; true",
+    "exec 3<>/dev/tcp/127.0.0.1/9; true",
+    "(sleep 60 &)",
+    "for i in $(seq 30000); do echo line $i; done; touch made; seq 30000",
 )
+
+
 async def test_command_that_wants_more_than_to_look_changes_nothing_and_has_no_result(
-    runs: Runs, command: str
+    runs: Runs,
 ) -> None:
     """Threat 25: nor does its exit code matter."""
     before = await asyncio.to_thread(tree, runs.place.base)
 
-    assert await runs(command) is None
-    assert await asyncio.to_thread(tree, runs.place.base) == before
+    changed: list[str] = []
+    for command in WANT_MORE:
+        result = await runs(command)
+        if result is not None or await asyncio.to_thread(tree, runs.place.base) != before:
+            changed.append(command)
+
+    assert changed == []
 
 
 async def test_root_below_tmp_is_seen_and_not_changed(runs: Runs) -> None:
@@ -286,30 +290,32 @@ async def test_many_personal_files_are_hidden_by_few_mounts(runs: Runs, crowded:
     confinement.release()
 
 
-@ONLY_BWRAP
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat {home}/letter1",
-        "cat {home}/linked",
-        "cat {home}/project1/letter",
-        "ls {home}/project1",
-        "cat {home}/.ssh/id_ed25519",
-        "touch {home}/made",
-        "chmod 700 {home}/project1 && ls {home}/project1",
-        "mv {home}/letter1 {home}/letter2",
-        "touch {home}/.cargo/made",
-    ],
+OF_THE_HIDDEN = (
+    "cat {home}/letter1",
+    "cat {home}/linked",
+    "cat {home}/project1/letter",
+    "ls {home}/project1",
+    "cat {home}/.ssh/id_ed25519",
+    "touch {home}/made",
+    "chmod 700 {home}/project1 && ls {home}/project1",
+    "mv {home}/letter1 {home}/letter2",
+    "touch {home}/.cargo/made",
 )
+
+
+@ONLY_BWRAP
 async def test_nothing_hidden_by_one_mount_can_be_read_or_changed(
-    runs: Runs, crowded: Path, command: str
+    runs: Runs, crowded: Path
 ) -> None:
     before = tree(crowded)
 
-    result = await runs(command.format(home=crowded))
+    reached = [
+        command
+        for command in OF_THE_HIDDEN
+        if await runs(command.format(home=crowded)) is not None or tree(crowded) != before
+    ]
 
-    assert result is None
-    assert tree(crowded) == before
+    assert reached == []
 
 
 @ONLY_BWRAP
