@@ -24,6 +24,13 @@ _QUOTES = re.compile(r"\\\n|[\\'\"]")
 _WORD_ENDS = re.compile(r"[\s;&|<>()`]+")
 _PATH_ENDS = re.compile(r"[\s;&|<>()`{}'\"\\$=,@:]+")
 _HOME = re.compile(r"\$(?:HOME\b|\{HOME\})")
+# A destination: `>> log`, `2>log`, `| tee -a log`. What is quoted before it is matched to be kept.
+_WRITTEN = re.compile(
+    r"(?P<kept>\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\")"
+    r"|(?:[0-9&]?>>?\|?|(?<![\w./-])tee(?:[ \t]+-a)?(?=[ \t]))[ \t]*(?!-)"
+    r"(?:'[^']*'|\"(?:[^\"\\`$]|\$(?!\())*\"|[^\s;&|<>()`'\"\\$]|\$(?!\())+(?=[\s;&|)]|\Z)",
+    re.DOTALL,
+)
 _PIECES_MAX = 300
 _FILES_MAX = 50
 _FOLDERS_MAX = 20
@@ -95,14 +102,8 @@ def scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path, ..
     Every piece of a command counts that may be a path, in the workspace or in a folder that the
     command names: `cd scripts && ./x`, `cat x|sh`, `./x.sh; true`.
     """
-    session = SessionFolders.of(workspace)
-    found = {
-        path: None
-        for written in hooks
-        for hook in entries_of(written)
-        for path in _files_named(_pieces_of(hook, workspace), workspace, session)
-    }
-    return tuple(sorted(found))
+    texts = (hook for written in hooks for hook in entries_of(written))
+    return _named_by((_pieces_of(hook, workspace) for hook in texts), workspace)
 
 
 def scripts_of_command(
@@ -120,13 +121,12 @@ def all_scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path
     Makefile: a guard of the user's that runs make would have each project ask for trust.
     """
     session = SessionFolders.of(workspace)
-    hooks = [*hooks]
-    waiting = [*scripts_of(hooks, workspace)]
-    for written in hooks:
+    reading = [(w, _only_reading(hook)) for w in hooks for hook in entries_of(w)]
+    waiting = [*_named_by((_pieces_of(hook, workspace) for _, hook in reading), workspace)]
+    for written, hook in reading:
         if written.from_project and guards_on(written.event):
-            for hook in entries_of(written):
-                text = _named_here(" ".join(words_of(hook)), workspace)
-                waiting += run_by(text, _pieces_of(hook, workspace), workspace)
+            text = _named_here(" ".join(words_of(hook)), workspace)
+            waiting += run_by(text, _pieces_of(hook, workspace), workspace)
     found: dict[Path, None] = {}
     while waiting and len(found) < _FILES_MAX:
         path = waiting.pop()
@@ -134,6 +134,23 @@ def all_scripts_of(hooks: Iterable[WrittenHooks], workspace: Path) -> tuple[Path
             found[path] = None
             waiting += loaded_by(path, workspace)
     return tuple(sorted(found))
+
+
+def _only_reading(hook: Mapping[str, object]) -> Mapping[str, object]:
+    """Return *hook* without the files that its command only writes.
+
+    A log would be another file after each run, and trust in the project end with the first one.
+    """
+    command = hook.get("command")
+    if not isinstance(command, str) or is_sequence(hook.get("args")):
+        return hook  # a program, and a > is one of its arguments
+    return {**hook, "command": _WRITTEN.sub(lambda found: found["kept"] or " ", command)}
+
+
+def _named_by(commands: Iterable[Sequence[str]], workspace: Path) -> tuple[Path, ...]:
+    session = SessionFolders.of(workspace)
+    found = (path for pieces in commands for path in _files_named(pieces, workspace, session))
+    return tuple(sorted({*found}))
 
 
 def _pieces_of(hook: Mapping[str, object], workspace: Path) -> list[str]:
