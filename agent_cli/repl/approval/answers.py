@@ -22,7 +22,7 @@ from agent_cli.core.declining import (
     UNWANTED,
 )
 from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
-from agent_cli.repl.dialogue import Choice
+from agent_cli.repl.dialogue import Choice, chosen
 from agent_cli.system.paths import shown
 from agent_cli.terminal.planned_change import has_only_crlf
 from agent_cli.terminal.sanitize import reveal
@@ -39,6 +39,8 @@ _COMMANDS: Final = re.compile(r"bash\((.+) \*\)")
 _PAGES: Final = re.compile(r"web_fetch\(domain:(.+)\)")
 _EXPLAIN: Final = Choice("", ("explain",), shortcut="Ctrl-E")
 _VIEW: Final = Choice("Show all of it", ("v", "view"), key="v", shortcut="Ctrl-O")
+_SESSION: Final = Choice("", ("y session", "yes session"))
+_PROJECT: Final = Choice("", ("y project", "yes project"))
 
 
 def answers_to(
@@ -92,6 +94,11 @@ def answers_to(
     return offered
 
 
+def is_yes_with_rule(line: str) -> bool:
+    """Return whether *line* is a yes that stores a rule, which not every question offers."""
+    return chosen(line, (_SESSION, _PROJECT)) is not None
+
+
 def rule_in_words(rule: str) -> str:
     """Return what the *rule* lets run, for an answer: its exact text, unless words say the same."""
     if rule in _IN_WORDS:
@@ -112,11 +119,11 @@ def _remembering(
     listed = _listed(rule_in_words(rule) for each in rules for rule in each)
     # Never a single letter: a typing slip must not store a permanent rule.
     label = f"{yes}, and {listed} this session"
-    offered: dict[Choice, Action] = {Choice(label, ("y session", "yes session")): "session"}
+    offered: dict[Choice, Action] = {_SESSION._replace(label=label): "session"}
     if project_file:
         label = f"{yes}, and {listed} in this project from now on"
-        lines, note = ("y project", "yes project"), f"kept in {shown(project_file)}"
-        offered[Choice(label, lines, note=note)] = "project"
+        note = f"kept in {shown(project_file)}"
+        offered[_PROJECT._replace(label=label, note=note)] = "project"
     return offered
 
 

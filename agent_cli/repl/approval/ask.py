@@ -17,7 +17,14 @@ from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.core.declining import NOBODY_ALLOWS, STOPPED, UNWANTED, unwanted_because
-from agent_cli.repl.approval.answers import Action, Editor, answers_to, edited_input, edited_part
+from agent_cli.repl.approval.answers import (
+    Action,
+    Editor,
+    answers_to,
+    edited_input,
+    edited_part,
+    is_yes_with_rule,
+)
 from agent_cli.repl.approval.call_rows import (
     ShownCall,
     fitting,
@@ -30,7 +37,7 @@ from agent_cli.repl.approval.call_rows import (
 )
 from agent_cli.repl.approval.preview import Row, write_rows
 from agent_cli.repl.approval.proposed_file import ProposedFile, proposed_file
-from agent_cli.repl.dialogue import Choice, Questions
+from agent_cli.repl.dialogue import Choice, Questions, not_an_answer
 from agent_cli.system.paths import exists, shown
 from agent_cli.terminal.sanitize import reveal
 from agent_cli.terminal.writer import Lines
@@ -223,6 +230,9 @@ class Approvals:
             if isinstance(answer, str):
                 if _is_command(answer):
                     self._writer.notice(f"{reveal(answer)}: answer this question first", "warning")
+                    continue
+                if is_yes_with_rule(answer):
+                    self._writer.notice(not_an_answer(reveal(answer)), "warning")
                     continue
                 return dict.fromkeys(calls, Rejected(unwanted_because(answer.strip())))
             action = offered[answer]

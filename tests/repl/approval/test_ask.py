@@ -298,6 +298,15 @@ async def test_only_answers_that_apply_to_the_call_are_offered() -> None:
     assert it.person.asked == [("allow? ", ["y = Yes", "n = No", "decline and tell the model why"])]
 
 
+@pytest.mark.parametrize("typed", ["y session", "Yes  Project"])
+async def test_answer_that_is_not_offered_here_declines_nothing(typed: str) -> None:
+    """The user said yes; as words to the model, it was a no."""
+    it = Dialogue(typed, "y")
+
+    assert await it.decide(NOTE) == [Approved()]
+    assert "is not an answer here: choose one of the answers" in it.screen.text
+
+
 @pytest.mark.parametrize(
     ("line", "kept"), [("y session", []), ("YES  Project ", ["bash(touch *)"])]
 )
