@@ -34,6 +34,9 @@ _OPTION_OF_FOLDER: Mapping[str, re.Pattern[str]] = MappingProxyType(
 _CHANGE_FOLDER: Final = frozenset({"cd", "pushd"})
 _DELETERS: Final = frozenset({"rm"}) | REMOVES_TREES | FINDS
 _BEFORE_FOLDERS: Final = late_pattern(r"-(?:[HLPEXxs]+|O\d*)")
+# `find` then does more than to list, or a program takes its list.
+_FIND_ACTS: Final = late_pattern(r"-(?:delete|exec\w*|ok\w*|f?print\w+)")
+_TAKES_LIST: Final = frozenset({"xargs", "parallel", "read", "mapfile", "readarray"})
 _PATTERN: Final = late_pattern(r"[*?\[]")
 # More files, or patterns within each other, are not looked through: that could take long.
 _TARGETS_MAX: Final = 2_000
@@ -92,27 +95,37 @@ def _entered(name: str, arguments: Reading) -> Iterator[str | None]:
 
 def _leads_out(commands: Sequence[tuple[str, Reading]], root: PurePath) -> bool:
     """Return whether a link leads from a folder in which *commands* delete to one outside."""
-    deletions = [_operands(*each) for each in commands if each[0] in _DELETERS]
+    is_list_taken = any(name in _TAKES_LIST for name, _ in commands)
+    deletions = [
+        _operands(*each)
+        for each in commands
+        if each[0] in _DELETERS and (is_list_taken or not _only_lists(*each))
+    ]
     if not deletions:
         return False
     entered, looks = [""], 0
+    changes = [*dict.fromkeys(chain.from_iterable(_entered(*each) for each in commands))]
+    made = [*chain.from_iterable(_links_out(*each, root) for each in commands)]
+    named = chain(*deletions, (f"{word}/" for word in changes if word))
+    if made and any(_is_behind(word, made, root) for word in named):
+        return True
     # Each `cd` may start at the root or where one before it led.
-    for word in dict.fromkeys(chain.from_iterable(_entered(*each) for each in commands)):
+    for word in changes:
         inner = [f"{each}{_within(word, root)}/" for each in entered if word]
         # That of os is False for a name that is too long, or that may not be looked at.
         entered += [each for each in inner if os.path.isdir(f"{root}/{each}")]  # noqa: PTH112
         if (looks := looks + len(inner)) > _LOOKS_MAX:
             return True
     words = filter(None, chain.from_iterable(deletions))
-    named = {each for word in words if (each := _named_in(word, root))}
-    targets = {"".join(each) for each in islice(product(entered, named), _TARGETS_MAX)}
+    inside = {each for word in words if (each := _named_in(word, root))}
+    targets = {"".join(each) for each in islice(product(entered, inside), _TARGETS_MAX)}
     if len(targets) == _TARGETS_MAX or any(map(_has_many_patterns, targets)):
         return True
     found = chain.from_iterable(matches(each, str(root)) for each in targets)
-    paths = [f"{root}/{each}" for each in islice(found, _TARGETS_MAX)]
-    return len(paths) == _TARGETS_MAX or any(
-        os.path.lexists(each) and not real_path(each.rpartition("/")[0]).is_relative_to(root)
-        for each in paths
+    paths = [f"{root}/{each}" for each in islice(found, _LOOKS_MAX)]
+    folders = dict.fromkeys(each.rpartition("/")[0] for each in paths if os.path.lexists(each))
+    return max(len(paths) - _LOOKS_MAX, len(folders) - _TARGETS_MAX) >= 0 or any(
+        not real_path(each).is_relative_to(root) for each in folders
     )
 
 
@@ -142,6 +155,32 @@ def _operands(name: str, arguments: Reading) -> Reading:
         return arguments
     rest = dropwhile(lambda word: _BEFORE_FOLDERS.fullmatch(word or ""), arguments)
     return tuple(takewhile(lambda word: not (word or "").startswith(("-", "(", "!")), rest))
+
+
+def _links_out(name: str, arguments: Reading, root: PurePath) -> Iterator[str]:
+    """Yield the links that `ln` with *arguments* may make to a folder outside *root*."""
+    operands = [word for word in arguments if word and not word.startswith("-")]
+    if name != "ln" or not operands:
+        return
+    *targets, link = operands if len(operands) > 1 else (*operands, ".")
+    for target in targets:
+        # In the place of the link, or in a folder of its name.
+        for place in (link, f"{link}/{PurePath(target).name}"):
+            leads_to = os.path.normpath(f"{PurePath(_within(place, root)).parent}/{target}")
+            leads_to = target if target.startswith(("/", "~")) else leads_to
+            if is_vital(leads_to, root) and PurePath(leads_to) not in (PurePath(), root):
+                yield os.path.normpath(_within(place, root))
+
+
+def _is_behind(word: str | None, links: Sequence[str], root: PurePath) -> bool:
+    """Return whether *word* names what lies behind one of *links*, and not the link alone."""
+    path = _within(word or "", root)
+    whole = os.path.normpath(path) + ("/" if path.endswith("/") else "")
+    return any(f"{whole}/".startswith(f"{link}/") and whole != link for link in links)
+
+
+def _only_lists(name: str, arguments: Reading) -> bool:
+    return name in FINDS and not any(x is None or _FIND_ACTS.fullmatch(x) for x in arguments)
 
 
 def _has_many_patterns(target: str) -> bool:

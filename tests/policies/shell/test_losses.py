@@ -881,6 +881,8 @@ def test_many_values_of_a_variable_are_looked_at_in_a_moment() -> None:
         ),
         *(("cd b && rm -rf sub", False), ("find out -delete", False), ("rm out", False)),
         ("rm -rf */*/*/x", True),
+        *(("find out/ | wc -l; rm -rf b", False), ("find out/ -exec ls {} +; rm -rf b", True)),
+        *(("find out/ | while read f; do x; done; rm -rf b", True),),
     ],
 )
 def test_deleting_through_a_link_that_leads_outside_asks(
@@ -898,6 +900,39 @@ def test_deleting_through_a_link_that_leads_outside_asks(
     verdict = judge(script, rules, Reach(root=tmp_path / "root")).verdict
 
     assert (verdict == "ask") is expected
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        *(("ln -s / x; rm -rf x/*", True), ("ln -s /srv x && rm -rf ./x/", True)),
+        *(("ln -sfn .. b/x; rm -rf b/x/y", False), ("ln -sfn ../.. b/x; rm -rf b/x/y", True)),
+        *(("ln -s /srv; rm -rf srv/a", True), ("ln -s /srv b; rm -rf b/srv/a", True)),
+        *(("ln -s ~/a x; cd x; rm -rf b", True), ("ln -s /srv {root}/x; rm -rf x/a", True)),
+        *(("ln -s /srv x; rm -rf x", False), ("ln -s /srv x; rm -rf xy/a", False)),
+        *(("ln -s b x; rm -rf x/a", False), ("ln -s {root}/b x; rm -rf {root}/x/a", False)),
+    ],
+)
+def test_deleting_behind_a_link_that_the_script_makes_asks(
+    script: str, *, expected: bool, tmp_path: Path
+) -> None:
+    """Threat 19: before it runs there is no link to follow."""
+    script = script.replace("{root}", str(tmp_path))
+    rules = CommandRules(allow=[command_rule("*")])
+
+    verdict = judge(script, rules, Reach(root=tmp_path)).verdict
+
+    assert (verdict == "ask") is expected
+
+
+def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Path) -> None:
+    """A name of each folder counted, whether it is there or not: 2,000 packages asked."""
+    for number in range(2_100):
+        (tmp_path / f"a/{number}").mkdir(parents=True)
+    (tmp_path / "a/7/x").mkdir()
+    rules = CommandRules(allow=[command_rule("*")])
+
+    assert judge("rm -rf */*/x", rules, Reach(root=tmp_path)).verdict == "allow"
 
 
 @pytest.mark.parametrize(
