@@ -1,7 +1,7 @@
 """Irreversible commands, which need a person's approval each time, in every mode."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, dropwhile, pairwise, takewhile
 from pathlib import Path, PurePath
 from types import MappingProxyType
@@ -85,6 +85,7 @@ _MOVES = late_pattern(r"CDPATH|GIT_WORK_TREE|core\.worktree", re.IGNORECASE)
 _NO_NAME = late_pattern(r"^[-:]|[*?\[\\]")
 _PUSH_TRIES = late_pattern(r"-[qvfdu]*n[qvfdu]*|--dry-run")
 _PUSH_VALUE = late_pattern(r"-\w*o|--(?:push-o|rec|exe|rep).*")
+_FORCES_TREES = late_pattern(r"-(?=\w*[rR])(?=\w*f)\w+")
 _IS_FORCED = late_pattern(_FORCE)
 _GIT_PUSH = late_pattern(
     r"-\w*[fd]\w*|--(?:force|mirror|delete|prune).*|--(?:forc|mirro|mirr|mir|delet|dele|del|prun)"
@@ -97,14 +98,14 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     """Return descriptions of what *readings*, those of *script*, would destroy or publish."""
     is_fed = feeds_xargs(script)
     seen = [*readings]
-    commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
+    commands = [*_named(seen)]
     moved = bool(_MOVES.search(script)) or is_elsewhere(commands, root)
     if not moved:
         searches = (("find", *words) for name, words in commands if name in FINDS)
         chosen = dict(chain.from_iterable(removals(each, root) for each in searches))
         chosen |= listed_removals(seen, root) if is_fed else {}
         seen = [chosen.get(each, each) for each in seen]
-        commands = [(base_name(each[0]), each[1:]) for each in seen if each and each[0]]
+        commands = [*_named(seen)]
     found = [_destruction(name, words, root, moved=moved) for name, words in commands]
     reads = any(name == "read" for name, _ in commands)
     removes_list = any(
@@ -121,6 +122,15 @@ def destructions(readings: Iterable[Reading], root: PurePath, script: str = "") 
     if BEYOND in seen:
         found.append(TOO_LONG)
     return list(filter(None, dict.fromkeys(found)))
+
+
+def _named(seen: Iterable[Reading]) -> Iterator[tuple[str, Reading]]:
+    """Yield the programs in *seen* with their arguments: one that is not known is `rm` for -rf."""
+    for words in seen:
+        if words and words[0]:
+            yield base_name(words[0]), words[1:]
+        elif _FORCES_TREES.fullmatch("".join(filter(None, words[1:2]))):
+            yield "rm", words[1:]
 
 
 def _reads_few(

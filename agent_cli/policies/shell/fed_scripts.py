@@ -8,17 +8,18 @@ client of a database runs what stands behind a mark in a line that it reads: `!r
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress, dropwhile, islice, pairwise, product
 from typing import TYPE_CHECKING, Final
 
-from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments
+from agent_cli.policies.shell.assignments import EXPANSIONS, Assignments, script_in
 from agent_cli.policies.shell.effects import is_known
 from agent_cli.policies.shell.foreign_code import commands_in, is_code, reads_code, started_by
 from agent_cli.policies.shell.readings import (
     BEYOND,
     UNSEEN,
     Reading,
+    is_shell,
     pieces,
     readings,
     tails,
@@ -56,10 +57,14 @@ _RUNS_BEHIND: Final = late_pattern(
 )
 # What stands before the command in a line of `crontab -`.
 _TIMES: Final = late_pattern(r"^\s*(?:@\w+\s|(?:[^#\s]\S*\s+){5})")
+_RUN_TEXT: Final = frozenset({"eval", "trap", "ssh", "su"})
 _WHOLE_LINE: Final = late_pattern("^")
 _COMPOSED_MAX: Final = 200
 _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
+_WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
+_DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
+_GROWN_CHARS_MAX: Final = 4_096
 # As an argument of another program, a subcommand of its own: `adb reboot`.
 _SUBCOMMANDS: Final = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 
@@ -84,6 +89,7 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield from chain.from_iterable(_behind(mark, text) for text in inside)
     if is_run_unseen:
         texts |= dict.fromkeys(inside)
+    texts |= dict.fromkeys(_handed_to_shells(script))
     for text in texts:
         yield from (reading for reading in readings(text) if reading != UNSEEN)
     yield from _run_by_unknown_programs(seen)
@@ -94,18 +100,32 @@ def fed_commands(script: str, seen: Sequence[Reading]) -> Iterator[Reading]:
         yield BEYOND
 
 
+def _handed_to_shells(script: str) -> Iterator[str]:
+    """Yield the scripts with a `$` in them that shells get in double quotes: `sh -c "rm $x"`."""
+    for node in descendants(syntax_tree(script)) if '"' in script and "$" in script else ():
+        command = node.parent
+        if node.type == "string" and command is not None and command.type == "command":
+            before = (source(word) for word in _words(command) if word.end_byte < node.start_byte)
+            is_run = any(is_shell(word) or base_name(word) in _RUN_TEXT for word in before)
+            if is_run and any(outermost(node, EXPANSIONS)):
+                yield script_in(source(node))
+                # In double quotes, those within do not keep a value from being put in.
+                yield script_in(source(node)).replace("'", "")
+
+
 def _composed(script: str) -> Iterator[Reading]:
     """Yield the commands of *script* whose program or options a variable or `set` holds."""
     nodes = [node for node in descendants(syntax_tree(script)) if node.type == "command"]
     known = Assignments(syntax_tree(script), {})
     written = ([likely_word(source(word)) for word in _words(node)] for node in nodes)
     lists = [_operands(words) for words in written if words[:1] == ["set"]]
+    grown = _grown(syntax_tree(script))
     for node in nodes:
         words = _words(node)
         unknown = [any(outermost(word, EXPANSIONS)) for word in words]
         if not any(unknown):
             continue
-        values = [_values(word, known, lists) for word in words]
+        values = [_values(word, known, lists, grown) for word in words]
         is_program = unknown[0] and values[0] != [(None,)]
         taken = chain.from_iterable(compress(values[1:], unknown[1:]))
         if is_program or any(map(_may_hold_options, taken)):
@@ -123,17 +143,52 @@ def _words(command: "Node") -> list["Node"]:
     return [word for word in command.named_children if word.type not in NOT_WORDS]
 
 
-def _values(word: "Node", known: Assignments, lists: Sequence[Reading]) -> Sequence[Reading]:
+def _values(
+    word: "Node", known: Assignments, lists: Sequence[Reading], grown: Mapping[str, str]
+) -> Sequence[Reading]:
     """Return the words that *word* may become, unknown ones as None."""
     written = source(word)
     if _LIST.fullmatch(written):
         return lists or [(None,)]
     if not any(outermost(word, EXPANSIONS)):
         return [(likely_word(written),)]
+    if (whole := _WHOLE.fullmatch(written.strip('"'))) and (whole[1] or whole[2]) in grown:
+        text = grown[whole[1] or whole[2]]
+        is_one = written[0] == '"' and "[" not in written
+        return [tuple(_known_or_none(each) for each in ([text] if is_one else text.split()))]
+    if default := _DEFAULT.fullmatch(written.strip('"')):
+        return [(None,), tuple(_QUOTE.sub("", default[1]).split())]
     texts = [_QUOTE.sub("", text) for text in known.texts(word) or ()]
     if written[0] == '"':
         return [(text,) for text in texts] or [(None,)]
     return [tuple(text.split()) for text in texts] or [(None,)]
+
+
+def _grown(tree: "Node") -> Mapping[str, str]:
+    """Return the texts of lists, and of variables that grow, as the script leaves them.
+
+    A part that only some runs of the script add counts as well.
+    """
+    texts: dict[str, str] = {}
+    grown: dict[str, None] = {}
+    for node in descendants(tree):
+        name, is_set, value = source(node).partition("=")
+        if node.type != "variable_assignment" or not is_set:
+            continue
+        adds, is_list = name.endswith("+"), value.startswith("(")
+        name = name.removesuffix("+")
+        before, text = texts.get(name, ""), _QUOTE.sub("", value)
+        text = f" {text[1:-1]} " if is_list else text
+        itself = re.compile(rf"\$(?:\{{{re.escape(name)}(?:\[[@*]\])?\}}|{re.escape(name)}\b)")
+        grows = adds or is_list or itself.search(text)
+        whole = before + text if adds else before.join(itself.split(text))
+        texts[name] = whole[:_GROWN_CHARS_MAX]
+        grown |= {name: None} if grows else {}
+    return {name: texts[name] for name in grown}
+
+
+def _known_or_none(word: str) -> str | None:
+    return None if "$" in word or "`" in word else word
 
 
 def _as_word(word: str | None) -> str:

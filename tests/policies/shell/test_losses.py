@@ -938,6 +938,36 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
+        *(("${x:-rm} -rf /", True), ("$x -fr ~", True), ('"$(which rm)" -rf ..', True)),
+        *(("$x -rf build", False), ("$x -r /srv", False), ("${x:-rm} -r build", False)),
+        *(("${x:-rm} -r /srv", True), ("rm ${x:--rf} /", True), ("x=(-r /); rm ${x[@]}", True)),
+        *(("x=(rm -rf); x+=(/); ${x[@]}", True), ("x=rm; x+=' -rf /'; $x", True)),
+        *(("x=(push); x+=(--force); git ${x[@]}", True), ("x=(push); git ${x[@]}", False)),
+        *(('x=git; x="$x push -f"; $x', True), ("x=(-rf $y); rm ${x[@]}", True)),
+        *(('bash -c "rm -rf $x"', True), ("sh -c \"rm -rf '$x'\"", True)),
+        ('sudo sh -c "cd a && rm -rf $HOME/b"', True),
+        *(('trap "rm -rf $x" EXIT', True), ('eval "rm -rf \\"$x\\""', True)),
+        *(('bash -c "echo $x"', False), ('echo "rm -rf $x"', False), ("sh -c 'ls' \"$x\"", False)),
+        *(("x=a; x+=b; echo $x", False), ("x=(-m pytest); python3 ${x[@]}", False)),
+    ],
+)
+def test_deleting_by_words_that_are_put_together_asks(script: str, *, expected: bool) -> None:
+    """Threat 19: by a default, a list or `+=`; a program that is not known may be rm."""
+    assert asks(script) is expected
+
+
+def test_variable_that_grows_by_itself_is_read_in_a_moment() -> None:
+    """Each line doubles it."""
+    before = time.process_time()
+
+    asks(f"x=ab; {'x=$x$x; ' * 60} $x")
+
+    assert time.process_time() - before < 3
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
         *(("x=rm; $x -rf /", True), ("x='rm -rf /'; $x", True), ("x='-rf /'; rm $x", True)),
         *(("x='sudo rm'; $x -rf ~", True), ('x=rm; "$x" -rf ..', True)),
         *(('set -- rm -rf /; "$@"', True), ("set rm -rf /; $@", True)),
