@@ -48,6 +48,8 @@ _ON_TEST_DATABASE = late_pattern(
     r"(?: (?:db|ecto)[:.][\w:.]+)+"
 )
 _DOES_NOTHING = ":"
+_SIGNAL = late_pattern(r"EXIT|(?:SIG)?(?:INT|TERM|HUP|QUIT)|0|1|2|3|15")
+_EXPANDED_AT_ONCE = late_pattern(r"[\\`]|\$\(")
 _COMBINATIONS_MAX = 200
 # An empty word is a name of no file for them.
 _IGNORE_EMPTY = frozenset({"rm", "rmdir"})
@@ -65,7 +67,8 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     # Of a longer script there would be none; looking through a million characters takes long.
     if len(script) > _ALL_CHARS_MAX or _MATCHES_HIDDEN.search(script):
         return ()
-    tree = syntax_tree(script)
+    tree = syntax_tree(_with_traps_run(script))
+    script = source(tree)
     known = Assignments(tree, {"PWD": ["."]}) if _sets_nothing_unseen(tree, script) else None
     is_sequence = known is not None and not (
         MAY_RUN_ELSEWHERE.search(script) or _MOVES_UNSEEN.search(script)
@@ -96,6 +99,38 @@ def with_known_words(script: str, *, own_temporary: bool) -> Sequence[str]:
     return [
         _changed(tree, changes, dict(zip(choices, each, strict=True))) for each in product(*choices)
     ]
+
+
+def _with_traps_run(script: str) -> str:
+    """Return *script* with what its traps run in their place."""
+    if "trap" not in script:
+        return script
+    tree = syntax_tree(script)
+    text, at, pieces = tree.text or b"", 0, list[bytes]()
+    for node in descendants(tree):
+        if node.type == "command" and (run := _run_by_trap(node)):
+            pieces += [text[at : node.start_byte], run.encode()]
+            at = node.end_byte
+    return b"".join([*pieces, text[at:]]).decode()
+
+
+def _run_by_trap(command: "Node") -> str:
+    """Return what *command*, a `trap`, has run at the end or by a signal; "" if that is unclear."""
+    name = command.child_by_field_name("name")
+    words = command.children_by_field_name("argument")
+    if name is None or source(name) != "trap" or len(words) < 2:
+        return ""
+    run, *signals = map(source, words)
+    if not all(map(_SIGNAL.fullmatch, signals)):
+        return ""
+    if words[0].type == "word":
+        return run if run.isidentifier() else ""  # a function
+    text = run[1:-1]
+    if words[0].type == "string" and not _EXPANDED_AT_ONCE.search(run):
+        text = text.replace("'", '"')  # around values that are put in at once
+    elif words[0].type != "raw_string":
+        return ""
+    return f"{{ {text}\n}}" if text.strip() and not syntax_tree(text).has_error else ""
 
 
 def _sets_nothing_unseen(tree: "Node", script: str) -> bool:

@@ -965,6 +965,28 @@ def test_variable_that_grows_by_itself_is_read_in_a_moment() -> None:
     assert time.process_time() - before < 3
 
 
+_IN_TMP = "t=$(mktemp -d); trap "
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        *((f"{_IN_TMP} 'rm -rf \"$t\"' EXIT; cp a $t", False),),
+        *((f"{_IN_TMP} 'rm -rf $t' EXIT INT", False), (f'{_IN_TMP} "rm -rf $t" 0', False)),
+        ("t=$(mktemp -d); end() { rm -rf $t; }; trap end EXIT", False),
+        *((f"{_IN_TMP} 'rm -rf $t' EXIT; t=/", True), (f"{_IN_TMP} 'rm -rf $t/x' EXIT", True)),
+        *((f"{_IN_TMP} 'rm -rf $t /' EXIT", True), (f"{_IN_TMP} 't=/' USR1; rm -rf $t", True)),
+        *((f"{_IN_TMP} 't=/' INT; rm -rf $t", True), (f"{_IN_TMP} 'rm -rf $t' DEBUG", True)),
+        *((f"{_IN_TMP} \"rm -rf '$t'\" EXIT", False), (f"{_IN_TMP} '}}; rm -rf $t' EXIT", True)),
+        ("trap 'rm -rf $t' EXIT; t=$(mktemp -d)", True),
+        (f"{_IN_TMP} 'rm -rf $t' EXIT; git push --force", True),
+    ],
+)
+def test_folder_of_mktemp_may_be_deleted_by_a_trap(script: str, *, expected: bool) -> None:
+    """Most scripts that make one do so; what runs at the end sees any value of a variable."""
+    assert asks(script) is expected
+
+
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
