@@ -256,7 +256,7 @@ def touches_subject(rule: Rule, tool: str, subject: str) -> bool:
 
 
 def touches_path(rule: Rule, path: str, root: Path) -> bool:
-    """Return whether *rule* matches *path*, ignoring case as some file systems do."""
+    """Return whether *rule* matches *path*; case and composition count as little as on macOS."""
     if rule.text is None:
         return True
     # A pattern for any folder also applies outside the root; but a folder above the root with a
@@ -283,10 +283,19 @@ def called_paths(call: ToolCall, declared: Sequence[str], root: Path) -> tuple[s
 def _matches(text: str, path: str, root: Path, *, fold: bool = False) -> bool:
     base, pattern = _anchored(text, root)
     if fold:
-        base, pattern, path = Path(str(base).casefold()), pattern.casefold(), path.casefold()
+        base, pattern, path = Path(_folded(str(base))), _folded(pattern), _folded(path)
     if not Path(path).is_relative_to(base):
         return False
     return _spec(pattern).match_file(Path(path).relative_to(base))
+
+
+def _folded(name: str) -> str:
+    """Return *name* as file systems compare it that ignore case: also however é is composed."""
+    if name.isascii():
+        return name.casefold()
+    from unicodedata import normalize  # few names need it
+
+    return normalize("NFC", name.casefold())
 
 
 @lru_cache

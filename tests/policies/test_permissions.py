@@ -389,6 +389,13 @@ def test_path_patterns_in_rules_follow_gitignore(rule: str, path: str, meant: bo
     assert decide(policy(deny=[f"edit({rule})"]), EDIT, path=path) is (Deny if meant else Ask)
 
 
+@pytest.mark.parametrize(("written", "named"), [("\u00e9", "e\u0301"), ("e\u0301", "\u00c9")])
+def test_denied_path_is_denied_however_its_letters_are_composed(written: str, named: str) -> None:
+    """Both names lead to one file on macOS; a rule that allows covers what it names alone."""
+    assert decide(policy(deny=[f"edit({written}/*)"]), EDIT, path=f"{named}/a.txt") is Deny
+    assert decide(policy(allow=[f"edit({written}/*)"]), EDIT, path=f"{named}/a.txt") is Ask
+
+
 def test_denied_path_is_denied_in_any_case_and_outside_the_workspace() -> None:
     """Threat 10: some file systems do not tell `.GIT` from `.git`; allowing is exact."""
     for path in ("Secrets/A.TXT", "/elsewhere/secrets/a.txt"):
