@@ -7,6 +7,7 @@ block says how many pages it has, for the model and for estimates.
 import base64
 from typing import Final, NamedTuple
 
+from agent_cli.contracts.options import require
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.loading import late_pattern
@@ -146,7 +147,13 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
 
 
 def image_block(data: bytes, media_type: str) -> Block:
-    """Return an image block of *data*, the bytes of a whole file of type *media_type*."""
+    """Return an image block of *data*, the bytes of a whole file of type *media_type*.
+
+    Raises:
+        AgentCliError: *data* is text, such as the path of the file, or something else.
+    """
+    require(data, bytes, bytearray, what="the data of an image")
+    require(media_type, str, what="the media type of an image")
     encoded = base64.b64encode(data).decode()
     source: Block = {"type": "base64", "media_type": media_type, "data": encoded}
     return {"type": "image", "source": source}

@@ -163,6 +163,7 @@ class AgentSession:
     async def _run(
         self, app: "App", message: str | UserMessage, images: Sequence[Block], model: str | None
     ) -> PromptResult:
+        require(model, str, type(None), what="model")
         with self._slot.claimed() as stop:
             run = PromptRun(app, self._options.approve, stop, self._form())
             with run.listening():

@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli import AgentContext, agent_loop, agent_loop_continue
 from agent_cli.contracts.errors import AgentCliError
+from agent_cli.contracts.media_files import image_block
 from agent_cli.contracts.messages import (
     AssistantMessage,
     CustomMessage,
@@ -194,6 +195,8 @@ async def test_a_verdict_that_cannot_be_recorded_asks_a_person(verdict: Any) -> 
         lambda _options: ProviderRegistry({"api": wrong(Provides)}),
         lambda _options: ProviderRegistry().register(wrong(5), Provides()),
         lambda _options: ChatStateMachine(wrong("phase")),
+        lambda _options: image_block(wrong("picture.png"), "image/png"),
+        lambda _options: image_block(b"", wrong(None)),
     ],
 )
 def test_a_loop_or_an_agent_is_not_begun_with_a_wrong_type(door: Door) -> None:

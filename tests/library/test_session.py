@@ -24,6 +24,7 @@ from agent_cli import (
     GuardsChanged,
     Hook,
     HookEvent,
+    Model,
     ModelRequest,
     Notice,
     PromptResult,
@@ -592,6 +593,13 @@ async def test_option_that_cannot_be_used_is_one_sentence_before_anything_is_sen
 
     assert "\n" not in str(caught.value)
     assert list_sessions() == []
+
+
+async def test_model_of_a_prompt_is_given_by_its_name() -> None:
+    """A `Model`, as an agent takes it, was an AttributeError."""
+    async with AgentSession(SessionOptions(provider=Parrot(), model="parrot")) as session:
+        with pytest.raises(AgentCliError, match=r"^model must be str or None, not Model$"):
+            await session.prompt("go", model=wrong(Model("parrot")))
 
 
 def test_value_in_place_of_a_session_or_its_options_is_one_sentence() -> None:

@@ -1,19 +1,43 @@
 """The address of the API, and which of several credentials is used."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_cli.contracts.errors import AgentCliError
 from agent_cli.providers.anthropic.connection import (
     Connection,
     base_url,
     custom_headers,
     known_credential,
 )
+from agent_cli.providers.anthropic.messages import AnthropicMessages
 from agent_cli.providers.failures import CallFailed, checked_key, without_password
+from tests.fakes import wrong
 
+DOORS: dict[str, Callable[[], object]] = {
+    "base_url of a Connection must be str or None, not int": lambda: Connection(base_url=wrong(5)),
+    "api_key of a Connection must be str or None, not bytes": lambda: Connection(
+        api_key=wrong(b"k")
+    ),
+    "read_timeout_s of a Connection must be a number from 0, not str": lambda: Connection(
+        read_timeout_s=wrong("5")
+    ),
+    "connection must be Connection or None, not str": lambda: AnthropicMessages(wrong("CANARY")),
+    "retry must be RetryPolicy or None, not int": lambda: AnthropicMessages(retry=wrong(3)),
+}
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+@pytest.mark.parametrize("sentence", DOORS)
+def test_value_of_another_type_is_refused(sentence: str) -> None:
+    """It was a traceback of the thread that loads the client; a key is not quoted."""
+    with pytest.raises(AgentCliError) as refused:
+        DOORS[sentence]()
+
+    assert str(refused.value) == sentence
 
 
 @pytest.mark.parametrize(

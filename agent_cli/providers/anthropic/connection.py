@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_cli.contracts.errors import ModelError
-from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S
+from agent_cli.contracts.options import READ_TIMEOUT_S, STALL_TIMEOUT_S, require, require_number
 from agent_cli.contracts.provider import Price
 from agent_cli.providers.anthropic.models import cost_microdollars
 from agent_cli.providers.anthropic.platforms import ANTHROPIC, Platform
@@ -47,6 +47,9 @@ class Connection:
             must not raise.
         on_refused_tool: Called with the name of an MCP tool, or of a tool of its own, that the
             server refused, and its reason; the tool is not sent any more. Must not raise.
+
+    Raises:
+        AgentCliError: A value has another type.
     """
 
     base_url: str | None = None
@@ -66,6 +69,12 @@ class Connection:
     price: Price = cost_microdollars
     on_sent: Callable[[], None] = lambda: None
     on_refused_tool: Callable[[str, str], None] = lambda _name, _reason: None
+
+    def __post_init__(self) -> None:
+        for name in ("base_url", "api_key", "auth_token"):
+            require(getattr(self, name), str, type(None), what=f"{name} of a Connection")
+        for name in ("read_timeout_s", "stall_timeout_s"):
+            require_number(getattr(self, name), what=f"{name} of a Connection")
 
 
 def base_url(connection: Connection) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import ModelError
+from agent_cli.contracts.options import require
 from agent_cli.contracts.provider import Model, ModelRequest, ReplyEnd, StreamEvent
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.anthropic.betas import MESSAGE_EFFORT, MESSAGE_THREADS
@@ -71,6 +72,8 @@ class AnthropicMessages:
             sleep: Waits before a retry.
             shared: Pauses together with other processes; None for none.
         """
+        require(connection, Connection, type(None), what="connection")
+        require(retry, RetryPolicy, type(None), what="retry")
         self._connection = connection or Connection()
         self._retry = retry or RetryPolicy()
         self._sleep = sleep
