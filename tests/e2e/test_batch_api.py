@@ -123,6 +123,7 @@ def test_rejected_key_is_no_result() -> None:
     [
         ({"max_rounds": 3}, (), "task 'a': max_rounds cannot be used with --batch-api"),
         ({}, ("--time-limit", "9"), "--time-limit cannot be used with --batch-api"),
+        ({}, ("--max-rounds", "9"), "--max-rounds cannot be used with --batch-api"),
         ({}, ("--engine", "local"), "--engine cannot be used with --batch-api"),
     ],
 )
