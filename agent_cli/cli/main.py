@@ -33,7 +33,7 @@ _OPEN_FILES_MIN: Final = 32
 
 def run(argv: Sequence[str]) -> int:
     """Run *argv* and return the exit code; a failure is one sentence on stderr."""
-    _open_what_is_closed()
+    _ready_streams()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # A byte that a C locale cannot show must not end the program.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # TextIO lacks it
@@ -111,11 +111,17 @@ def _unwritten(error: OSError) -> int:
     return _complain(AgentCliError("the disk is full: the answer cannot be written"))
 
 
-def _open_what_is_closed() -> None:
-    """Open standard streams closed by the caller (`>&-`): the next file would get their number."""
+def _ready_streams() -> None:
+    """Make the standard streams open and blocking, as reads and prints expect.
+
+    With one closed by the caller (`>&-`), the next file would get its number. A caller such as Node
+    may share a pipe that never waits: a read of it is empty, and a write fails once it is full.
+    """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass
     os.close(descriptor)
+    for each in range(_STDERR + 1):
+        os.set_blocking(each, True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")

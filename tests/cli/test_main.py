@@ -1,8 +1,10 @@
 """The outermost frame of the command line: failing streams, files and directories."""
 
+import fcntl
 import io
 import json
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -12,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.app.arguments import Arguments
+from agent_cli.app.arguments import Arguments, help_text
 from agent_cli.cli import dispatch
 from agent_cli.cli.main import run
 from agent_cli.system import stop_signals
 from tests.e2e.program import AGENT_CLI
+from tests.waiting import wait_until
 
 
 def test_closed_stdout_is_no_error(
@@ -32,6 +35,31 @@ def test_closed_stdout_is_no_error(
         exit_code = run(["--help"])
 
     assert (exit_code, capsys.readouterr().err) == (141, "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets the size of a pipe")
+def test_pipes_that_never_wait_lose_nothing() -> None:
+    """Node makes its pipes so: of a long answer only the first 64 kB came, and no piped prompt."""
+    reading, writing = os.pipe()
+    asked, asking = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4_096)
+    os.set_blocking(writing, False)
+    os.set_blocking(asked, False)
+
+    with subprocess.Popen([AGENT_CLI, "--help"], stdin=asked, stdout=writing) as program:
+        wait_until(lambda: _pipe_is_full(writing) or program.poll() is not None)
+        os.close(writing)
+        with open(reading) as stdout:  # noqa: PTH123 - a descriptor
+            text = stdout.read()
+
+    assert (text, program.returncode) == (help_text(), 0)
+    assert os.get_blocking(asked)
+    os.close(asked)
+    os.close(asking)
+
+
+def _pipe_is_full(writing: int) -> bool:
+    return not select.select([], [writing], [], 0)[1]
 
 
 def test_inaccessible_home_directory_is_reported_in_one_line(
