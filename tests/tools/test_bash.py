@@ -411,6 +411,15 @@ async def test_command_that_cannot_be_started_is_an_error_with_the_reason(
     assert words in await tools.error("bash", command=command)
 
 
+async def test_deleted_workspace_is_the_reason_why_a_command_cannot_start(tools: Tools) -> None:
+    """The model was told to shorten the command."""
+    tools.root.rmdir()
+
+    error = await tools.error("bash", command="ls")
+
+    assert error.endswith(" The workspace is gone, so no command can run. Tell the user.")
+
+
 @pytest.mark.parametrize("timeout", [0, -1, 601])
 async def test_timeout_must_be_within_its_limits(tools: Tools, timeout: int) -> None:
     assert "timeout" in await tools.error("bash", command="true", timeout=timeout)

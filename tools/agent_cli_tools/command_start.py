@@ -16,6 +16,8 @@ from agent_cli_tools.processes import RunningCommand, start
 from agent_cli_tools.workspace import Workspace
 
 _UPDATE_EVERY_S: Final = 0.2
+_SHORTEN: Final = "If it is very long, write it to a file and run that."
+_IS_GONE: Final = "The workspace is gone, so no command can run. Tell the user."
 
 
 async def start_command(
@@ -53,7 +55,7 @@ async def start_command(
     try:
         return await start(workspace.shared.launcher, line, output, on_output)
     except (OSError, ValueError) as error:
-        advice = advice_about(error, "If it is very long, write it to a file and run that.")
+        advice = advice_about(error, _SHORTEN if workspace.root.is_dir() else _IS_GONE)
         raise ToolError(f"The command could not be started: {error}. {advice}") from error
 
 
