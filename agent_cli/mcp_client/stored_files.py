@@ -30,8 +30,10 @@ def locked(path: Path) -> Generator[None]:
     try:
         try:
             private_files.wait_for_lock(descriptor, lock)
-        except OSError as error:
+        except BlockingIOError as error:
             raise SettingsError(f"{lock} is held by another agent-cli: try again") from error
+        except OSError as error:  # a network file system without locks
+            raise SettingsError(f"{lock} cannot be locked: {error.strerror}") from error
         yield
     finally:
         os.close(descriptor)

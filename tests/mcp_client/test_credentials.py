@@ -1,3 +1,6 @@
+import errno
+import fcntl
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +19,7 @@ from agent_cli.mcp_client.credentials import (
     UserCredentials,
 )
 from agent_cli.mcp_client.pins import Pins
+from agent_cli.mcp_client.stored_files import locked
 from agent_cli.mcp_client.user_servers import UserServers
 
 
@@ -143,3 +147,20 @@ def test_servers_added_and_removed_by_several_programs_at_once_are_all_kept(tmp_
         list(threads.map(add, range(SESSIONS)))
 
     assert sorted(servers.names()) == [*(f"{each}.9" for each in range(SESSIONS)), "shared"]
+
+
+def test_file_system_without_locks_is_not_taken_for_another_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So it is on some network file systems: "try again" never helped."""
+
+    def refuse(_descriptor: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    with (
+        pytest.raises(SettingsError, match=r"\.lock cannot be locked: No locks available$"),
+        locked(tmp_path / "mcp.json"),
+    ):
+        pytest.fail("not locked")
