@@ -155,7 +155,7 @@ def test_control_characters_in_a_message_are_shown_not_executed(
         monkeypatch.setattr(sys, "stdout", stdout)
         exit_code = run(["replay", "\x1b]0;forged\x07\u202e.jsonl"])
 
-    assert exit_code == 1
+    assert exit_code == 2
     assert r"\x1b]0;forged\x07\u202e.jsonl" in capsys.readouterr().err
 
 
