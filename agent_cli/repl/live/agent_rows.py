@@ -21,6 +21,11 @@ _HINTS: Final = (
     "Esc stops it · Enter · ↑ ↓",
     "Esc stops it",
 )
+_HINTS_AT_END: Final = (
+    "Esc leaves · Enter shows its work · ↑ ↓",
+    "Esc leaves · Enter · ↑ ↓",
+    "Esc leaves",
+)
 # The rows show seconds.
 _REDRAWN_EVERY_S: Final = 0.5
 
@@ -119,7 +124,8 @@ class AgentRows:
         index = next((at for at, (is_selected, _row) in enumerate(rows) if is_selected), 0)
         count = max(min(self._rows_max(), len(rows)), 1)
         first = max(0, min(index - count // 2, len(rows) - count))
-        hints = (f"{_MARGIN}{hint}" for hint in _HINTS)
+        has_ended = any(each.number == self._number and not each.is_running for each in listed)
+        hints = (f"{_MARGIN}{hint}" for hint in (_HINTS_AT_END if has_ended else _HINTS))
         hint = next((hint for hint in hints if row_width(hint) <= width), "")
         return [*rows[first : first + count], (False, hint)]
 

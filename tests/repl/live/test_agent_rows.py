@@ -41,12 +41,19 @@ async def test_arrow_down_selects_an_agent_and_escape_stops_only_that_agent(tmp_
         await it.until(lambda: it.person.got == [("/agents stop 2", False)])
         stopping = replace(second, state="stopping", is_stopping=True)
         show(it, [first, stopping])
-        it.type(ESCAPE)
+        await it.press(ESCAPE)
         await see(
             it, "  1 agent plan (task 1) · thinking", "❯ 2 agent plan (task 2) · stopping", HINT
         )
-        ended = replace(stopping, state="ended after 3s", is_running=False, is_stopping=False)
+        ended = replace(stopping, state="ended", is_running=False, is_stopping=False)
         show(it, [first, ended])
+        it.screen.refresh()
+        await see(
+            it,
+            "  1 agent plan (task 1) · thinking",
+            "❯ 2 agent plan (task 2) · ended",
+            "  Esc leaves · Enter · ↑ ↓",
+        )
         it.type(ESCAPE)
         await see(it)
 
