@@ -54,10 +54,11 @@ def separated(words: Sequence[str]) -> list[str]:
                 raise UsageError(f"--url {url!r} is no address: begin it with https:// or http://")
             return [*found[:at], *filter(None, option[2:]), *found[at + 1 :]]
         if word.startswith("-"):
-            if "=" not in word and word != "--client-secret":
+            flag, joined, _ = word.partition("=")
+            if not joined and word != "--client-secret":
                 at += 1  # its value
-                if word in _ENV and any(map(_ASSIGNMENT.match, found[at + 1 : at + 2])):
-                    found.insert(at + 1, word)
+            if flag in _ENV and any(map(_ASSIGNMENT.match, found[at + 1 : at + 2])):
+                found.insert(at + 1, flag)
         elif named:
             return [*found[:at], "--", *found[at:]]
         else:

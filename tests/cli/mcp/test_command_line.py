@@ -160,6 +160,7 @@ def test_program_of_a_server_is_looked_for_as_at_its_start(tmp_path: Path) -> No
     [
         ("npx -y pkg --env x .", {"command": "npx", "args": ["-y", "pkg", "--env", "x", "."]}),
         ("--env=A=b npx -y", {"command": "npx", "args": ["-y"], "env": {"A": "b"}}),
+        ("--env=A=b B=c -- npx", {"command": "npx", "args": [], "env": {"A": "b", "B": "c"}}),
         (
             "-s user -e A=b -t stdio -- npx -y",
             {"command": "npx", "args": ["-y"], "env": {"A": "b"}},
