@@ -1,7 +1,8 @@
 """Read the MCP servers of other programs and convert them to entries in our format.
 
-Knows the files and formats of Claude Code, Claude Desktop, VS Code, Cursor and Codex. Never writes;
-servers that cannot be converted are left out, with the reason.
+Knows the files and formats of Claude Code, Claude Desktop, VS Code, Cursor and Codex, and the
+formats of OpenCode and Zed. Never writes; servers that cannot be converted are left out, with the
+reason.
 """
 
 import json
@@ -17,7 +18,8 @@ from agent_cli.system.shapes import is_object
 
 # A default, ${NAME:-...}, is also valid in our format.
 _FOREIGN_VARIABLE = re.compile(r"\$\{(\w+:(?!-)[^}]{0,200}|workspace\w*)\}")
-_ENV_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+# OpenCode writes {env:NAME}.
+_ENV_VARIABLE = re.compile(r"\$?\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _COPIED = (
     *("command", "args", "env", "cwd", "url", "headers", "type", "timeout", "disabled"),
     *("headersHelper", "oauth", "alwaysLoad", "enabled_tools", "disabled_tools"),
@@ -108,7 +110,7 @@ def _converted(
         problems += [
             f"{name}: {key} is lost: {_LOST[key]}; {path}" for key in _LOST if key in server
         ]
-        entry = _rewritten(dict(_entry(server)), workspace)
+        entry = _rewritten(dict(_entry(in_own_words(server))), workspace)
         if unknown := _FOREIGN_VARIABLE.search(json.dumps(entry)):
             problems.append(f"{name} is left out: {unknown[0]} is not supported; {path}")
         else:
@@ -118,11 +120,39 @@ def _converted(
 
 def servers_in(content: Mapping[str, Json]) -> Mapping[str, Json]:
     """Return the entries of a file, without entries for single directories."""
-    keys = ("mcpServers", "servers", "mcp_servers")
-    nested = content.get("mcp")  # settings of older VS Code versions
+    keys = ("mcpServers", "servers", "mcp_servers", "context_servers")
+    nested = content.get("mcp")  # OpenCode's servers, or what has those of older VS Code versions
     holder = nested if is_object(nested) and "servers" in nested else content
-    servers: object = next((holder[key] for key in keys if key in holder), None)
+    servers: object = next((holder[key] for key in keys if key in holder), nested)
     return servers if is_object(servers) else {}
+
+
+def entry_in(written: object, name: str) -> dict[str, Json] | None:
+    """Return the entry of *name* in our format, None without one.
+
+    Pages of servers show an entry, or a whole file of one.
+    """
+    if is_object(written) and (servers := servers_in(written)):
+        only = next(iter(servers.values())) if len(servers) == 1 else None
+        written = servers.get(name, only)
+    return in_own_words(written) if is_object(written) else None
+
+
+def in_own_words(server: Mapping[str, Json]) -> dict[str, Json]:
+    """Return an entry of OpenCode, whose command is a list, or of Zed, a table, in our format."""
+    entry = dict(server)
+    command = entry.get("command")
+    if isinstance(command, list) and command:
+        entry |= {"command": command[0], "args": command[1:]}
+    elif isinstance(command, dict) and "path" in command:
+        entry |= command
+        entry["command"] = entry.pop("path")
+    if (environment := entry.pop("environment", None)) is not None:
+        entry["env"] = environment
+    if entry.get("type") in ("local", "remote"):
+        entry.pop("timeout", None)  # it limits the listing of the tools
+    rewritten: dict[str, Json] = json.loads(_ENV_VARIABLE.sub(r"${\1}", json.dumps(entry)))
+    return rewritten
 
 
 def _entry(server: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
@@ -162,8 +192,7 @@ def _entry(server: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
 
 def _rewritten(entry: dict[str, Json], workspace: Path) -> dict[str, Json]:
     """Return *entry* with variables in our syntax."""
-    text = json.dumps(entry)
-    text = _ENV_VARIABLE.sub(r"${\1}", text).replace("${userHome}", "${HOME}")
+    text = json.dumps(entry).replace("${userHome}", "${HOME}")
     folder = json.dumps(str(workspace))[1:-1]
     rewritten: dict[str, Json] = json.loads(text.replace("${workspaceFolder}", folder))
     return rewritten

@@ -32,6 +32,26 @@ def test_vs_code_file_with_comments_variables_and_inputs_is_read(tmp_path: Path)
     assert found.problems == (f"key is left out: ${{input:token}} is not supported; {file}",)
 
 
+def test_command_of_opencode_is_a_list_and_of_zed_a_table(tmp_path: Path) -> None:
+    """Theirs limits the listing of tools, and ours a call, so that limit is left out."""
+    opencode, zed = tmp_path / "opencode.json", tmp_path / "settings.json"
+    local = {"type": "local", "command": ["npx", "-y"], "environment": {"A": "{env:B}"}}
+    remote = {"type": "remote", "url": "https://x/mcp", "timeout": 5000, "enabled": False}
+    opencode.write_text(json.dumps({"mcp": {"local": local, "remote": remote}}))
+    old = {"command": {"path": "npx", "args": ["-y"], "env": {"A": "b"}}, "settings": {}}
+    new = {"source": "custom", "command": "npx", "args": ["-y"]}
+    zed.write_text(json.dumps({"context_servers": {"old": old, "new": new}}))
+
+    assert read_foreign(opencode, workspace=tmp_path).entries == {
+        "local": {"type": "local", "command": "npx", "args": ["-y"], "env": {"A": "${B}"}},
+        "remote": {"type": "remote", "url": "https://x/mcp", "disabled": True},
+    }
+    assert read_foreign(zed, workspace=tmp_path).entries == {
+        "old": {"command": "npx", "args": ["-y"], "env": {"A": "b"}},
+        "new": {"command": "npx", "args": ["-y"]},
+    }
+
+
 def test_unsupported_keys_of_a_foreign_file_are_reported(tmp_path: Path) -> None:
     """Otherwise the server may start and fail much later."""
     file = tmp_path / ".claude.json"

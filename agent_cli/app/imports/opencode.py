@@ -1,7 +1,6 @@
 """The setup of OpenCode: `~/.config/opencode`."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -13,15 +12,15 @@ from agent_cli.app.imports import (
     NOT_READ,
     WRITE_AGENTS,
     Findings,
-    with_our_variables,
 )
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import WEB_FETCH_TOOL, WEB_SEARCH_TOOL
+from agent_cli.mcp_client.foreign import in_own_words
 from agent_cli.prompt_files import prompt_text, split_front_matter
 from agent_cli.system import paths
 from agent_cli.system.json_text import load_commented
-from agent_cli.system.shapes import is_array, is_object
+from agent_cli.system.shapes import is_object
 
 _REASONS: Final[Mapping[str, str]] = {
     "provider": "keys are never copied; a server is set by [provider]: docs/clouds.md",
@@ -51,7 +50,6 @@ _TOOLS: Final[Mapping[str, str]] = {
 _WEB: Final = (WEB_FETCH_TOOL, WEB_SEARCH_TOOL)
 _STATE: Final = ("node_modules", "package.json", "bun.lock", ".gitignore", "package-lock.json")
 _NO_RULE: Final = "it cannot be said as a rule here"
-_VARIABLE: Final = re.compile(r"\{env:([A-Za-z_]\w*)\}", re.ASCII)
 _FILE: Final = "{file:"
 _NO_FILE: Final = "its {file:...} is not read here: put the text into a variable of the environment"
 _CONFIGS: Final = ("config.json", "opencode.json", "opencode.jsonc")
@@ -137,18 +135,12 @@ def _rules(findings: Findings, path: Path, tool: str, setting: object) -> None:
 
 
 def _server(entry: Mapping[str, Json]) -> dict[str, Json]:
-    kept: dict[str, Json] = {}
-    command = entry.get("command")
-    if is_array(command) and command:
-        kept |= {"command": str(command[0]), "args": [str(each) for each in command[1:]]}
-    if is_object(variables := entry.get("environment")):
-        kept["env"] = variables
-    for key in ("url", "headers"):
-        if key in entry:
-            kept[key] = entry[key]
+    ours = in_own_words(entry)
+    names = ("command", "args", "env", "url", "headers")
+    kept: dict[str, Json] = {name: ours[name] for name in names if name in ours}
     if entry.get("enabled") is False:
         kept["disabled"] = True
-    return with_our_variables(kept, _VARIABLE)
+    return kept
 
 
 def _texts(findings: Findings, kind: str, folder: Path) -> Iterator[tuple[Path, str]]:

@@ -19,11 +19,10 @@ from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.mcp_client.config import ServerConfig, ServerProblem
 from agent_cli.mcp_client.entries import server_config
-from agent_cli.mcp_client.foreign import PROGRAMS, foreign_files, read_foreign, servers_in
+from agent_cli.mcp_client.foreign import PROGRAMS, entry_in, foreign_files, read_foreign
 from agent_cli.mcp_client.user_servers import Scope, UserServers, project_file
 from agent_cli.system.json_text import load_commented
 from agent_cli.system.redaction import Redactor
-from agent_cli.system.shapes import is_object
 from agent_cli.trust.store import TrustStore, fingerprint
 
 _SCOPES: Final[tuple[Scope, ...]] = ("local", "project", "user")
@@ -144,14 +143,10 @@ def add_json(parsed: argparse.Namespace, context: CommandContext) -> int:
     """Add a server to the file of its scope, from an entry as it stands in `.mcp.json`."""
     _check_name(parsed.name)
     try:
-        entry = load_commented(parsed.json)
+        entry = entry_in(load_commented(parsed.json), parsed.name)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the entry of {parsed.name} is not JSON ({error})") from error
-    # Pages of servers often show a whole file.
-    if is_object(entry) and (servers := servers_in(entry)):
-        only = next(iter(servers.values())) if len(servers) == 1 else None
-        entry = servers.get(parsed.name, only)
-    if not is_object(entry):
+    if entry is None:
         raise UsageError(f"the entry of {parsed.name} must be an object, {{...}}")
     usable = server_config(parsed.name, entry, context.environment)
     if isinstance(usable, ServerProblem):

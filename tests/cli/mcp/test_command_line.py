@@ -330,7 +330,11 @@ def test_invalid_mcp_arguments_are_refused_with_the_reason(
         (["add-json", "a", '{"httpUrl": "https://x"}'], {"httpUrl": "https://x"}),
         (
             ["add-json", "a", '{"type": "local", "command": "x", "args": ["${env:HOME}"]}'],
-            {"type": "local", "command": "x", "args": ["${env:HOME}"]},
+            {"type": "local", "command": "x", "args": ["${HOME}"]},
+        ),
+        (
+            ["add-json", "a", '{"mcp": {"b": {"command": ["x", "y"], "environment": {"C": "1"}}}}'],
+            {"command": "x", "args": ["y"], "env": {"C": "1"}},
         ),
     ],
 )
