@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_cli.contracts.input_faults import first_fault
 from agent_cli.contracts.wording import printable
 from agent_cli.mcp_client.reasons import NO_ANSWER
+from agent_cli.mcp_client.schema_drafts import OF_SCHEMAS
 from agent_cli.system.json_text import mend_surrogates
 from agent_cli.system.shapes import is_array, is_object
 
@@ -54,6 +55,7 @@ _OF_OTHERS = {
     *("resourceTemplates", "messages", "contents", "completion", "task", "taskId", "resultType"),
 }
 _BESIDE_CONTENT = ("structuredContent", "isError", "_meta")
+_OBJECTS = ("inputSchema", "outputSchema", "annotations", "execution", "_meta")
 _LISTS = ("tools", "prompts", "resources", "resourceTemplates", "content", "messages", "contents")
 
 
@@ -152,6 +154,8 @@ def mended(item: Item, on_note: Callable[[str], None]) -> Item:
         result["nextCursor"] = str(cursor)
     if "protocolVersion" in result:
         result["serverInfo"] = _mended_info(result.get("serverInfo"))
+        offers = result.get("capabilities")
+        result["capabilities"] = _php_objects(offers, offers) if is_object(offers) else {}
     if "content" in result or not result.keys() & _OF_OTHERS:
         # It may have taken effect, so that it is not lost for a formal reason.
         item.message.result = result = _mended_result(result)
@@ -186,6 +190,11 @@ def _mended_info(info: object) -> Mapping[str, object]:
     written = info if is_object(info) else {}
     texts = {name: str(written.get(name) or "") for name in ("name", "version")}
     return {**written, **texts}
+
+
+def _php_objects(written: Mapping[str, object], objects: Collection[str]) -> dict[str, object]:
+    """Return *written* with {} for each empty list in the place of one of the *objects*."""
+    return {key: {} if each == [] and key in objects else each for key, each in written.items()}
 
 
 def _mended_result(result: Mapping[str, object]) -> dict[str, object]:
@@ -239,11 +248,11 @@ def _mended_tool(tool: object) -> object:
     """Return *tool* without parts that only the strict rules of the newest revision reject."""
     if not is_object(tool):
         return tool
-    mended = dict(tool)
-    if is_object(schema := tool.get("inputSchema")):
+    mended = _php_objects(tool, _OBJECTS)
+    if is_object(schema := mended.get("inputSchema")):
         mended["inputSchema"] = {"type": "object"} | _mended_root(schema)
     # The SDK would fetch references and match patterns without limit, so we check results.
-    output, meta = mended.pop("outputSchema", None), tool.get("_meta")
+    output, meta = mended.pop("outputSchema", None), mended.get("_meta")
     if is_object(output):
         mended["_meta"] = {**(meta if is_object(meta) else {}), OUTPUT_SCHEMA: output}
     return mended
@@ -251,7 +260,8 @@ def _mended_tool(tool: object) -> object:
 
 def _mended_root(schema: Mapping[str, object]) -> dict[str, object]:
     """Return *schema* without null for absent keywords, and for objects that may be null."""
-    root = {key: value for key, value in schema.items() if value is not None}
+    written = _php_objects(schema, OF_SCHEMAS)
+    root = {key: value for key, value in written.items() if value is not None}
     kinds = root.get("type")
     if is_array(kinds) and "object" in kinds:
         root["type"] = "object"

@@ -63,7 +63,8 @@ def _part(value: Json) -> Json:
 def mended(schema: Mapping[str, Json]) -> dict[str, Json]:
     """Return *schema* without null for absent keywords, and with each required name once.
 
-    Generators write null for what was not given; `"required": true` beside a property is draft 3.
+    Generators write null for what was not given, and PHP [] for {}; `"required": true` beside a
+    property is draft 3.
     """
     written: dict[str, Json] = {}
     for key, value in schema.items():
@@ -77,6 +78,8 @@ def mended(schema: Mapping[str, Json]) -> dict[str, Json]:
             written[key] = {
                 name: _mended_part(each) for name, each in value.items() if each is not None
             }
+        elif key in OF_SCHEMAS and value == []:
+            written[key] = {}
         elif isinstance(value, list):
             written[key] = [_mended_part(each) for each in value]
         elif value is not None:

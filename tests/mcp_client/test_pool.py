@@ -606,6 +606,22 @@ async def test_empty_cursor_ends_a_list(raw_server: "RawServer", until: Until) -
         assert [prompt.name for prompt in servers.prompts()] == ["review"]
 
 
+async def test_empty_list_in_place_of_an_object_is_an_empty_object(raw_server: "RawServer") -> None:
+    """PHP writes both alike; tools without arguments were left out."""
+    tools: list[Json] = [
+        {"name": "a", "inputSchema": {"type": "object", "properties": []}, "annotations": []},
+        {"name": "b", "inputSchema": [], "_meta": []},
+    ]
+    about: dict[str, Json] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": []}}
+    answers: dict[str, Json] = {"initialize": {"result": about}}
+    async with McpServers(os.environ) as servers:
+        servers.start([raw_server({"tools": tools, "answers": answers})])
+        await servers.wait_started(LIMIT_S)
+
+        assert [tool.name for tool in servers.tools()] == ["mcp__raw__a", "mcp__raw__b"]
+        assert servers.states()[0].notes == ()
+
+
 async def test_null_in_place_of_an_empty_list_is_none(raw_server: "RawServer") -> None:
     """S1-42: servers in Go write it; they did not start."""
     async with McpServers(os.environ) as servers:
