@@ -324,8 +324,8 @@ def _headers(written: Mapping[str, str], text: Expansion) -> Mapping[str, str]:
     for name, value in headers.items():
         if not is_header(name, value):
             raise SettingsError(
-                f'"headers.{name}" is no header of HTTP: letters, digits and "-" make its name, and'
-                " one line of ASCII its text"
+                f'"headers.{name}" is no header of HTTP: its name has no space, ":" or other'
+                " separator, and its text is one line of ASCII"
             )
     return headers
 

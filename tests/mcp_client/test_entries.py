@@ -141,7 +141,9 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
         "servers over WebSocket cannot be used: MCP has no such transport; ask its author for the"
         ' address of streamable HTTP, and write "type": "http"'
     )
-    no_header = 'is no header of HTTP: letters, digits and "-" make its name, and one line of ASCII'
+    no_header = (
+        'is no header of HTTP: its name has no space, ":" or other separator, and its text is'
+    )
 
     assert [server.name for server in found.servers] == ["good"]
     assert found.problems == tuple(
@@ -158,9 +160,9 @@ def test_invalid_server_entry_does_not_affect_the_others(tmp_path: Path) -> None
             "helper": '"headersHelper" makes headers, which only a server with a "url" gets',
             "socket": no_socket,
             "plain socket": no_socket,
-            "header": f'"headers.X-Name" {no_header} its text',
-            "lines": f'"headers.X-Key" {no_header} its text',
-            "space": f'"headers.X Key" {no_header} its text',
+            "header": f'"headers.X-Name" {no_header} one line of ASCII',
+            "lines": f'"headers.X-Key" {no_header} one line of ASCII',
+            "space": f'"headers.X Key" {no_header} one line of ASCII',
             "bracket": '"url" is not a web address; write it like https://example.com/mcp',
             "issuer": '"oauth.issuer" is not a web address; write it like https://example.com/mcp',
             "long": '"timeout" must be at most 1000000000000',
