@@ -158,6 +158,8 @@ Agree: TypeAlias = Callable[[str], Awaitable[bool]]
 
 Answers: TypeAlias = Literal["accept-defaults", "decline"]
 _SCHEMA_OF = "$inputSchema:"
+_ADDRESS = "https://example.com/"
+_ITEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,10 +338,12 @@ def _simplest_value(schema: Json) -> Json:
         case "boolean":
             return True
         case "array":
-            return []
+            least = schema.get("minItems")
+            count = min(least, _ITEMS_MAX) if isinstance(least, int) else 0
+            return [_simplest_value(schema.get("items"))] * count
         case "object":
             return simplest(schema)
         case "null":
             return None
         case _:
-            return "text"
+            return _ADDRESS if schema.get("format") in ("uri", "url") else "text"

@@ -17,6 +17,8 @@ from agent_cli.contracts.timeline import Json
         ({"allOf": [{"type": "number", "minimum": 2.5}]}, 2.5),
         ({"type": ["boolean", "null"]}, True),
         ({"type": "array"}, []),
+        ({"type": "array", "minItems": 2, "items": {"type": "boolean"}}, [True, True]),
+        ({"type": "string", "format": "uri"}, "https://example.com/"),
         ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, {"a": "text"}),
         ({"enum": []}, "text"),
         (True, "text"),
