@@ -5,6 +5,7 @@ skill's text is then part of the conversation; if a compaction removes it, it is
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError
@@ -76,16 +77,20 @@ class _Shelf:
         for message in ctx.conversation.context():
             if isinstance(message, ToolResultMessage):
                 open_ids.add(message.tool_call_id)
-        for name in sorted(name for name, id in state.active.items() if id not in open_ids):
-            if name not in self._skills:
-                continue
-            try:
-                ctx.add_context(_text(self._skills[name], FILE))
-            except ToolError as error:
+        gone = (name for name, id in sorted(state.active.items()) if id not in open_ids)
+        forgotten = [self._skills[name] for name in gone if name in self._skills]
+        texts = [_text_or_fault(replace(skill, objection=str)) for skill in forgotten]
+        # Once for all that were just read: it checks all acting files of the workspace.
+        objections = {each: each() for each in {skill.objection for skill in forgotten}}
+        for skill, (text, fault) in zip(forgotten, texts, strict=True):
+            why = objections[skill.objection]
+            if why or fault:
                 # Raised, it would end this run and each later one. The model may call it again.
-                self._warn(str(error))
-                del state.active[name]
+                self._warn(_unread(skill, FILE, why) if why else fault)
+                del state.active[skill.name]
                 ACTIVE.write(ctx.state, state)
+            else:
+                ctx.add_context(text)
 
     def _tool(self) -> Tool:
         return Tool(
@@ -124,4 +129,15 @@ def _text(skill: Skill, file: str) -> str:
         return skill.whole() if file == FILE else skill.read(file)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ToolError(f"{file} of the skill {skill.name!r} cannot be read: {reason}.") from error
+        raise ToolError(_unread(skill, file, str(reason))) from error
+
+
+def _text_or_fault(skill: Skill) -> tuple[str, str]:
+    try:
+        return _text(skill, FILE), ""
+    except ToolError as error:
+        return "", str(error)
+
+
+def _unread(skill: Skill, file: str, reason: str) -> str:
+    return f"{file} of the skill {skill.name!r} cannot be read: {reason}."

@@ -133,6 +133,41 @@ async def test_forgotten_skill_that_cannot_be_read_any_more_is_told_once(shelf: 
     assert warnings == ["SKILL.md of the skill 'pdf' cannot be read: No such file or directory."]
 
 
+async def test_forgotten_skills_are_checked_together_and_told_why_they_are_left_out(
+    shelf: Path,
+) -> None:
+    """A check reads all acting files of the workspace, and each skill had its own in each round."""
+    checks: list[str] = []
+    warnings: list[str] = []
+    why = ""
+
+    def objection() -> str:
+        checks.append(why)
+        return why
+
+    run = Contributing(
+        [skills([SkillFolder(shelf, objection=objection)], warn=warnings.append)],
+        calls(tool_use("skill", {"name": "pdf"}), tool_use("skill", {"name": "mail"}, id="t2")),
+        says("done"),
+        says("still"),
+        says("on"),
+    )
+    await run.prompt()
+    last = run.agent.conversation.prompts[-1].output[-1]
+    run.agent.conversation.compact("it was about forms", last.id)
+    checks.clear()
+
+    await run.prompt()
+    once = len(checks)
+    why = "it changed"
+    await run.prompt()
+
+    assert once == 1
+    assert warnings == [
+        f"SKILL.md of the skill {name!r} cannot be read: it changed." for name in ("mail", "pdf")
+    ]
+
+
 async def test_skill_that_must_not_be_used_any_more_is_not_read(shelf: Path) -> None:
     """Trust in a project ends when its files change, as `git pull` does during a session."""
     why = ""
