@@ -14,7 +14,7 @@ from agent_cli.contracts.timeline import Block, text_block
 from agent_cli.contracts.wording import counted, one_line
 from agent_cli.system.fixed_paths import directory_at, names_in, open_file
 from agent_cli.system.loading import late_pattern
-from agent_cli.system.paths import exists, expanded, real_path
+from agent_cli.system.paths import as_named, expanded, real_path
 from agent_cli.terminal.references import references
 from agent_cli.terminal.sanitize import reveal
 
@@ -23,7 +23,7 @@ FILE_CHARS_MAX: Final = 50_000
 # A text with more names than this was pasted.
 FILES_MAX: Final = 10
 _TEXT_CHARS_MAX: Final = 10_000
-_NAMES_CHECKED_MAX: Final = 10_000
+_REFERENCES_MAX: Final = 10_000
 _ENTRIES_MAX: Final = 200
 _NAME_CHARS_MAX: Final = 200
 # Lines are looked for so far into a file.
@@ -91,7 +91,7 @@ def named_files(text: str, folder: Path) -> tuple[list[NamedFile], str]:
 
 def _existing(text: str, folder: Path) -> Iterator[NamedFile]:
     start = -1
-    for reference in islice(references(text), _NAMES_CHECKED_MAX):
+    for reference in islice(references(text), _REFERENCES_MAX):
         if reference.start == start:
             continue
         for name, lines in ((reference.path, None), split_lines(reference.path)):
@@ -148,30 +148,8 @@ def judged(file: NamedFile, refusal: Callable[[Path], str]) -> tuple[Path, str]:
 
 
 def resolve_mention(path: str, folder: Path) -> Path:
-    """Return the path for *path*, a name in a prompt, or an existing one that looks the same.
-
-    macOS puts a narrow space into the names of screenshots, and takes letters and their accents
-    apart: keyboards type neither.
-    """
-    found = folder / expanded(path)
-    may_differ = " " in path or not path.isascii()
-    return (may_differ and not exists(found) and _lookalike(found)) or found
-
-
-def _lookalike(path: Path) -> Path | None:
-    """Return the only path with the characters of *path*, whatever their spaces and accents."""
-    from unicodedata import normalize  # hardly ever needed
-
-    if path.parent == path:
-        return None
-    folder = path.parent if exists(path.parent) else _lookalike(path.parent)
-    wanted = normalize("NFKC", path.name)
-    try:
-        entries = islice(folder.iterdir() if folder else (), _NAMES_CHECKED_MAX)
-        alike = [entry for entry in entries if normalize("NFKC", entry.name) == wanted]
-    except OSError:
-        return None
-    return alike[0] if len(alike) == 1 else None
+    """Return the path for *path*, a name in a prompt, or an existing one that looks the same."""
+    return as_named(folder / expanded(path))
 
 
 def _kind(path: Path) -> int:

@@ -5,6 +5,7 @@ Knows names only; nothing here opens a file, and only `private_dir` creates dire
 
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -199,6 +200,41 @@ def current_folder() -> Path:
 def exists(path: Path) -> bool:
     """Return whether *path* exists; False if that cannot be found out, as in `is_file`."""
     return os.path.exists(path)  # noqa: PTH110
+
+
+_NAMES_CHECKED_MAX = 10_000
+_PLAIN = str.maketrans("\xa0\u2007\u2009\u202f\u3000\u2018\u2019", "     ''")
+
+
+def as_named(path: Path) -> Path:
+    """Return *path*, or the only existing one that looks the same, if *path* does not exist.
+
+    macOS puts a narrow space into the names of screenshots, or an apostrophe that is no ASCII, and
+    takes letters and their accents apart: neither keyboards nor models type these.
+    """
+    text = str(path)
+    may_differ = " " in text or "'" in text or not text.isascii()
+    return (may_differ and not os.path.lexists(path) and _lookalike(path)) or path
+
+
+def _lookalike(path: Path) -> Path | None:
+    """Return the only path with the characters of *path*, whatever their spaces and accents."""
+    if path.parent == path:
+        return None
+    folder = path.parent if exists(path.parent) else _lookalike(path.parent)
+    wanted = _plain_name(path.name)
+    try:
+        entries = islice(folder.iterdir() if folder else (), _NAMES_CHECKED_MAX)
+        alike = [entry for entry in entries if _plain_name(entry.name) == wanted]
+    except OSError:
+        return None
+    return alike[0] if len(alike) == 1 else None
+
+
+def _plain_name(name: str) -> str:
+    from unicodedata import normalize  # hardly ever needed
+
+    return normalize("NFC", name).translate(_PLAIN)
 
 
 def real_path(path: Path | str) -> Path:

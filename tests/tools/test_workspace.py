@@ -66,6 +66,48 @@ def test_symlink_inside_the_workspace_is_followed(workspace: Workspace) -> None:
     assert workspace.resolve("link") == workspace.root / "src" / "a.py"
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("Screenshot at 3.15.20\u202fPM.png", "Screenshot at 3.15.20 PM.png"),
+        ("Snímek v\xa013.05.png", "Snímek v 13.05.png"),
+        ("Capture d\u2019écran.png", "Capture d'écran.png"),
+        ("Cafe\u0301/a.py", "Café/a.py"),
+    ],
+)
+def test_path_that_only_looks_as_written_is_resolved(
+    workspace: Workspace, name: str, written: str
+) -> None:
+    """macOS names screenshots so; "did you mean" named what the model had written."""
+    path = workspace.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+
+    assert workspace.resolve(written) == path
+    assert workspace.touched_by(written) == (str(path),)
+
+
+def test_path_that_looks_like_two_files_or_exists_is_taken_as_written(
+    workspace: Workspace,
+) -> None:
+    """It could be the wrong one."""
+    for name in ("a\u202fb.txt", "a\xa0b.txt", "c\u202fd.txt", "c d.txt"):
+        (workspace.root / name).touch()
+
+    for written in ("a b.txt", "c d.txt"):
+        assert workspace.resolve(written) == workspace.root / written
+
+
+def test_file_that_only_looks_as_written_is_a_secret_too(workspace: Workspace) -> None:
+    """S1-24: the name on the disk decides."""
+    (workspace.root / "a b").symlink_to(".env")
+    (workspace.root / ".env").touch()
+    (workspace.root / "a b").rename(workspace.root / "a\xa0b")
+
+    with pytest.raises(ToolError, match="may hold secrets"):
+        workspace.resolve("a b")
+
+
 def test_secret_is_refused_by_its_name_or_that_of_a_symlink(workspace: Workspace) -> None:
     """S1-24: tools never read `.env`."""
     (workspace.root / ".env").write_text("KEY=1")

@@ -14,7 +14,7 @@ from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.options import require
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret, why_protected
 from agent_cli.system.launching import Watched
-from agent_cli.system.paths import is_too_long, real_path
+from agent_cli.system.paths import as_named, is_too_long, real_path
 from agent_cli_tools.secret_files import is_linked_secret, is_secret
 from agent_cli_tools.seen import SeenFiles
 from agent_cli_tools.session_resources import Keeper, RootResources, SessionResources
@@ -67,7 +67,8 @@ class Workspace:
         """Resolve the path *written*, as the model wrote it, to a real path.
 
         A leading "@" (as in mentions of files) is dropped, "~" is the home directory, and relative
-        paths start at the root. The file need not exist. Full outputs can only be read.
+        paths start at the root. The file need not exist; one that only looks like it is taken
+        instead. Full outputs can only be read.
 
         Raises:
             ToolError: The path is empty, outside, a secret, contains misleading characters, or is
@@ -83,6 +84,7 @@ class Workspace:
         # Not Path.resolve: the path before following symlinks is checked as well. Nor
         # Path.expanduser: it fails for a file whose name starts with "~".
         named = Path(os.path.abspath(self.root / os.path.expanduser(written)))  # noqa: PTH100, PTH111
+        named = as_named(named)
         try:
             real = real_path(named)
         except OSError as error:  # A symlink changed between two checks.
