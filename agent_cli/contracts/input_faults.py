@@ -1,6 +1,7 @@
 """Say in plain words what pydantic found wrong with a file, a message or a call."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pydantic import ValidationError
@@ -78,6 +79,49 @@ def faults_of_call(error: ValidationError, schema: Mapping[str, Json]) -> Iterat
     if unknown:
         there_are = f"they are {', '.join(parameters)}" if parameters else "there are none"
         yield f"no parameter is named {', '.join(unknown)}: {there_are}"
+
+
+def json_fault(written: Json) -> str:
+    """Return why *written*, the input of a call, is no JSON object."""
+    try:
+        json.loads(written if isinstance(written, str) else "")
+    except json.JSONDecodeError as error:
+        return f"{error.msg} at character {error.pos + 1} of {len(error.doc)}"
+    except (ValueError, RecursionError):
+        return "a number or the nesting is beyond all limits"
+    return "it is another kind of value, or cannot be sent as UTF-8 text"
+
+
+def without_nulls(value: Json, schema: Json) -> Json:
+    """Return *value* without parameters that are null though *schema* wants another value there.
+
+    Many models, above all those that had to name each parameter, write null for one that they
+    leave out.
+    """
+    if not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, list):
+        return [without_nulls(each, schema.get("items")) for each in value]
+    parts = schema.get("properties")
+    if not isinstance(value, Mapping) or not isinstance(parts, Mapping):
+        return value
+    kept = {
+        name: without_nulls(each, parts.get(name))
+        for name, each in value.items()
+        if each is not None or not _refuses_null(parts.get(name))
+    }
+    required = schema.get("required")
+    is_whole = not isinstance(required, Sequence) or kept.keys() >= set(map(str, required))
+    return kept if is_whole else value
+
+
+def _refuses_null(schema: Json) -> bool:
+    """Return whether *schema* plainly allows no null; what it refers to is not looked up."""
+    if not isinstance(schema, Mapping):
+        return False
+    kind, values = schema.get("type"), schema.get("enum")
+    names_others = isinstance(kind, str) and kind != "null"
+    return names_others or (isinstance(values, list) and None not in values)
 
 
 def _plain(kind: str, context: Mapping[str, object], message: str) -> str:

@@ -12,7 +12,6 @@ A tool is a value, not a class to inherit from:
     Tool(name="add", label="Add", description="Add two numbers", parameters=Add, execute=add)
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -340,11 +339,13 @@ def check_input(tool: Tool, arguments: Json) -> Any:  # Any: an instance of Tool
         AgentCliError: *tool* is no tool.
     """
     require(tool, Tool, what="tool")
-    if fault := _json_fault(arguments):
+    if isinstance(arguments, Mapping) and list(arguments) == [INVALID_JSON]:
+        from agent_cli.contracts.input_faults import json_fault
+
         # Never to the tool: many schemas allow any key, and the tool would run with its defaults.
         raise ToolError(
-            f"Not run: the input of {tool.name} is not a JSON object ({fault}). Call again with the"
-            " whole input."
+            f"Not run: the input of {tool.name} is not a JSON object"
+            f" ({json_fault(arguments[INVALID_JSON])}). Call again with the whole input."
         )
     arguments = deepcopy(arguments)  # plain: the record is frozen, and a tool may change it
     if isinstance(tool.parameters, dict):
@@ -367,22 +368,12 @@ def check_input(tool: Tool, arguments: Json) -> Any:  # Any: an instance of Tool
 
             faults = [*faults_of_call(error, input_schema(tool.parameters))]
     if faults:
+        from agent_cli.contracts.input_faults import without_nulls
+
+        if (fewer := without_nulls(arguments, input_schema(tool.parameters))) != arguments:
+            return check_input(tool, fewer)
         raise ToolError(f"Invalid input for {tool.name}: {'; '.join(faults)}.{CALL_AGAIN}")
     return arguments
-
-
-def _json_fault(arguments: Json) -> str:
-    """Return why *arguments* stand for text that was no JSON object, "" for any others."""
-    if not isinstance(arguments, Mapping) or list(arguments) != [INVALID_JSON]:
-        return ""
-    written = arguments[INVALID_JSON]
-    try:
-        json.loads(written if isinstance(written, str) else "")
-    except json.JSONDecodeError as error:
-        return f"{error.msg} at character {error.pos + 1} of {len(error.doc)}"
-    except (ValueError, RecursionError):
-        return "a number or the nesting is beyond all limits"
-    return "it is another kind of value, or cannot be sent as UTF-8 text"
 
 
 def without_docstring(schema: "JsonDict") -> None:

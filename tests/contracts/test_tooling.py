@@ -126,6 +126,43 @@ def test_list_or_object_in_a_string_is_named_as_such() -> None:
         check_input(move(Outer), {"inner": {"x": 1}, "names": 7})
 
 
+TITLED: dict[str, Json] = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "title": {"enum": ["a", "b"]}},
+    "required": ["x"],
+}
+
+
+@pytest.mark.parametrize("parameters", [Move, TITLED])
+def test_null_stands_for_an_optional_parameter_left_out(
+    parameters: type[BaseModel] | dict[str, Json],
+) -> None:
+    """Models that have to name each parameter write it, and read "should be a valid string"."""
+    assert check_input(move(parameters), {"x": 1, "title": None}) == (
+        Move(x=1) if parameters is Move else {"x": 1}
+    )
+    with pytest.raises(ToolError, match=r"Invalid input for move: .*\bx: "):
+        check_input(move(parameters), {"x": None, "title": None})
+
+
+def test_null_is_kept_where_it_may_be() -> None:
+    """Only what is plainly invalid is left out, also in lists of objects."""
+
+    class Part(BaseModel):
+        name: str
+        note: str | None = "none"
+        size: int = 3
+
+    class Outer(BaseModel):
+        parts: list[Part]
+        n: int = 1
+
+    part: dict[str, Json] = {"name": "a", "note": None, "size": None}
+    assert check_input(move(Outer), {"parts": [part], "n": None}) == Outer(
+        parts=[Part(name="a", note=None)]
+    )
+
+
 def test_tool_without_parameters_says_so_when_it_gets_one() -> None:
     """The list of those there are was empty, and the sentence had no end."""
 
