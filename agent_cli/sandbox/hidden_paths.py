@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_cli.sandbox.path_sets import holds
+from agent_cli.sandbox.path_sets import TEMPORARY, holds
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.paths import real_path
 from agent_cli.system.programs import users_path
@@ -40,7 +40,6 @@ _OF_THE_SYSTEM = frozenset(
         ),
     )
 )
-_TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
 # Programs, their caches and settings; keys among them are hidden as secrets.
 _TOOLS_IN_HOME = (
     *(".asdf", ".bazel", ".bun", ".bundle", ".cabal", ".cargo", ".conda", ".composer", ".deno"),
@@ -187,7 +186,7 @@ def personal_files(home: Path, workspace: Sequence[Path]) -> Sequence[Path] | No
     """
     kept = [*workspace, *_installed(home), *(home / name for name in _TOOLS_IN_HOME)]
     around = {parent for path in (*workspace, home / "x") for parent in path.parents}
-    around = {each for each in around if not any(map(each.is_relative_to, _TEMPORARY))}
+    around = {each for each in around if not any(map(each.is_relative_to, TEMPORARY))}
     tops = {*around, *map(Path, _OF_PEOPLE)} - _OF_THE_SYSTEM
     found: list[Path] = []
     for path in _beside(sorted(tops), kept):

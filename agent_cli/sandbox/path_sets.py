@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from agent_cli.system.paths import real_path
+
 # Each mount costs half a millisecond per command; beyond this, whole directories are used.
 MOUNTS_MAX = 60
+TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
+"""Folders of which a sandbox may have its own, without what lies there."""
 
 
 def fewer(paths: Sequence[Path], *, keep: Sequence[Path]) -> tuple[Path, ...]:
@@ -36,6 +40,17 @@ def is_inside(path: Path, directory: Path) -> bool:
     """
     inner, outer = str(path), str(directory)
     return inner == outer or inner.startswith(outer if outer == "/" else f"{outer}/")
+
+
+def around_in_temporary(folders: Sequence[Path], roots: Sequence[Path]) -> tuple[Path, ...]:
+    """Return those of *folders* around *roots* that a sandbox with its own `/tmp` would not show.
+
+    In a subfolder of a repository there, git would take all files above it for deleted.
+    """
+    around = [folder for folder in map(real_path, folders) if holds(folder, roots)]
+    return tuple(
+        x for x in around if any(map(x.is_relative_to, TEMPORARY)) and str(x) not in TEMPORARY
+    )
 
 
 def outermost(paths: Sequence[Path]) -> list[Path]:

@@ -21,7 +21,7 @@ from agent_cli.sandbox.acting import (
 from agent_cli.sandbox.git_folders import GitFolders, GitSearch
 from agent_cli.sandbox.guarded_files import HOME_NAMES, MAY_HOLD_PASSWORDS, PROTECTED_NAMES, SECRETS
 from agent_cli.sandbox.hidden_paths import OtherNames, linked_files, personal_files, socket_covers
-from agent_cli.sandbox.path_sets import fewer, holds, outermost, unique
+from agent_cli.sandbox.path_sets import around_in_temporary, fewer, holds, outermost, unique
 from agent_cli.sandbox.secret_index import Contents, PathMarks, SecretIndex, never
 from agent_cli.system.folder_watch import FolderWatch
 from agent_cli.system.paths import exists, real_path
@@ -146,6 +146,7 @@ class SandboxPolicy:
             if depth != 0 and not self.owns(folder)
         ]
         self._around = self._beside(beside, PathMarks(is_secret, path_rules.hides))
+        self._visible = around_in_temporary(beside, self.roots)
         self._secret_files = OtherNames(self.roots)
         self._locked_files = OtherNames(self.roots)
         self._searched: Sequence[Contents | OtherNames] = ()
@@ -200,8 +201,9 @@ class SandboxPolicy:
         personal = personal_files(self.home, rules.writable)
         if personal is None or not all(each.is_complete for each in self._searched):
             return None
-        hidden = outermost(unique((*rules.hidden, *personal)))
-        return Rules((), (), (), (), tuple(hidden), network=False, visible=rules.writable)
+        hidden = tuple(outermost(unique((*rules.hidden, *personal))))
+        shown = (*rules.visible, *rules.writable)
+        return Rules((), (), (), (), hidden, network=False, visible=shown)
 
     def is_complete(self) -> bool:
         """Search the disk; return whether all secrets with a known name or a rule were found."""
@@ -331,6 +333,7 @@ class SandboxPolicy:
             hidden=hidden,
             network=self.network,
             executed=tuple(self._executed),
+            visible=self._visible,
         )
 
     def owns(self, path: Path) -> bool:
@@ -376,8 +379,7 @@ class SandboxPolicy:
                 yield path
 
     def _secret_names(self, directory: Path) -> list[Path]:
-        entries = _entries(directory)
-        return [path for path in entries if self._is_secret(f"/{path.name}")]
+        return [path for path in _entries(directory) if self._is_secret(f"/{path.name}")]
 
 
 def _names(roots: Sequence[Path]) -> list[Path]:

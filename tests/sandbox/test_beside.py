@@ -1,6 +1,10 @@
 """Secrets and rules hold in all folders of a session, not only in the one it started in."""
 
+import asyncio
+import os
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,7 +15,7 @@ from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.sandbox import PathRules, Sandbox, SandboxPolicy, State
 from agent_cli.system.authorship import SessionFolders
 from agent_cli_tools.secret_files import is_secret
-from tests.sandbox.world import CANARY, Decider, World, git, only, world
+from tests.sandbox.world import CANARY, Decider, World, git, only, run_confined, world
 
 
 def at(place: World, root: Path, state: State, **more: Any) -> World:
@@ -92,6 +96,39 @@ def test_rules_of_the_workspace_hold_in_the_other_folders_of_the_session(tmp_pat
         assert rules.touches(rule, "read", [str(root / "priv" / "x")], tree)
     assert not rules.hides(other / "priv" / "x", tree)
     assert not rules.hides(main / "src" / "priv" / "x", tree)
+
+
+@pytest.mark.parametrize("state", ["bwrap", "landlock"])
+@pytest.mark.parametrize("reads_only", [False, True])
+def test_command_below_a_repository_in_tmp_sees_all_of_it(
+    state: State, *, reads_only: bool
+) -> None:
+    """`git add -A` took the files above for deleted, and a commit deleted them."""
+    with world(state) as place, TemporaryDirectory(dir="/tmp") as folder:
+        main = Path(folder, "main")
+        (main / "pkg").mkdir(parents=True)
+        files = {"above": "above", "pkg/own": "own", ".gitignore": ".env", ".env": CANARY}
+        for name, content in files.items():
+            (main / name).write_text(f"{content}\n")
+        git(main, "init", "--quiet")
+        git(main, "add", "--all")
+        git(main, "commit", "--quiet", "--message", "one")
+        inside = at(replace(place, base=Path(folder)), main / "pkg", state)
+        commands = "git status --short; cat ../above; cat ../.env; echo x > ../above"
+
+        if reads_only:
+            confinement = asyncio.run(inside.sandbox.confine_read_only(main / "pkg"))
+            assert confinement is not None
+            run = run_confined(confinement, commands, main / "pkg", {"PATH": os.environ["PATH"]})
+            confinement.release()
+            output = run.stdout + run.stderr
+        else:
+            output = inside.output(commands)
+        inside.sandbox.close()
+
+        assert output.splitlines()[0] == "above"
+        assert CANARY not in output
+        assert (main / "above").read_text() == "above\n"
 
 
 def test_folders_beside_the_workspace_are_those_of_its_repositories(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ async def test_everyday_commands_run_unasked(runs: Runs) -> None:
 def test_personal_files_are_all_beside_the_workspace_but_installed_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hidden_paths, "_TEMPORARY", ())
+    monkeypatch.setattr(hidden_paths, "TEMPORARY", ())
     # The folder of a run of all tests in one process holds ten thousand folders.
     monkeypatch.setattr(hidden_paths, "HIDDEN_MAX", 1_000_000)
     home, root = tmp_path / "people" / "me", tmp_path / "people" / "me" / "src" / "app"
@@ -247,7 +247,7 @@ def test_personal_files_are_all_beside_the_workspace_but_installed_programs(
 def test_too_many_personal_files_allow_no_read_only_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hidden_paths, "_TEMPORARY", ())
+    monkeypatch.setattr(hidden_paths, "TEMPORARY", ())
     for number in range(hidden_paths.HIDDEN_MAX + 1):
         (tmp_path / str(number)).mkdir()
     (tmp_path / "app").mkdir()
