@@ -408,6 +408,43 @@ async def test_fault_among_ignored_files_does_not_fail_the_search(
     assert await tree.text("glob", pattern="*.rs") == f"[no files match *.rs in .; {fault}]"
 
 
+async def test_unreadable_files_are_named_and_the_others_searched(
+    monkeypatch: pytest.MonkeyPatch, tree: Tools
+) -> None:
+    """ripgrep ends with 2 then: without a match, the model was told to correct its call."""
+    rg = searches.searcher(tree.root)[0]
+    said = (
+        "rg: ./data: IO error for operation on ./data: Permission denied (os error 13)\n"
+        "rg: ./a: b: Input/output error (os error 5)\n"
+    )
+    script = (
+        f"import subprocess, sys; subprocess.run([{rg!r}, *sys.argv[1:]]);"
+        f"sys.exit(sys.stderr.write({said!r}) and 2)"
+    )
+    program = [sys.executable, "-c", script]
+    monkeypatch.setattr(searches, "searcher", lambda _root: program)
+    note = "left out, as they cannot be read: data, a: b"
+
+    assert await tree.text("grep", pattern="nowhere") == f"[no matches for nowhere in .; {note}]"
+    found = await tree.text("grep", pattern="two", path="src", mode="files")
+    assert found.splitlines() == ["src/deep/d.py", f"[{note}]"]
+    assert await tree.text("glob", pattern="*.rs") == f"[no files match *.rs in .; {note}]"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+async def test_folder_that_cannot_be_read_is_an_error_or_named(tree: Tools) -> None:
+    (tree.root / "src").chmod(0)
+    try:
+        error = await tree.error("grep", pattern="needle", path="src")
+        text = await tree.text("glob", pattern="*.md")
+    finally:
+        (tree.root / "src").chmod(0o755)
+
+    assert "src" in error
+    assert "Permission denied" in error
+    assert text == "[no files match *.md in .; left out, as they cannot be read: src]"
+
+
 async def test_glob_takes_alternatives_longer_than_a_name_may_be(tree: Tools) -> None:
     """The words before the first slash are tried as a folder."""
     pattern = f"{{src,{','.join(f'package-{number}' for number in range(40))}}}/*.py"

@@ -21,6 +21,7 @@ from agent_cli_tools.searches import (
     footer,
     is_there,
     left_out,
+    not_read,
     opened,
     search,
     search_root,
@@ -60,10 +61,10 @@ async def glob(workspace: Workspace, params: GlobParameters, context: ToolContex
         notes.append(f"no files match {params.pattern} in {params.path}")
         if params.pattern.startswith(_ELSEWHERE):
             notes.append("a pattern starts in the searched folder; give another one as path")
-        notes += [] if found.cut else await _ignored_names(workspace, arguments, matching)
+        notes += [] if found.cut else await _ignored_names(workspace, arguments, found, matching)
     elif len(shown) < len(public):
         notes.append(f"{len(shown):,} of {len(public):,} files shown; narrow the pattern")
-    notes += left_out(len(paths) - len(public))
+    notes += [*left_out(len(paths) - len(public)), *not_read(found)]
     if found.cut:
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
@@ -89,20 +90,25 @@ def _named_folder(workspace: Workspace, base: Path, pattern: str) -> tuple[Path,
 async def _ignored_names(
     workspace: Workspace,
     arguments: Sequence[str],
+    before: SearchOutput,
     matching: Callable[[SearchOutput], Sequence[Path]],
 ) -> list[str]:
-    found = await _search_ignored(workspace, arguments)
+    found = await _search_ignored(workspace, arguments, before)
     paths = [path for path in await asyncio.to_thread(matching, found) if not is_secret(path)]
     named = await asyncio.to_thread(_shown_paths, paths, _IGNORED_NAMED, workspace.root)
     return _ignored(named, len(paths), found)
 
 
-async def _search_ignored(workspace: Workspace, arguments: Sequence[str]) -> SearchOutput:
+async def _search_ignored(
+    workspace: Workspace, arguments: Sequence[str], before: SearchOutput
+) -> SearchOutput:
     """Search also what .gitignore excludes, which may hold folders of other users."""
     try:
-        return await search(workspace, ["--no-ignore", *arguments], limit_s=_IGNORED_LIMIT_S)
+        found = await search(workspace, ["--no-ignore", *arguments], limit_s=_IGNORED_LIMIT_S)
     except ToolError as error:
         return SearchOutput(b"", str(error))
+    is_cut = found.cut or not {*found.unread} <= {*before.unread}
+    return SearchOutput(found.output, "some cannot be read") if is_cut else found
 
 
 def _ignored(named: Sequence[str], total: int, found: SearchOutput) -> list[str]:
@@ -219,11 +225,11 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     if total == 0:
         shown = []  # drops separators as well
         notes.append(f"no matches for {params.pattern} in {params.path}")
-        notes += [] if found.cut else await _ignored_matches(workspace, params, root, globs)
+        notes += [] if found.cut else await _ignored_matches(workspace, params, root, globs, found)
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"
         notes.append(f"{matches:,} of {total:,} {unit} shown; narrow the search or raise limit")
-    notes += left_out(len(secret))
+    notes += [*left_out(len(secret)), *not_read(found)]
     if untrue:
         notes.append(f"{len(untrue)} left out that changed meanwhile, or may hold secrets")
     if found.cut:
@@ -233,10 +239,14 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
 
 
 async def _ignored_matches(
-    workspace: Workspace, params: GrepParameters, root: str, globs: Sequence[str]
+    workspace: Workspace,
+    params: GrepParameters,
+    root: str,
+    globs: Sequence[str],
+    before: SearchOutput,
 ) -> list[str]:
     arguments = ["--files-with-matches", "--null", *_query(params, root, globs)]
-    found = await _search_ignored(workspace, arguments)
+    found = await _search_ignored(workspace, arguments, before)
     hits = [
         hit for hit in _files(found.output) if not is_secret(workspace.root / os.fsdecode(hit.path))
     ]

@@ -32,6 +32,11 @@ _CHUNK_BYTES = 64 * 1024
 _RULES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 # ripgrep quotes invalid rules in messages, and a file of rules may be a link to secrets.
 _ABOUT_RULES = re.compile(r".*: line \d+: error parsing glob .*\n?")
+# A file or folder that cannot be read; ripgrep goes on with the others.
+_UNREAD = re.compile(
+    r"rg: (?:.+: IO error for operation on )?(?P<path>.+): [^:\n]+ \(os error \d+\)\n?"
+)
+_UNREAD_NAMED = 3
 _SEPARATOR = re.compile(r"[,\s]+")
 _BRACKET = re.compile(r"(?<!\\)[][{}]")
 _ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
@@ -40,10 +45,16 @@ _PATTERNS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class SearchOutput:
-    """The output of a search; `cut` says why it is incomplete, or ""."""
+    """The output of a search.
+
+    Attributes:
+        cut: Why it is incomplete, or "".
+        unread: The first files and folders that cannot be read.
+    """
 
     output: bytes
     cut: str
+    unread: Sequence[str] = ()
 
 
 def searcher(root: Path) -> list[str]:
@@ -110,11 +121,14 @@ async def search(
                 await asyncio.to_thread(process.wait, _END_LIMIT_S)
         errors.seek(0)
         stderr = errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace")
+        unread = [each for each in _UNREAD.finditer(stderr) if each["path"] != arguments[-1]]
+        for each in unread:
+            stderr = stderr.replace(each[0], "")
         message = _ABOUT_RULES.sub("", stderr).strip()
         # A crashing program may exit with the code for "nothing was found".
         if message and not output and (process.returncode or 0) > 0:
             raise ToolError(f"The search was not possible: {message}\nCorrect it and call again.")
-    return SearchOutput(bytes(output), cut)
+    return SearchOutput(bytes(output), cut, [displayed(each["path"]) for each in unread])
 
 
 # Not asyncio's subprocesses: killing one that has just ended makes asyncio lose its exit status and
@@ -185,7 +199,15 @@ def left_out(secrets: int) -> list[str]:
     return [f"{counted(secrets, 'file')} left out that may hold secrets"] if secrets else []
 
 
-def displayed(raw: bytes) -> str:
+def not_read(found: SearchOutput) -> list[str]:
+    """Return the note on files and folders that cannot be read."""
+    if not found.unread:
+        return []
+    more = " and others" if len(found.unread) > _UNREAD_NAMED else ""
+    return [f"left out, as they cannot be read: {', '.join(found.unread[:_UNREAD_NAMED])}{more}"]
+
+
+def displayed(raw: bytes | str) -> str:
     """Return a path printed by ripgrep without a leading "./"."""
     return named(os.fsdecode(raw).removeprefix("./"))
 
