@@ -261,7 +261,7 @@ def _entries(path: Path) -> dict[str, object]:
         raise SettingsError(f"{path} is nested too deeply; correct it") from error
     except ValueError as error:  # Python converts at most 4,300 digits
         raise SettingsError(f"{path} holds a number that is too long; correct it") from error
-    entries = content.get("mcpServers", {}) if is_object(content) else None
+    entries = content.get("mcpServers", None if content else {}) if is_object(content) else None
     if not is_object(entries):
         raise SettingsError(f'{path} must hold {{"mcpServers": {{name: {{...}}, ...}}}}')
     return entries
