@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agent_cli.contracts.errors import SettingsError
 from agent_cli.contracts.options import MCP_CALL_TIMEOUT_S, MCP_STARTUP_TIMEOUT_S
-from agent_cli.system.paths import expanded
+from agent_cli.system.paths import expanded, is_file
 from agent_cli.system.records import dataclass, field
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
@@ -112,7 +112,10 @@ class ServerConfig:
 
     @property
     def no_command(self) -> str:
-        """The sentence for the user if the program does not exist."""
+        """The sentence for the user if the program does not exist, or cannot be run."""
+        if "/" in self.command and is_file(expanded(self.cwd) / self.command):
+            way = 'run `chmod +x` on it, or write what runs it there, and the file in "args"'
+            return f"the command '{self.command}' is not executable; {way}"
         is_line = " " in self.command and not self.args
         way = 'write only its first word there, and the others as "args"'
         way = way if is_line else "install it or give its path"
