@@ -49,6 +49,15 @@ async def test_background_command_becomes_a_job_whose_output_is_logged(tools: To
     await until(lambda: log.read_text() == "up\n")
 
 
+async def test_timeout_of_a_background_command_is_said_to_be_none(tools: Tools) -> None:
+    """The model would wait for an end that does not come."""
+    limited = await tools.text("bash", command="sleep 300", background=True, timeout=1)
+    usual = await tools.text("bash", command="sleep 300", background=True)
+
+    assert limited.endswith("ends it. timeout does not end a job; it may run for 7,200 s.")
+    assert usual.endswith("ends it.")
+
+
 @pytest.mark.parametrize("signal", ["-0", "-STOP", "-SIGUSR1"])
 async def test_signal_that_ends_no_program_is_not_sent_to_a_job(tools: Tools, signal: str) -> None:
     """`kill -0` only asks whether a process runs."""

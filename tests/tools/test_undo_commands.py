@@ -980,7 +980,7 @@ async def test_limit_of_a_job_stands_still_while_its_question_does(
 ) -> None:
     """As that of a command that is waited for; it goes on after the answer."""
     jobs = many.workspace.shared.jobs
-    monkeypatch.setattr(jobs, "_timeout_s", 20)
+    monkeypatch.setattr(jobs, "timeout_s", 20)
     many.answer = clock.slowly
     waits = "until [ -e go ]; do sleep 0.01; done"
 

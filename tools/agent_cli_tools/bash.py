@@ -17,6 +17,7 @@ from agent_cli.system.loading import late_pattern
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Sandbox
+    from agent_cli_tools.command_run import CommandRequest
     from agent_cli_tools.output import OutputBuffer
     from agent_cli_tools.workspace import Workspace
 
@@ -61,14 +62,11 @@ def bash_tool(
     async def execute(
         _call_id: str, params: BashParameters, cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        from agent_cli_tools.command_run import CommandRequest, CommandRun  # with a command
+        from agent_cli_tools.command_run import CommandRun  # with a command
 
-        request = CommandRequest(
-            params.command, params.timeout, params.notify, in_background=params.background
-        )
         held = None if params.unsandboxed else sandbox
         async with cancel.scope(), workspace.running(params.command) as watched:
-            run = CommandRun(workspace, held, request, new_output, on_update, watched)
+            run = CommandRun(workspace, held, _request(params), new_output, on_update, watched)
             result = await run.result()
             if watched is None:
                 return result
@@ -102,6 +100,18 @@ def bash_tool(
         # later ones; commands themselves run in parallel.
         reads=lambda _params: workspace.dirs,
         summary=lambda params: _first_line(params.command),
+    )
+
+
+def _request(params: BashParameters) -> "CommandRequest":
+    from agent_cli_tools.command_run import CommandRequest  # with a command
+
+    return CommandRequest(
+        params.command,
+        params.timeout,
+        params.notify,
+        in_background=params.background,
+        has_timeout="timeout" in params.model_fields_set,
     )
 
 

@@ -57,9 +57,16 @@ def refused(loss: Loss) -> str:
     )
 
 
-def started(job: Job, *, ends_with_run: bool) -> ToolResult:
-    """Return the result for a command started as a job."""
-    return _handed_on(job, "Started as", "", ends_with_run=ends_with_run)
+def started(job: Job, limit_s: float | None, *, ends_with_run: bool) -> ToolResult:
+    """Return the result for a command started as a job.
+
+    Args:
+        job: The job.
+        limit_s: What ends it, if the call named another limit.
+        ends_with_run: Whether the end of the run does.
+    """
+    end = f" timeout does not end a job; it may run for {limit_s:,.0f} s." if limit_s else ""
+    return _handed_on(job, "Started as", end, ends_with_run=ends_with_run)
 
 
 def moved(job: Job, elapsed_s: float, *, ends_with_run: bool) -> ToolResult:

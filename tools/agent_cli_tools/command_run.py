@@ -51,12 +51,14 @@ class CommandRequest:
         notify: For a job: the model is notified of the first line that matches this regex; "" for
             none.
         in_background: Start it as a job.
+        has_timeout: Whether the model named `timeout_s`.
     """
 
     text: str
     timeout_s: float
     notify: str = ""
     in_background: bool = False
+    has_timeout: bool = False
 
 
 class CommandRun:
@@ -258,7 +260,8 @@ class CommandRun:
     def _handed_on(self, job: Job, elapsed_s: float) -> ToolResult:
         ends_with_run = self._workspace.jobs_end_with_run
         if self._request.in_background:
-            return started(job, ends_with_run=ends_with_run)
+            limit_s = self._jobs.timeout_s if self._request.has_timeout else None
+            return started(job, limit_s, ends_with_run=ends_with_run)
         return moved(job, elapsed_s, ends_with_run=ends_with_run)
 
     async def _confinement(self) -> Confinement | None:

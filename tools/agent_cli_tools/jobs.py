@@ -39,7 +39,7 @@ class Jobs:
             timeout_s: Time limit of each job.
         """
         self._jobs_max = jobs_max
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._jobs: list[Job] = []
         self._next_id = 1
         self._starting = 0
@@ -135,7 +135,7 @@ class Jobs:
         ended = [each for each in self._jobs if not each.is_running]
         forgotten = ended[: max(0, len(ended) - _ENDED_MAX)]
         self._jobs = [*(each for each in self._jobs if each not in forgotten), job]
-        job.limit(self._timeout_s)
+        job.limit(self.timeout_s)
         self._started.set()
         return job
 
