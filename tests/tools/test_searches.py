@@ -199,7 +199,18 @@ async def test_grep_glob_is_a_list_or_a_path_from_where_the_search_begins(
 async def test_grep_glob_with_a_dot_starts_at_the_root(tree: Tools, glob: str) -> None:
     text = await tree.text("grep", pattern="needle", glob=glob, mode="files")
 
-    assert text.splitlines() == ([".github/w.yml"] if glob.endswith("yml") else [NONE])
+    none = f"{NONE[:-1]}; no file there fits the glob {glob}]"
+    assert text == (".github/w.yml" if glob.endswith("yml") else none)
+
+
+@pytest.mark.parametrize("glob", ["w.yml/*", "*.rs", "deep/*.py"])
+async def test_grep_says_that_no_file_fits_its_glob(tree: Tools, glob: str) -> None:
+    """A glob with a folder starts where the search does: below it, nothing was found."""
+    none = await tree.text("grep", pattern="needle", glob=glob)
+    some = await tree.text("grep", pattern="absent", glob="*.py")
+
+    assert none == f"{NONE[:-1]}; no file there fits the glob {glob}]"
+    assert some == "[no matches for absent in .]"
 
 
 async def test_grep_glob_excludes_folders_of_where_the_search_begins(tree: Tools) -> None:

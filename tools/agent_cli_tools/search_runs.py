@@ -225,6 +225,7 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
     if total == 0:
         shown = []  # drops separators as well
         notes.append(f"no matches for {params.pattern} in {params.path}")
+        notes += await _unfit(workspace, params.glob, root, globs)
         notes += [] if found.cut else await _ignored_matches(workspace, params, root, globs, found)
     elif matches < total:
         unit = "matches" if params.mode == "content" else "files"
@@ -236,6 +237,15 @@ async def grep(workspace: Workspace, params: GrepParameters, context: ToolContex
         notes.append(found.cut)
     text = "\n".join([*shown, *footer(notes)])
     return ToolResult.of(text, {"kind": "search", "matches": matches, "total": total})
+
+
+async def _unfit(workspace: Workspace, written: str, root: str, globs: Sequence[str]) -> list[str]:
+    """Return the note that no file fits the glob, so that the model does not assume "none"."""
+    if not globs:
+        return []
+    listed = ["--files", "--hidden", *_restricted(globs), "--", root]
+    found = await search(workspace, listed, limit_s=_IGNORED_LIMIT_S)
+    return [] if found.output or found.cut else [f"no file there fits the glob {written}"]
 
 
 async def _ignored_matches(
@@ -274,11 +284,14 @@ def _query(params: GrepParameters, root: str, globs: Sequence[str]) -> list[str]
         *([] if _CARRIAGE_RETURN.match(params.pattern) else ["--crlf"]),
         *(["--ignore-case"] if params.ignore_case else []),
         *(["--multiline"] if _LINE_END.match(params.pattern) else []),
-        *(f"--glob={glob}" for glob in globs),
-        "--glob=!.git",
+        *_restricted(globs),
         f"--regexp={params.pattern}",
         *("--", root),
     ]
+
+
+def _restricted(globs: Sequence[str]) -> list[str]:
+    return [*(f"--glob={glob}" for glob in globs), "--glob=!.git"]
 
 
 def _globs(workspace: Workspace, written: str, root: str) -> list[str]:
