@@ -42,7 +42,7 @@ def test_file_that_a_hook_only_writes_is_no_part_of_what_is_trusted(line: str) -
         "sort log > other",
         "sh -c 'x > y' log",
         "echo '>> log'",
-        "sh < log",
+        *("sh < log", "sh <> log", "sh 0<>log"),
         "echo a > >(sh log)",
         "echo a > $(./log)",
         'echo a > "$(./log)"',
