@@ -11,6 +11,7 @@ from agent_cli.contracts.wording import counted
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
+from agent_cli.system.loading import late_pattern
 from agent_cli.terminal.planned_change import (
     LineChanges,
     PlannedChange,
@@ -26,6 +27,7 @@ _EDIT_MARKS: Final[dict[str, tuple[str, Style]]] = {
     "old": ("− ", "removed"),
     "new": ("+ ", "added"),
 }
+_OUTER_BLANK: Final = late_pattern(r"\A | \Z")
 _TAIL_ROWS: Final = 3
 _TAB_CELLS: Final = 4
 _LEFT_OUT: Final = "…"
@@ -306,8 +308,11 @@ def changes_of(arguments: Json, target: Path, foreseen: PlannedChange | None = N
     if planned is None:
         return []
     new = " (new file)" if planned.is_new else ""
-    path = f"path: {reveal(planned.path)}{new}"
-    return [Row(path), *_difference(planned.before, planned.after, language_of(target))]
+    path = _OUTER_BLANK.sub(r"\\x20", reveal(planned.path))  # nothing else would show it
+    return [
+        Row(f"path: {path}{new}"),
+        *_difference(planned.before, planned.after, language_of(target)),
+    ]
 
 
 def language_of(path: Path) -> str:

@@ -312,6 +312,12 @@ def test_invisible_characters_in_a_file_are_shown_as_escapes() -> None:
     assert "    1 − one\\u202e" in edited({"old": "one", "new": "1"})
 
 
+def test_blank_at_the_end_of_a_name_is_shown_as_an_escape() -> None:
+    """Threat 8: `app.py` and `app.py ` are two files."""
+    assert written("x\n", path="a b ")[0] == "path: a b\\x20 (new file)"
+    assert written("x\n", path=" a")[0] == "path: \\x20a (new file)"
+
+
 def test_replaced_file_is_shown_as_a_diff() -> None:
     """Not the whole file: one changed line among a thousand would be overlooked."""
     Path("a.txt").write_text(FILE)
