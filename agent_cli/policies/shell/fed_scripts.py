@@ -64,6 +64,7 @@ _LIST: Final = late_pattern(r"\"?\$(?:[@*]|\{[@*]\})\"?")
 _QUOTE: Final = late_pattern(r"[\"']")
 _WHOLE: Final = late_pattern(r"\$(?:\{(\w+)(?:\[[@*]\])?\}|(\w+))", re.ASCII)
 _DEFAULT: Final = late_pattern(r"\$\{\w+:?[-=+]([^{}$`]*)\}", re.ASCII)
+_SUBCOMMANDS_MAX: Final = 5
 _GROWN_CHARS_MAX: Final = 4_096
 # As an argument of another program, a subcommand of its own: `adb reboot`.
 _SUBCOMMANDS: Final = frozenset({"shutdown", "reboot", "halt", "poweroff"})
@@ -126,9 +127,11 @@ def _composed(script: str) -> Iterator[Reading]:
         if not any(unknown):
             continue
         values = [_values(word, known, lists, grown) for word in words]
-        is_program = unknown[0] and values[0] != [(None,)]
+        # Of the first arguments, a few may be subcommands; many are files.
+        begins = [each for each in values[:2] if each is values[0] or len(each) <= _SUBCOMMANDS_MAX]
+        is_put_in = any(x and y != [(None,)] for x, y in zip(unknown, begins, strict=False))
         taken = chain.from_iterable(compress(values[1:], unknown[1:]))
-        if is_program or any(map(_may_hold_options, taken)):
+        if is_put_in or any(map(_may_hold_options, taken)):
             yield from (tuple(chain.from_iterable(each)) for each in product(*values))
 
 

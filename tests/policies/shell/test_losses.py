@@ -948,11 +948,13 @@ def test_pattern_of_many_folders_asks_only_if_they_hold_such_a_name(tmp_path: Pa
         ('sudo sh -c "cd a && rm -rf $HOME/b"', True),
         *(('trap "rm -rf $x" EXIT', True), ('eval "rm -rf \\"$x\\""', True)),
         *(('bash -c "echo $x"', False), ('echo "rm -rf $x"', False), ("sh -c 'ls' \"$x\"", False)),
+        *(("x=push; git $x --force", True), ("git ${x:-push} -f", True)),
+        *(('x=reset; git "$x" --hard', True), ("x=status; git $x", False)),
         *(("x=a; x+=b; echo $x", False), ("x=(-m pytest); python3 ${x[@]}", False)),
     ],
 )
 def test_deleting_by_words_that_are_put_together_asks(script: str, *, expected: bool) -> None:
-    """Threat 19: by a default, a list or `+=`; a program that is not known may be rm."""
+    """Threat 19: by a default, a list or `+=`, as a subcommand; an unknown program may be rm."""
     assert asks(script) is expected
 
 
