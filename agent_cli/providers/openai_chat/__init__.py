@@ -279,7 +279,7 @@ def _parsed(
                     status=200,
                     message=opened.redact(message),
                     remedies=REMEDIES,
-                    kind=kind,
+                    kind=_kind_in_stream(chunk["error"], kind),
                     code=code,
                     request_id=opened.request_id,
                 )
@@ -304,6 +304,23 @@ def _refusal(
         headers=response.headers,
     )
     return refused(refusal)
+
+
+def _kind_in_stream(error: Json, kind: str | None) -> str | None:
+    """Return *kind*, or that of the status in the code of *error*: types differ among servers.
+
+    vLLM sends "InternalServerError" and 500, gateways types of their own and 429.
+    """
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    match int(code) if len(code) == 3 and code.isdecimal() else 0:
+        case 429:
+            return "rate_limit_error"
+        case 408:
+            return "timeout_error"
+        case status if status >= 500:
+            return "server_error"
+        case _:
+            return kind
 
 
 def _error_parts(answer: Json, text: str) -> tuple[str | None, str | None, str]:

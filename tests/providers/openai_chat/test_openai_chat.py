@@ -246,6 +246,10 @@ async def test_find_changes_no_earlier_byte_and_the_found_tool_can_be_called() -
         Stream([chunk({"content": "Hal"})], is_ended=False),
         Stream([chunk({"content": "Hal"}), "{"]),
         Stream([{"error": {"message": "busy", "type": "server_error", "code": 503}}]),
+        Stream([{"error": {"message": "busy", "type": "InternalServerError", "code": 500}}]),
+        Stream([{"error": {"message": "busy", "type": "rate_limit", "code": 429}}]),
+        Stream([{"error": {"message": "busy", "type": "throttling", "code": "429"}}]),
+        Stream([{"error": {"message": "busy", "type": "timeout", "code": 408}}]),
     ],
 )
 async def test_failures_that_pass_are_retried(fault: Stream | Failure) -> None:
