@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -28,47 +29,60 @@ def payload(event: str) -> dict[str, Json]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("answers", "expected", "told"),
-    [
-        (
-            saying("Elicitation", "accept", {"count": 7}),
-            "accept: {'colour': 'green', 'count': 7}",
-            "",
-        ),
-        (saying("Elicitation", "cancel"), "cancel: None", ""),
-        (command("echo 'not on a Friday' >&2; exit 2"), "decline: None", "not on a Friday"),
-        (saying("Elicitation", "accept", {"count": "x"}), "decline: None", "does not fit"),
-        (saying("Elicitation", "perhaps"), "decline: None", "action must be accept, decline or"),
-        (
-            [
-                *saying("Elicitation", "accept", {"count": 7}),
-                *saying("Elicitation", "accept", {"count": 8}),
-            ],
-            "decline: None",
-            "two hooks answer this question differently",
-        ),
-    ],
-    ids=["accept", "cancel", "exit 2", "does not fit", "faulty", "two answers"],
-)
-def test_hook_answers_a_server_where_there_is_no_user(
-    answers: list[Json], expected: str, told: str
-) -> None:
-    hooks(None, Elicitation=answers)
+def full_server() -> None:
+    """Write the configuration of the server, for `--mcp-config`."""
     full = {"command": sys.executable, "args": arguments_of(str(FULL_SERVER), "stdio")}
     Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
 
+
+def in_turn(*answers: list[Json]) -> list[Json]:
+    """Return hooks that answer the first question as the first *answers* do, and so on."""
+    for number, [group] in enumerate(answers, 1):
+        [hook] = cast("Any", group)["hooks"]
+        Path(f"answer{number}").write_text(hook["command"])
+    return command("echo >> asked; . ./answer$(wc -l < asked)", "full|other")
+
+
+def test_hook_answers_a_server_where_there_is_no_user() -> None:
+    """What a hook says that cannot be used declines, with a sentence."""
+    accepted = "accept: {'colour': 'green', 'count': 7}"
+    expected = {
+        accepted: saying("Elicitation", "accept", {"count": 7}),
+        "cancel: None": saying("Elicitation", "cancel"),
+    }
+    declined = {
+        "not on a Friday": command("echo 'not on a Friday' >&2; exit 2"),
+        "does not fit": saying("Elicitation", "accept", {"count": "x"}),
+        "action must be accept, decline or": saying("Elicitation", "perhaps"),
+    }
+    hooks(None, Elicitation=in_turn(*expected.values(), *declined.values()))
+    full_server()
+
     run, requests = printed(
-        reply(tool_use("mcp__full__ask", {})),
+        *[reply(tool_use("mcp__full__ask", {}))] * 5,
         arguments=(*YOLO, "--mcp-config", "servers.json"),
     )
 
-    assert (run.code, result_of(requests)) == (0, expected), run.stderr
-    assert told in run.stderr
-    if not told:
-        asked = payload("Elicitation")
-        assert (asked["mcp_server_name"], asked["mode"]) == ("full", "form")
-        assert "count" in str(asked["requested_schema"])
+    results = [result_of(requests, number) for number in range(1, 6)]
+    assert run.code == 0, run.stderr
+    assert results == [*expected, *["decline: None"] * 3], run.stderr
+    assert [told for told in declined if run.stderr.count(told) != 1] == []
+    asked = payload("Elicitation")
+    assert (asked["mcp_server_name"], asked["mode"]) == ("full", "form")
+    assert "count" in str(asked["requested_schema"])
+
+
+def test_two_answers_of_hooks_to_a_question_decline() -> None:
+    seven, eight = (saying("Elicitation", "accept", {"count": count}) for count in (7, 8))
+    hooks(None, Elicitation=[*seven, *eight])
+    full_server()
+
+    run, requests = printed(
+        reply(tool_use("mcp__full__ask", {})), arguments=(*YOLO, "--mcp-config", "servers.json")
+    )
+
+    assert (run.code, result_of(requests)) == (0, "decline: None"), run.stderr
+    assert "two hooks answer this question differently" in run.stderr
 
 
 def test_hooks_of_a_question_do_not_wait_for_the_hooks_that_caused_it() -> None:
@@ -83,8 +97,7 @@ def test_hooks_of_a_question_do_not_wait_for_the_hooks_that_caused_it() -> None:
         PostToolUse=[{"matcher": "Bash", "hooks": calls}],
         Elicitation=[*saying("Elicitation", "cancel"), {"hooks": [asked]}],
     )
-    full = {"command": sys.executable, "args": arguments_of(str(FULL_SERVER), "stdio")}
-    Path("servers.json").write_text(json.dumps({"mcpServers": {"full": full}}))
+    full_server()
 
     run, _ = printed(reply(bash("ls")), arguments=(*YOLO, "--mcp-config", "servers.json"))
 

@@ -1,14 +1,21 @@
 """FileChanged hooks hear of what calls of tools changed: real hooks, in the whole program."""
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from agent_cli.core.conversation import Conversation
 from agent_cli.hooks.definition import Hook, HookGroup, parse_hooks
+from agent_cli.hooks.event_hooks import EventHooks
+from agent_cli.hooks.events import Payloads
+from agent_cli.hooks.file_watch import FileChange
+from agent_cli.hooks.run import HookEnvironment
+from agent_cli.hooks.runs import HookRuns
 from agent_cli.undo.stopped_calls import why_missing
-from tests.e2e.program import agent_cli, finished, started_for
-from tests.hooks.test_scripts import YOLO, bash, command, hooks, printed, script
+from tests.e2e.program import agent_cli
+from tests.hooks.test_scripts import bash, command, hooks, printed, script
 from tests.messages_api import reply, serve_in_thread, tool_use
 from tests.waiting import LIMIT_S
 
@@ -23,6 +30,8 @@ LOG = """
     file = os.open("told.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line.encode())
 """
+
+NAMED_LOG = LOG.replace("[told", "[sys.argv[1], told")
 
 FORMAT = f"""{LOG}
     with open(told["file_path"], "a") as file:
@@ -42,10 +51,12 @@ def told() -> list[tuple[str, str]]:
     return [(event, file) for event, file in map(json.loads, lines)]
 
 
-@pytest.mark.parametrize("matcher", ["src/a.py", "*.py", "src/*", "**/a.py", "x|a.py", "*", ""])
-def test_file_that_a_command_changed_runs_the_hooks_that_match_it(matcher: str) -> None:
-    """Once for each change; the file that the hook itself writes is none of them."""
-    hooks(None, FileChanged=command(log(), matcher))
+def test_file_that_a_command_changed_runs_the_hooks_that_match_it() -> None:
+    """Once for each change; the file that the hooks themselves write is none of them."""
+    matchers = ("src/a.py", "*.py", "src/*", "**/a.py", "x|a.py", "*", "")
+    path = script("log.py", NAMED_LOG)
+    each = [command(f"python3 {path} {at}", name)[0] for at, name in enumerate(matchers)]
+    hooks(None, FileChanged=each)
 
     run, _ = printed(
         reply(bash("mkdir src; echo x > src/a.py")),
@@ -55,7 +66,11 @@ def test_file_that_a_command_changed_runs_the_hooks_that_match_it(matcher: str) 
     )
 
     assert run.code == 0, run.stderr
-    assert told() == [("add", "src/a.py"), ("change", "src/a.py"), ("unlink", "src/a.py")]
+    lines = [json.loads(line) for line in Path("told.jsonl").read_text().splitlines()]
+    life = [("add", "src/a.py"), ("change", "src/a.py"), ("unlink", "src/a.py")]
+    for at, matcher in enumerate(matchers):
+        of_matcher = [(event, file) for number, event, file in lines if number == str(at)]
+        assert of_matcher == life, matcher
 
 
 def test_matcher_that_names_another_file_is_not_run() -> None:
@@ -180,21 +195,37 @@ def test_secrets_and_files_that_a_rule_hides_are_told_to_no_hook() -> None:
     assert told() == [("add", "d/a")]
 
 
-def test_only_the_first_files_of_a_call_are_told() -> None:
+class Call:
+    """A call that changed *files*; the records of hooks are empty."""
+
+    records_hooks = True
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._changes = [FileChange(path, "add") for path in files]
+
+    def take(self) -> Iterable[Sequence[FileChange]]:
+        return [self._changes]
+
+    def take_own(self) -> Mapping[Path, tuple[int, int] | None]:
+        return {}
+
+    def is_masked(self, path: Path) -> bool:
+        return False
+
+
+def test_only_the_first_files_of_a_call_are_told(tmp_path: Path) -> None:
     """A checkout must not run thousands of hooks; a hook that nothing matches costs no place."""
-    path = script("count.sh", "#!/bin/sh\nread -r line; echo x >> told.jsonl\n")
-    hooks(None, FileChanged=command(path, "*.py"))
+    hook = Hook(event="FileChanged", matcher="*.py", command="true")
+    payloads = Payloads(tmp_path, session_id=str, transcript=str, mode=lambda: "ask")
+    runs = HookRuns([hook], HookEnvironment(tmp_path, {}))
+    asking = EventHooks(runs, payloads, conversation=Conversation, publish=lambda _event: None)
+    names = [f"{number}.{kind}" for number in range(130) for kind in ("txt", "py")]
+    asking.changes = Call(tmp_path / name for name in names)
 
-    make = bash("for i in $(seq 130); do echo x > $i.py; echo x > $i.txt; done")
-    wait = bash('until [ "$(wc -l < told.jsonl)" -ge 100 ]; do sleep 0.05; done')
-    with (
-        serve_in_thread(reply(make), reply(wait), reply("Done.")) as api,
-        started_for(3 * LIMIT_S, "-p", "go", *YOLO, api=api) as process,
-    ):
-        run = finished(process)
+    watch = asking.watched_files()
 
-    assert run.code == 0, run.stderr
-    assert len(Path("told.jsonl").read_text().splitlines()) == 100
+    assert watch
+    assert [each.path.name for each in watch.look()] == [f"{number}.py" for number in range(100)]
 
 
 @pytest.mark.parametrize("matcher", ["*.py", "src/**/[a-z]?.py", "+"])

@@ -50,26 +50,22 @@ def user(command: str, **more: Any) -> Hook:
 ESCAPES = "cat; touch ran; touch ~/out; cat ~/.ssh/id_ed25519 >&2; exit 2"
 
 
-@pytest.mark.parametrize(
-    "hook",
-    [
-        user(ESCAPES, is_project=True),
-        user("./x.sh; true"),
-        user("x.sh>/dev/null; ./x.sh"),
-        user("test -x x.sh&&./x.sh"),
-        user("cd scripts && ./inner.sh"),
-        user("cat x.sh|sh"),
-        user("make -s"),
-        user('"$CLAUDE_PROJECT_DIR"/x.sh'),
-        user("./x.sh", args=()),
-        user("~/linked.sh"),
-        user("bash -c 'make -s'"),
-    ],
-    ids=lambda hook: hook.shown[:20],
-)
-def test_hook_that_may_run_a_file_of_the_workspace_runs_in_the_sandbox(
-    place: World, hook: Hook
-) -> None:
+CONFINED = [
+    user(ESCAPES, is_project=True),
+    user("./x.sh; true"),
+    user("x.sh>/dev/null; ./x.sh"),
+    user("test -x x.sh&&./x.sh"),
+    user("cd scripts && ./inner.sh"),
+    user("cat x.sh|sh"),
+    user("make -s"),
+    user('"$CLAUDE_PROJECT_DIR"/x.sh'),
+    user("./x.sh", args=()),
+    user("~/linked.sh"),
+    user("bash -c 'make -s'"),
+]
+
+
+def test_hook_that_may_run_a_file_of_the_workspace_runs_in_the_sandbox(place: World) -> None:
     """Threat 10: a command rewrote the script of a hook, which then ran outside (3 of 3)."""
     (place.root / "scripts").mkdir()
     for script in (place.root / "x.sh", place.root / "scripts" / "inner.sh"):
@@ -78,12 +74,16 @@ def test_hook_that_may_run_a_file_of_the_workspace_runs_in_the_sandbox(
     (place.root / "Makefile").write_text("all:\n\t@./x.sh\n")
     (place.home / "linked.sh").symlink_to(place.root / "x.sh")
 
-    outcome = ran(place, hook)
+    for hook in CONFINED:
+        outcome = ran(place, hook)
 
-    assert [*place.root.rglob("ran")] != [], (outcome, "it has run")
-    assert not (place.home / "out").exists()
-    assert CANARY not in outcome.stdout + outcome.stderr
-    assert "|" in hook.command or "hook_event_name" in outcome.stdout, "it can read its payload"
+        marks = [*place.root.rglob("ran")]
+        assert marks != [], (hook, outcome, "it has run")
+        assert not (place.home / "out").exists(), hook
+        assert CANARY not in outcome.stdout + outcome.stderr, hook
+        assert "|" in hook.command or "hook_event_name" in outcome.stdout, "it can read its payload"
+        for mark in marks:
+            mark.unlink()
 
 
 def test_hook_runs_in_the_sandbox_beside_thousands_of_files(place: World) -> None:

@@ -68,7 +68,11 @@ class Hooks:
 
 
 async def test_recorded_hook_reads_and_answers_as_others(place: World, recorded: Hooks) -> None:
-    """Its input, both outputs and its exit code; what it did is taken back."""
+    """Its input, both outputs and its exit code; what it did is taken back.
+
+    The input is in a folder that the next program cleans: a killed one left it in the temporary
+    folder, and it may hold a prompt.
+    """
     before = tree(place.root)
 
     ran = await recorded.run("cat; rm -r data; sed -i s/x/y/ src/*.py; echo no >&2; exit 2")
@@ -82,15 +86,7 @@ async def test_recorded_hook_reads_and_answers_as_others(place: World, recorded:
     assert not (place.root / "data").exists()
     recorded.bash.snapshots.take_back()
     assert tree(place.root) == before
-
-
-async def test_input_of_a_recorded_hook_is_in_a_folder_that_the_next_program_cleans(
-    recorded: Hooks,
-) -> None:
-    """A killed program left it in the temporary folder; it may hold a prompt."""
-    ran = await recorded.run("readlink /proc/$$/fd/0")
-
-    assert "/agent-cli-run-" in ran.stdout
+    assert "/agent-cli-run-" in (await recorded.run("readlink /proc/$$/fd/0")).stdout
 
 
 async def test_recorded_hook_that_hangs_is_ended_with_all_it_started(
@@ -109,18 +105,15 @@ async def test_recorded_hook_that_hangs_is_ended_with_all_it_started(
     assert tree(place.root) == before
 
 
-@pytest.mark.parametrize(
-    ("command", "fault"),
-    [
-        ("echo x >> src/a1.py; yes", "it printed more than 1 MB"),
-        ("yes >&2", "it printed more than 1 MB"),
-        ("touch new; /nowhere/x", "there is no"),
-    ],
-)
-async def test_recorded_hook_that_fails_says_why(recorded: Hooks, command: str, fault: str) -> None:
-    ran = await recorded.run(command)
+async def test_recorded_hook_that_fails_says_why(recorded: Hooks) -> None:
+    for command, faults in (
+        ("echo x >> src/a1.py; yes", ("it printed more than 1 MB",)),
+        ("yes >&2", ("it printed more than 1 MB",)),
+        ("touch new; /nowhere/x", ("there is no", "was not found")),
+    ):
+        ran = await recorded.run(command)
 
-    assert fault in ran.fault or "was not found" in ran.fault
+        assert any(fault in ran.fault for fault in faults), (command, ran)
 
 
 async def test_time_limit_of_a_hook_stands_still_while_its_question_does(

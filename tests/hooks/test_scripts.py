@@ -5,7 +5,6 @@ import stat
 import textwrap
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import pytest
 
@@ -464,36 +463,60 @@ def test_plan_mode_overrides_the_allow_of_a_guard(tmp_path: Path) -> None:
     assert not (tmp_path / "b").exists()
 
 
-BROKEN: dict[str, Any] = {
-    "missing": {"command": "~/.claude/hooks/gone.sh"},
-    "not executable": {"command": "~/.claude/hooks/plain.sh"},
-    "bad JSON": {"command": "echo '{oops'"},
-    "slow": {"command": "sleep 600", "timeout": 0.3},
-    "crash": {"command": "kill -SEGV $$"},
-    "other exit code": {"command": "exit 1"},
-    "unsupported": {"type": "wasm", "prompt": "fine?"},
+BROKEN: dict[str, tuple[Payload, dict[str, Json]]] = {
+    "Bash": (bash("touch a"), {"command": "~/.claude/hooks/gone.sh"}),
+    "Write": (
+        tool_use("write", {"path": "b", "content": "x"}),
+        {"command": "~/.claude/hooks/plain.sh"},  # not executable
+    ),
+    "Grep": (tool_use("grep", {"pattern": "x"}), {"command": "echo '{oops'"}),
+    "Glob": (tool_use("glob", {"pattern": "*"}), {"command": "sleep 600", "timeout": 0.3}),
+    "Read": (tool_use("read", {"path": "c"}), {"command": "kill -SEGV $$"}),
+    "Edit": (
+        tool_use("edit", {"path": "c", "edits": [{"old": "one", "new": "two"}]}),
+        {"command": "exit 1"},
+    ),
+    "TodoWrite": (
+        tool_use("todo", {"todos": [{"content": "x", "status": "pending"}]}),
+        {"type": "wasm", "prompt": "fine?"},
+    ),
 }
+"""A call of each tool, and a guard of it that is broken in a way of its own."""
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_broken_guard_blocks_unless_it_may_fail_open(name: str, tmp_path: Path) -> None:
+def test_broken_guard_blocks_unless_it_may_fail_open(tmp_path: Path) -> None:
     """The reason is given; a guard fails open only on request."""
     script("plain.sh", "#!/bin/sh\n")
     (Path.home() / ".claude/hooks/plain.sh").chmod(0o644)
-    guard = {"type": "command", **BROKEN[name]}
-    hooks(PreToolUse=[{"matcher": "Bash", "hooks": [guard]}])
+    (tmp_path / "c").write_text("one\n")
+    calls = reply(*(call for call, _ in BROKEN.values()))
 
-    _, requests = printed(reply(bash("touch a")))
+    def guards(**more: Json) -> list[Json]:
+        return [
+            {"matcher": tool, "hooks": [{"type": "command", **guard, **more}]}
+            for tool, (_, guard) in BROKEN.items()
+        ]
 
-    told = result_of(requests)
-    assert "This call was not made: the PreToolUse hook" in told
-    assert "cannot be used" in told
-    assert not (tmp_path / "a").exists()
-    hooks(PreToolUse=[{"matcher": "Bash", "hooks": [{**guard, "onFailure": "continue"}]}])
+    hooks(PreToolUse=guards())
+    _, requests = printed(calls)
 
-    printed(reply(bash("touch a")))
+    told = [text_of(result) for result in results_in(requests[1])]
+    assert len(told) == len(BROKEN)
+    for tool, text in zip(BROKEN, told, strict=True):
+        assert "This call was not made: the PreToolUse hook" in text, tool
+        assert "cannot be used" in text, tool
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+    assert (tmp_path / "c").read_text() == "one\n"
+    hooks(PreToolUse=guards(onFailure="continue"))
 
+    _, requests = printed(calls)
+
+    told = [text_of(result) for result in results_in(requests[1])]
+    assert len(told) == len(BROKEN)
+    assert [text for text in told if "This call was not made" in text] == []
     assert (tmp_path / "a").exists()
+    assert (tmp_path / "b").read_text() == "x"
+    assert (tmp_path / "c").read_text() == "two\n"
 
 
 def test_hooks_of_an_untrusted_workspace_do_not_run(tmp_path: Path) -> None:
