@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -28,9 +27,11 @@ from tests.fakes import calls, returns, says, scripted_agent, tool, tool_use
 from tests.forked import PipedProgram, start
 from tests.repl.terminal import SCRIPTED
 from tests.session_store.recordings import ask_about
-from tests.waiting import ended_by_signals
+from tests.waiting import ended_by_signals, wait_until
 
-LIMIT_S = 60.0
+LONG = "word " * 20_000
+"""More than a pipe holds, which is 64 KiB."""
+
 USAGE = {
     "input_tokens": 10,
     "output_tokens": 2,
@@ -287,16 +288,15 @@ def test_the_answer_is_printed_before_the_program_is_closed() -> None:
 
 def test_a_reader_that_is_slow_does_not_keep_the_program_open() -> None:
     """`agent-cli -p … | less`: the session is free, and no command runs on, while it is read."""
-    words = "word " * 100_000
     with started("text", "review") as process:
         with process.stdin:
-            process.stdin.write(words)
+            process.stdin.write(LONG)
         wait_for(Path("closed"))
         out = process.stdout.read()
 
         assert (process.wait(), len(out)) == (
             0,
-            len(words.strip()) + len("You said 'review\\n\\n' to model-1.\n"),
+            len(LONG.strip()) + len("You said 'review\\n\\n' to model-1.\n"),
         )
 
 
@@ -315,7 +315,7 @@ def test_second_signal_while_the_answer_is_read_ends_with_its_own_code() -> None
     """The answer is cut off: code 0 would be a lie."""
     with started("text", "review") as process:
         with process.stdin:
-            process.stdin.write("word " * 100_000)
+            process.stdin.write(LONG)
         wait_for(Path("closed"))
 
         assert ended_by_signals(process) == 143
@@ -602,10 +602,7 @@ def test_limit_reached_while_the_program_closes_is_not_reported(
 
 
 def wait_for(path: Path) -> None:
-
-    deadline_s = time.monotonic() + LIMIT_S
-    while not path.exists():
-        assert time.monotonic() < deadline_s, f"{path} never appeared"
+    wait_until(path.exists, str(path))
 
 
 def test_closed_stdout_ends_the_run_without_a_traceback() -> None:
