@@ -2,16 +2,14 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from agent_cli.system.event_loop import run_loop
+from tests.forked import start
 
-LIMIT_S = 60
 ROOT = Path(__file__).parents[2]
 LEFT_BEHIND = {
     "nothing": "await asyncio.to_thread(str)",
@@ -52,20 +50,19 @@ stop_signals.end(code)
 """
 
 
+def ended(script: str) -> tuple[int, str, str]:
+    """Run *script* to its end; return its exit code, stdout and stderr."""
+    Path("script.py").write_text(script)
+    with start("script.py", environment=os.environ) as process:
+        stdout, stderr = process.communicate()
+        return process.wait(), stdout, stderr
+
+
 @pytest.mark.parametrize("left", LEFT_BEHIND)
 def test_process_ends_with_its_exit_code_despite_leftover_tasks_and_threads(left: str) -> None:
     """S0-18: all output is complete, and nothing prints a warning."""
-    ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(left=LEFT_BEHIND[left])],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-
     registered = "; then what was registered" if left == "nothing" else ""
-    assert (ended.returncode, ended.stdout, ended.stderr) == (3, f"printed{registered}", "")
+    assert ended(SCRIPT.format(left=LEFT_BEHIND[left])) == (3, f"printed{registered}", "")
 
 
 STOPPED = """
@@ -103,16 +100,7 @@ stop_signals.end(code)
 )
 def test_signal_beside_the_run_of_the_loop_prints_nothing(where: str, printed: str) -> None:
     """Half a loop, thrown away, and a coroutine that never ran were named on the screen."""
-    ended = subprocess.run(
-        [sys.executable, "-c", STOPPED.format(where=where)],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-
-    assert (ended.returncode, ended.stdout, ended.stderr) == (143, printed, "")
+    assert ended(STOPPED.format(where=where)) == (143, printed, "")
 
 
 def test_remaining_tasks_are_cancelled_and_may_clean_up() -> None:

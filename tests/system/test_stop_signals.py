@@ -3,34 +3,26 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from agent_cli.headless.report import RunReport, to_line
 from agent_cli.system.stop_signals import UNSTARTED, asks_for_json, unstarted
+from tests.forked import PipedProgram, start
 from tests.waiting import ended_by_signals
 
-LIMIT_S = 60
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ROOT = Path(__file__).parents[2]
+IMPORTS = "import asyncio, os, sys, time\nfrom agent_cli.system import stop_signals\n"
 
 
-def started(script: str, *, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+def started(script: str) -> PipedProgram:
     """Run *script* with `asyncio`, `os`, `sys`, `time` and `stop_signals` in scope."""
-    imports = "import asyncio, os, sys, time\nfrom agent_cli.system import stop_signals\n"
-    return subprocess.Popen(
-        [*prefix, sys.executable, "-c", imports + script],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    Path("script.py").write_text(IMPORTS + script)
+    return start("script.py", environment=os.environ)
 
 
-def ready(process: "subprocess.Popen[str]") -> None:
-    assert process.stdout is not None
+def ready(process: PipedProgram) -> None:
     assert process.stdout.readline() == "ready\n"
 
 
@@ -49,7 +41,7 @@ finally:
     with started(script) as process:
         ready(process)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate()
 
     assert (process.returncode, out) == (128 + number, "closed\n")
 
@@ -70,7 +62,7 @@ print(stop_signals.raised(), flush=True)
     with started(script) as process:
         ready(process)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate()
 
     assert (process.returncode, out) == (0, f"{128 + number}\nready\n[{int(number)}]\n")
 
@@ -96,7 +88,7 @@ def test_a_signal_during_a_run_stops_the_run(number: signal.Signals) -> None:
     with started(TAKEN.format(wanted=1)) as process:
         ready(process)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate()
 
     assert (process.returncode, out) == (0, f"[{int(number)}]\n")
 
@@ -112,7 +104,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])
     with started(script) as process:
         ready(process)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate()
 
     assert (process.returncode, out) == (0, f"[{int(number)}]\n")
 
@@ -124,7 +116,7 @@ def test_two_simultaneous_signals_do_not_kill_the_process() -> None:
         # Between two signals that it gets one by one, a busy machine may let a second pass.
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
             process.send_signal(number)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate()
 
     assert process.returncode == 0
     assert sorted(out.strip("[]\n").split(", ")) == ["1", "15"]
@@ -159,17 +151,17 @@ while True:  # a signal right before a long sleep would not end it
         ready(process)
         process.send_signal(number)
 
-        assert process.wait(LIMIT_S) == 0
+        assert process.wait() == 0
 
 
 def test_ignored_sighup_does_not_stop_the_run() -> None:
     """With `nohup agent-cli -p …`, the run survives closing the terminal."""
-    ignoring = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
-    with started(TAKEN.format(wanted=1), prefix=ignoring) as process:
+    ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    with started(ignoring + TAKEN.format(wanted=1)) as process:
         ready(process)
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=LIMIT_S)
+        out, _ = process.communicate()
 
     assert out == f"[{int(signal.SIGTERM)}]\n"
 

@@ -125,10 +125,10 @@ def test_a_command_that_ends_before_the_wait_begins_is_noticed(tmp_path: Path) -
     assert not gate.exists()
 
 
-@pytest.mark.parametrize("starts", [20, pytest.param(5_000, marks=pytest.mark.slow)])
-def test_no_start_of_a_quick_command_hangs(starts: int) -> None:
-    """A lost wake-up occurred in 6 of 508 starts on a busy machine."""
-    for _ in range(starts):
+@pytest.mark.slow
+def test_no_start_of_a_quick_command_hangs() -> None:
+    """A lost wake-up occurred in 6 of 508 starts on a busy machine: the test above is that one."""
+    for _ in range(5_000):
         assert run("true").returncode == 0
 
 

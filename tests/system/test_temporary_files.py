@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.temporary_files import OwnFolder
+from tests.forked import start
 
 LIMIT_S = 60
 ENDS = 10
@@ -142,12 +143,15 @@ stop_signals.end(0)
 
 def test_folder_that_a_thread_makes_while_the_process_ends_is_removed(tmp_path: Path) -> None:
     """A signal came while the sandbox was tried: nobody waits for that thread."""
-    for number in range(ENDS):
-        temporary = tmp_path / str(number)
-        temporary.mkdir()
-        ended(MAKING, temporary)
+    script, temporary = tmp_path / "making.py", tmp_path / "temporary"
+    script.write_text(PATIENT + MAKING)
+    temporary.mkdir()
+    for _ in range(ENDS):
+        with start(str(script), environment={**os.environ, "TMPDIR": str(temporary)}) as process:
+            _, told = process.communicate()
+            assert (process.wait(), told) == (0, "")
 
-    assert list(tmp_path.glob("*/*")) == []
+    assert list(temporary.iterdir()) == []
 
 
 FIRST = """
