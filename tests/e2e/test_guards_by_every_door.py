@@ -43,13 +43,11 @@ REPOSITORY = Path("project")
 QUESTION = "until they change? [y/N]"
 WORDS = ("none", "allow", "ask", "deny")
 # Answers with the last word of the command, which names a file.
-DECIDES = """
-    #!/usr/bin/env python3
-    import json, sys
-    word = json.load(sys.stdin)["tool_input"]["command"].rpartition("-")[2]
-    if word != "none":
-        answer = {"hookEventName": "PreToolUse", "permissionDecision": word}
-        print(json.dumps({"hookSpecificOutput": answer}))
+DECIDES = r"""
+    #!/bin/sh
+    word=$(sed -n 's/.*"command":"[^"]*-\([a-z]*\)".*/\1/p')
+    [ "$word" = none ] || echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse",' \
+        '"permissionDecision": "'"$word"'"}}'
 """
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from tests.acp.editor import editor
 from tests.e2e.program import AGENT_CLI, agent_cli, environment
 from tests.e2e.test_hostile_repository import hostile, trap, was_called
+from tests.forked import start
 from tests.mcp_server.test_server import called, serving
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread
 from tests.repl.terminal import Terminal
@@ -40,10 +40,11 @@ def _batch(api: FakeMessagesApi) -> str:
 
 
 def _library(api: FakeMessagesApi) -> str:
-    command = [sys.executable, "-P", "-c", _LIBRARY]
-    return subprocess.run(
-        command, env=environment(api, {}), capture_output=True, text=True, check=True
-    ).stdout
+    # Beside the folder, so that nothing of the repository is on its path.
+    script = Path.home() / "library.py"
+    script.write_text(_LIBRARY)
+    with start(str(script), environment=environment(api, {})) as program:
+        return program.communicate()[0]
 
 
 def _serve(api: FakeMessagesApi) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import new_agent_cli, results_in, text_of
+from tests.e2e.program import agent_cli, results_in, text_of
 from tests.installed_plugins import install_plugin
 from tests.messages_api import reply, serve_in_thread, tool_use
 
@@ -41,14 +41,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(install_plugin(folder, "stubborn", PLUGIN, offers=offers, group="agent_cli.tools"))
 
 
-@pytest.mark.parametrize("tool", ["swallowing", "blocking"])
-def test_tool_that_ignores_cancellation_does_not_block_the_exit(
-    tool: str, installed: str, tmp_path: Path
+def test_tools_that_ignore_cancellation_do_not_block_the_exit(
+    installed: str, tmp_path: Path
 ) -> None:
     """S0-18: the run continues, the answer is printed, and the exit code is the run's."""
-    with serve_in_thread(reply(tool_use(tool, {}, id="t1")), reply("Done.")) as api:
-        run = new_agent_cli("-p", "go", "--permission-mode", "yolo", api=api, PYTHONPATH=installed)
+    calls = [tool_use(tool, {}, id=tool) for tool in ("swallowing", "blocking")]
+    with serve_in_thread(reply(*calls), reply("Done.")) as api:
+        run = agent_cli("-p", "go", "--permission-mode", "yolo", api=api, PYTHONPATH=installed)
 
-    [result] = results_in(api.requests[1].body)
     assert (run.code, run.stdout) == (0, "Done.\n"), run.stderr
-    assert "took longer than 0.1 s and was stopped" in text_of(result)
+    results = results_in(api.requests[1].body)
+    assert len(results) == 2
+    for result in results:
+        assert "took longer than 0.1 s and was stopped" in text_of(result)

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import AGENT_CLI, KEY, in_terminal, new_agent_cli, results_in, text_of
+from tests.e2e.program import (
+    AGENT_CLI,
+    KEY,
+    agent_cli,
+    in_terminal,
+    new_agent_cli,
+    results_in,
+    text_of,
+)
 from tests.messages_api import reply, serve_in_thread, tool_use
 
 COMMANDS = (
@@ -102,7 +110,7 @@ def test_bash_command_finds_programs_on_the_users_path(traps: Path) -> None:
     with serve_in_thread(
         reply(tool_use("bash", {"command": "greet > said.txt"})), reply("Done.")
     ) as api:
-        new_agent_cli(
+        agent_cli(
             *("-p", "greet", "--permission-mode", "yolo"),
             api=api,
             PATH=f"{Path('own').resolve()}:{os.environ['PATH']}",

@@ -7,6 +7,7 @@ one of the files changes.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.trust.store import TrustStore
 from tests.e2e.program import AGENT_CLI, KEY, agent_cli, environment
 from tests.e2e.test_hostile_doors import DOORS
 from tests.e2e.test_hostile_repository import hostile, trap, was_called
+from tests.forked import arguments_of, start
 from tests.messages_api import FakeMessagesApi, reply, serve_in_thread, tool_use
 from tests.repl.terminal import Terminal
 
@@ -109,13 +112,16 @@ def _terminal(api: FakeMessagesApi) -> None:
 def _action(api: FakeMessagesApi) -> None:
     variables = environment(api, {"GITHUB_TOKEN": TOKEN, "ACTION_TOKEN": TOKEN})
     action = {"ACTION_PROMPT": "see @~/.ssh/id_ed25519", "ACTION_PERMISSION_MODE": "ask"}
-    path = f"{Path(AGENT_CLI).parent}:{os.environ['PATH']}"
-    subprocess.run(
-        [sys.executable, "-P", str(ACTION)],
-        env={**variables, **action, "ACTION_TRUST": "true", "PATH": path},
-        capture_output=True,
-        check=False,
-    )
+    installed = Path.home() / "bin" / "agent-cli"
+    installed.parent.mkdir()
+    fork = shlex.join([sys.executable, *arguments_of(AGENT_CLI)])
+    installed.write_text(f'#!/bin/sh\nexec {fork} "$@"\n')
+    installed.chmod(0o755)
+    path = f"{installed.parent}:{os.environ['PATH']}"
+    with start(
+        str(ACTION), environment={**variables, **action, "ACTION_TRUST": "true", "PATH": path}
+    ) as asking:
+        asking.communicate()
 
 
 def _worktree(api: FakeMessagesApi) -> None:
@@ -142,7 +148,7 @@ def test_trusted_repository_gets_no_more_than_it_was_shown(door: str, tmp_path: 
         touch = reply(tool_use("bash", {"command": f"touch made {through}"}))
         first = [reply(tool_use("agent", _ASKED))] if door == "sub-agent" else []
         api.script.extend([*first, touch, reply("Hello."), reply("Hello.")])
-        assert agent_cli("trust").code == 0
+        TrustStore.of_user().trust(Path.cwd())
         TRUSTED[door](api)
 
         assert not was_called(listener)
