@@ -32,6 +32,7 @@ _MEMORY = "sandbox.json"
 _MOVED = "moved"
 # Raise this number when sandboxes are built differently, so that stored test results expire.
 _EDITION = 3
+_OF_ALL = "the workspace is /, and nothing lies outside it: start in the folder of your project"
 _TOO_LARGE = "the workspace is too large to find every secret in it: commands may read some"
 
 
@@ -231,6 +232,8 @@ class Sandbox:
 
         for name in (_MOVED, PROGRAMS):
             forget_old(self._state_dir / name)
+        if any(root == root.parent for root in self._policy.roots):
+            return Report("none", reason=_OF_ALL)  # each would be tried for half a minute
         memory = Memory(self._state_dir / _MEMORY)
         reasons: list[str] = []
         untried: Backend | None = None

@@ -69,6 +69,20 @@ def test_sandbox_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
     assert left == ["sandbox-probe"], "no file for each start, even if it is killed meanwhile"
 
 
+def test_no_sandbox_is_tried_in_the_root_folder(tmp_path: Path) -> None:
+    """Each would be tried for half a minute, which the first command waited for."""
+    policy = SandboxPolicy((Path("/"),), home=tmp_path, own=[], is_secret=lambda _path: False)
+    tried = Sandbox(
+        lambda: policy, mode="auto", state_dir=tmp_path, find=lambda *_places: pytest.fail("tried")
+    )
+
+    report = tried.probe()
+    tried.close()
+
+    assert report.state == "none"
+    assert "start in the folder of your project" in report.sentence
+
+
 def test_sandbox_that_is_closed_while_it_is_probed_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
