@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agent_cli_tools.diffs import common_start
+from agent_cli.system.alignment import common_start
 
 Text: TypeAlias = Callable[[str], str]
 Both: TypeAlias = Callable[[str, str], tuple[str, str] | None]

@@ -33,6 +33,7 @@ from agent_cli.policies.estimate import (
     estimate_tokens,
     measured_tokens,
 )
+from agent_cli.system.alignment import common_start
 from agent_cli.system.records import dataclass
 
 _HOUR_S = 3_600.0
@@ -264,7 +265,7 @@ def _prefix_changes(last: _Request, now: _Request) -> Iterator[_Change]:
     if _keys(last.tools) != _keys(now.tools):
         yield _Change(f"the tools changed ({_difference(last.tools, now.tools)})", 0)
     elif last.system != now.system:
-        same = _common(now.system, last.system)
+        same = common_start(now.system, last.system)
         what = "the system prompt" if same == 0 else "the rest of the system prompt"
         yield _Change(f"{what} changed", 1 if same == 0 else 2, same)
 
@@ -273,13 +274,13 @@ def _message_changes(
     conversation: Conversation, last: _Request, now: _Request
 ) -> Iterator[_Change]:
     whole = len(now.system)
-    same = _common(now.messages, last.messages)
+    same = common_start(now.messages, last.messages)
     if _is_cut(last, now, same) and not is_compacted(conversation):
         yield _Change("older messages were left out or came back", 2, whole)
     before, after = last.unsent[:same], now.unsent[:same]
     if before != after:
         cause = "a request has no room for some earlier images any more"
-        yield _Change(cause, 2, whole, from_message=_common(before, after))
+        yield _Change(cause, 2, whole, from_message=common_start(before, after))
 
 
 def _is_cut(last: _Request, now: _Request, same: int | None = None) -> bool:
@@ -287,7 +288,7 @@ def _is_cut(last: _Request, now: _Request, same: int | None = None) -> bool:
 
     After a cut all is read anew: caches end where requests did.
     """
-    same = _common(now.messages, last.messages) if same is None else same
+    same = common_start(now.messages, last.messages) if same is None else same
     return same < min(len(last.messages), len(now.messages) - 1)
 
 
@@ -308,11 +309,3 @@ def _difference(before: Iterable[Tool], now: Iterable[Tool]) -> str:
     if len(changes) > _NAMED_MAX:
         changes[_NAMED_MAX - 1 :] = [f"{len(changes) - _NAMED_MAX + 1} more"]
     return ", ".join(changes) or "their order or definitions"
-
-
-def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return the length of the common prefix."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left is not right and left != right:
-            return index
-    return min(len(one), len(other))

@@ -7,13 +7,13 @@ import re
 import stat
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from itertools import takewhile
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, check_input
+from agent_cli.system.alignment import common_start
 
 _FILE_BYTES_MAX: Final = 1_000_000
 # In longer lines, marked words would take longer than they help.
@@ -106,41 +106,6 @@ def _edited(text: str, edits: Sequence[Json], *, is_crlf: bool) -> str | None:
     return text
 
 
-# Matching costs the product of the lengths; longer parts are shown as removed and added.
-_MATCHED_LINES_MAX: Final = 1_000
-_Opcode: TypeAlias = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
-
-
-class LineChanges(SequenceMatcher[str]):
-    """The difference of the lines *old* and *new*: compared once, grouped as often as needed."""
-
-    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
-        super().__init__()
-        head = _common(old, new)
-        tail = _common(old[head:][::-1], new[head:][::-1])
-        old_end, new_end = len(old) - tail, len(new) - tail
-        codes: list[_Opcode] = [("replace", 0, old_end - head, 0, new_end - head)]
-        if max(old_end, new_end) - head <= _MATCHED_LINES_MAX:
-            between = SequenceMatcher(None, old[head:old_end], new[head:new_end], autojunk=False)
-            codes = between.get_opcodes()
-        self._codes: list[_Opcode] = [("equal", 0, head, 0, head)] if head else []
-        self._codes.extend(
-            (kind, head + a, head + b, head + c, head + d) for kind, a, b, c, d in codes
-        )
-        if tail:
-            self._codes.append(("equal", old_end, len(old), new_end, len(new)))
-
-    def get_opcodes(self) -> list[_Opcode]:
-        """Return the opcodes, for `get_grouped_opcodes`, which changes the list."""
-        return [*self._codes]
-
-
-def _common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the number of common lines, or characters of a line, at the start."""
-    pairs = zip(old, new, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
 def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     """Return where words differ; nowhere if most do, because such a line is another line.
 
@@ -150,8 +115,8 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     if longer > _COMPARED_CHARS_MAX:
         return (), ()
     if longer > _WORDS_CHARS_MAX:
-        first = _common(old, new)
-        same = _common(old[first:][::-1], new[first:][::-1])
+        first = common_start(old, new)
+        same = common_start(old[first:][::-1], new[first:][::-1])
         is_alike = first + same >= longer * _LIKE_MIN
         return (((first, len(old) - same),), ((first, len(new) - same),)) if is_alike else ((), ())
     before, after = _WORD.findall(old), _WORD.findall(new)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from agent_cli_tools.diffs import align
+from agent_cli.system.alignment import align
 from agent_cli_tools.matching import Edit
 from agent_cli_tools.matching.document import flatten
 from agent_cli_tools.matching.frames import can_follow, split_line

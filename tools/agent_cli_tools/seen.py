@@ -64,7 +64,7 @@ class SeenFiles:
 
     def note_change(self, path: Path, before: bytes, after: bytes) -> None:
         """Carry the seen lines of *path* over to *after*, the content written by the model."""
-        from agent_cli_tools.diffs import common_start  # with the first change
+        from agent_cli.system.alignment import common_start  # with the first change
 
         before, after = shown_content(path, before), shown_content(path, after)
         earlier = self._sights.get(path)

@@ -11,9 +11,9 @@ from agent_cli.contracts.wording import counted
 from agent_cli.repl.markdown.highlight import Tokens, code_tokens
 from agent_cli.repl.markdown.styles import cells
 from agent_cli.repl.markdown.styles import folded as broken
+from agent_cli.system.alignment import align, grouped
 from agent_cli.system.loading import late_pattern
 from agent_cli.terminal.planned_change import (
-    LineChanges,
     PlannedChange,
     Spans,
     changed_words,
@@ -329,15 +329,15 @@ def _difference(before: str, after: str, language: str) -> Iterator[Row]:
         return
     old, new = _lines(before), _lines(after)
     old_tokens, new_tokens = _tokens(old, language), _tokens(new, language)
-    for number, group in enumerate(LineChanges(old, new).get_grouped_opcodes(_AROUND)):
+    for number, group in enumerate(grouped(align(old, new), around=_AROUND)):
         if number:
             yield BETWEEN
         for kind, old_at, old_end, new_at, new_end in group:
             if kind == "equal":
                 around = range(new_at, new_end)
-                if new_at == group[0][3]:
+                if new_at == group[0].b_start:
                     around = _without_blank(around, new, 0)
-                if new_end == group[-1][4]:
+                if new_end == group[-1].b_end:
                     around = _without_blank(around, new, -1)
                 yield from _rows(" ", new[around.start : around.stop], around.start, new_tokens)
             else:

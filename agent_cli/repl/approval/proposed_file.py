@@ -13,8 +13,9 @@ from agent_cli.contracts.events import ToolCall
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import FileContents, Tool, check_input
 from agent_cli.core.foresight import foreseen_error
+from agent_cli.system.alignment import Block, align, grouped
 from agent_cli.system.records import dataclass
-from agent_cli.terminal.planned_change import LineChanges, PlannedChange, file_text, written_by
+from agent_cli.terminal.planned_change import PlannedChange, file_text, written_by
 from agent_cli.terminal.sanitize import reveal
 
 _NOTEBOOK_SUFFIX: Final = ".ipynb"
@@ -76,10 +77,10 @@ class ProposedFile:
             yield {**self.given, "content": saved.removeprefix(_BOM)}
             return
         old, new = (self.before or "").splitlines(keepends=True), saved.splitlines(keepends=True)
-        changes, around = LineChanges(old, new), 0
+        blocks, around = align(old, new), 0
         while True:
             # With more lines around it, a text that stands in several places becomes unique.
-            groups = changes.get_grouped_opcodes(around)
+            groups = grouped(blocks, around=around)
             yield {**self.given, "edits": [_edit(old, new, group) for group in groups]}
             if around >= max(len(old), len(new)):
                 return
@@ -129,11 +130,9 @@ async def _left(
     return contents.get(str(path)), error
 
 
-def _edit(
-    old: Sequence[str], new: Sequence[str], group: Sequence[tuple[str, int, int, int, int]]
-) -> Json:
+def _edit(old: Sequence[str], new: Sequence[str], group: Sequence[Block]) -> Json:
     """Return the edit that makes the changes of *group*, among the lines *old*, as in *new*."""
     return {
-        "old": "".join(old[group[0][1] : group[-1][2]]),
-        "new": "".join(new[group[0][3] : group[-1][4]]),
+        "old": "".join(old[group[0].a_start : group[-1].a_end]),
+        "new": "".join(new[group[0].b_start : group[-1].b_end]),
     }

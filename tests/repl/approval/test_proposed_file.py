@@ -13,7 +13,7 @@ from agent_cli.contracts.tooling import FileContents, ToolContext
 from agent_cli.repl.approval.answers import edited_input, edited_part
 from agent_cli.repl.approval.call_rows import titled
 from agent_cli.repl.approval.proposed_file import proposed_file
-from agent_cli.terminal.planned_change import LineChanges, PlannedChange
+from agent_cli.terminal.planned_change import PlannedChange
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import returns, tool
@@ -129,29 +129,6 @@ async def test_an_edit_leaves_exactly_the_saved_text(
     given, _ = await _changed(tools, call, _as(saved))
 
     assert await _run(tools, call, given) == saved.encode()
-
-
-class Line(str):
-    """A line that counts how often it is looked up."""
-
-    __slots__ = ()
-    looked_up = 0
-
-    def __hash__(self) -> int:
-        Line.looked_up += 1
-        return super().__hash__()
-
-
-def test_lines_that_repeat_are_compared_once() -> None:
-    """The edit grows until its text is unique: 900 lines took 1.5 s, most of it comparisons."""
-    changes = LineChanges([*map(Line, "ab" * 9)], [*map(Line, "abab" + "c" + "ab" * 7)])
-    compared = Line.looked_up
-
-    groups = [[*changes.get_grouped_opcodes(around)] for around in (0, 1, 3)]
-
-    assert compared
-    assert Line.looked_up == compared
-    assert [each[0][0][1] for each in groups] == [4, 3, 1]
 
 
 async def test_more_changes_than_an_edit_may_have_become_fewer(tools: Tools) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 
+from agent_cli.system.alignment import align
 from agent_cli.system.records import dataclass
-from agent_cli_tools.diffs import align
 from agent_cli_tools.matching.frames import Line, LooseLines, split_line, unit_of
 
 _UNIT_LINES = 200

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from agent_cli.system.alignment import common_start
 from agent_cli.system.records import dataclass
-from agent_cli_tools.diffs import common_start
 
 _ALIKE_MIN = 0.6
 _ALIKE_START_MIN = 8

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from agent_cli.contracts.wording import counted
-from agent_cli_tools.diffs import align
+from agent_cli.system.alignment import align
 from agent_cli_tools.matching.document import Document
 from agent_cli_tools.matching.frames import PLAIN, Line, Quoted, Unclear, split_line
 

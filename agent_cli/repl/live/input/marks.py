@@ -5,7 +5,7 @@ Marks for long pastes and pictures are expanded when the input is sent:
 `[paste #1: 5,000 lines]` is text, `[image 1: pic.png 800×600]` stays a mark in what is sent.
 The others are grapheme clusters: letters with marks, and joined emoji.
 
-Imported before the first prompt: standard library, prompt_toolkit, and wcwidth, which that imports.
+Imported before the first prompt: prompt_toolkit, wcwidth, which that imports, and little else.
 """
 
 import re
@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 from prompt_toolkit.buffer import Buffer
 from wcwidth import grapheme_boundary_before, iter_graphemes
+
+from agent_cli.system.alignment import common_start
 
 _LINES_MAX: Final = 10
 _CHARS_MAX: Final = 1000
@@ -75,9 +77,9 @@ class PromptMarks:
         """
         if not any(self._mark_spans(before)):
             return None
-        start = _common(before, after)
+        start = common_start(before, after)
         rest = min(len(before), len(after)) - start
-        kept = _common(before[::-1][:rest], after[::-1][:rest])
+        kept = common_start(before[::-1][:rest], after[::-1][:rest])
         added = after[start : len(after) - kept]
         first, last = start, len(before) - kept
         for begin, end in self._mark_spans(before):
@@ -106,12 +108,6 @@ class PromptMarks:
 def trimmed(text: str) -> str:
     """Return *text* without the blank lines before it and the white space behind it."""
     return _BLANK_LINES.sub("", text).rstrip()
-
-
-def _common(one: str, other: str) -> int:
-    """Return the length of the common prefix."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class ClusterBuffer(Buffer):
