@@ -9,31 +9,19 @@ person is asked.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.tooling import Ask, FileContents, Tool, ToolContext
+from agent_cli.contracts.tooling import FileContents, Tool, ToolContext
 from agent_cli.core.returned_values import bounded
 from agent_cli.core.waits import InOrder, overlap
 from agent_cli.system.logger import logger, traceback_of
 
+if TYPE_CHECKING:
+    from agent_cli.core.preflight import CheckedCall
+
 _LIMIT_S: Final = 5.0
 _log = logger(__name__)
-
-
-class CallToForesee(Protocol):
-    """As much of a checked call as is needed here."""
-
-    @property
-    def tool(self) -> Tool | None: ...  # noqa: D102 - as in CheckedCall, and so are the others
-    @property
-    def params(self) -> object: ...  # noqa: D102
-    @property
-    def reads(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def writes(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def ask(self) -> Ask | None: ...  # noqa: D102
 
 
 class Foresight:
@@ -42,16 +30,16 @@ class Foresight:
     def __init__(self, tree: InOrder | None) -> None:
         """Know the files as they are; *tree* is the queue that all agents share."""
         self._tree = tree
-        self._added: deque[CallToForesee] = deque()
+        self._added: deque[CheckedCall] = deque()
         self._contents: FileContents = {}
         self._uncertain: list[str] = []
         self._is_all_uncertain = False
 
-    def add(self, item: CallToForesee) -> None:
+    def add(self, item: "CheckedCall") -> None:
         """Note that *item* comes next; it is looked at only if a later call needs that."""
         self._added.append(item)
 
-    async def failure(self, item: CallToForesee) -> str:
+    async def failure(self, item: "CheckedCall") -> str:
         """Return the error that *item* ends with even if a person allows it; "" if it may succeed.
 
         They may refuse the calls before it, so it must fail both after them and without them.
@@ -67,7 +55,7 @@ class Foresight:
             return error if await _error(item, {}) else ""
         return error
 
-    async def _follow(self, item: CallToForesee) -> None:
+    async def _follow(self, item: "CheckedCall") -> None:
         """Take in what *item*, the next call, leaves."""
         if item.tool is None:
             return
@@ -78,7 +66,7 @@ class Foresight:
         else:  # a file that was read may be replaced, so reading counts too
             self._uncertain += (*item.reads, *item.writes)
 
-    def _is_certain(self, item: CallToForesee) -> bool:
+    def _is_certain(self, item: "CheckedCall") -> bool:
         touched = (*item.reads, *item.writes)
         return not (
             self._is_all_uncertain
@@ -87,7 +75,7 @@ class Foresight:
         )
 
 
-async def _error(item: CallToForesee, contents: FileContents) -> str:
+async def _error(item: "CheckedCall", contents: FileContents) -> str:
     """Return the error of *item* with these *contents*, which it changes; "" if there is none."""
     assert item.tool
     return await foreseen_error(item.tool, item.params, (*item.reads, *item.writes), contents)

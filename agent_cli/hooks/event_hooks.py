@@ -268,7 +268,7 @@ class CompactionHooks:
 
 
 class ServerQuestionHooks:
-    """Fills `app.mcp.host.QuestionHooks`."""
+    """The hooks around a server's question; *about* is the question in Claude Code's fields."""
 
     def __init__(self, asking: EventHooks) -> None:
         """Use *asking*."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.cancel import first_answer
@@ -23,31 +23,13 @@ from agent_cli.trust.store import TrustStore
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import Decision
+    from agent_cli.hooks.event_hooks import EventHooks
 
 _log = logger(__name__)
 _KIND: Final = "elicitation_dialog"
 _MESSAGE_CHARS: Final = 200
 
 T = TypeVar("T")
-
-
-class Telling(Protocol):
-    """Port to the user's Notification hooks."""
-
-    def gets_answers(self, event: str, matched: str) -> bool:
-        """Return whether a hook of *event* passes signed answers on."""
-        ...
-
-    def tell_answerable(
-        self, event: str, matched: str, answerable: Mapping[str, Json], /, **more: Json
-    ) -> None:
-        """Run the hooks of *event*; *answerable* are the fields for hooks that get answers."""
-        ...
-
-    @property
-    def publish(self) -> Callable[[Notice], None]:
-        """Shows a notice to the person."""
-        ...
 
 
 class RemoteAnswers:
@@ -64,7 +46,7 @@ class RemoteAnswers:
         startup: StartupContext,
         session_id: Callable[[], str],
         permissions: PermissionsPort,
-        hooks: Telling,
+        hooks: "EventHooks",
     ) -> None:
         """Sign nothing yet; without a session nothing can be answered later."""
         self.questions = RemoteQuestions(self, hooks)
@@ -182,32 +164,12 @@ def terms_of(startup: StartupContext) -> str:
     return digest([standing.is_trusted, repr(settings.permissions), repr(settings.sandbox), rules])
 
 
-class Signing(Protocol):
-    """Port to the signed answers of a session."""
-
-    is_awaited: bool
-
-    def signed_options(
-        self, question_id: str, asked: Json, labels: Sequence[str]
-    ) -> Mapping[str, Json]:
-        """Return the field with a token for each of *labels*; none if nothing can be signed."""
-        ...
-
-    def take_option(self, question_id: str, asked: Json) -> str | None:
-        """Return the label that was answered, if any."""
-        ...
-
-    def close_question(self, question_id: str) -> None:
-        """Take no further answer."""
-        ...
-
-
 # Such a question is open in one program, and nowhere on the disk: when the program ends, no token
 # fits any more.
 class RemoteQuestions:
     """Races the dialog at the terminal against an answer from elsewhere."""
 
-    def __init__(self, signing: Signing, hooks: Telling) -> None:
+    def __init__(self, signing: RemoteAnswers, hooks: "EventHooks") -> None:
         """Ask nothing yet."""
         self._signing = signing
         self._hooks = hooks

@@ -3,9 +3,9 @@
 Translates between the two: a front end shows plain forms, a server gets plain answers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agent_cli.app.mcp import switches
 from agent_cli.app.sessions import Sessions
@@ -24,22 +24,7 @@ from agent_cli.system import paths
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import ServerDialogs
     from agent_cli.contracts.servers import SamplingRequest
-
-
-class QuestionHooks(Protocol):
-    """Hooks around a server's question to the user; *about* is the question in Claude's fields."""
-
-    async def asks(self, server: str, about: Mapping[str, Json]) -> Filled | None:
-        """Return an answer in place of the user's; None to ask the user."""
-        ...
-
-    def shown(self, server: str) -> None:
-        """Note that the user is asked."""
-        ...
-
-    async def answered(self, server: str, about: Mapping[str, Json], filled: Filled) -> Filled:
-        """Return what the server gets after the user's answer *filled*."""
-        ...
+    from agent_cli.hooks.event_hooks import ServerQuestionHooks
 
 
 class ServerHost:
@@ -60,7 +45,7 @@ class ServerHost:
         sessions: Callable[[], Sessions],
         directories: Callable[[], Sequence[Path]],
         publish: EventSink,
-        hooks: Callable[[], QuestionHooks | None] = lambda: None,
+        hooks: "Callable[[], ServerQuestionHooks | None]" = lambda: None,
     ) -> None:
         """Decline every question until `dialogs` is set.
 
