@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from agent_cli.system.keeper import LOCK
+from agent_cli.system.logger import logger
 from agent_cli.system.records import dataclass
 from agent_cli.undo.kept_files import NEARLY_FULL
 from agent_cli.undo.records import INCOMPLETE, LOG, ChangeRecord
 
 _NAMED_MAX = 5
+_SHORT_BYTES_MAX: Final = 8_000_000
+_log = logger(__name__)
 UNDONE: Final = "undone"
 """The folder in that of a log for what its undo took away."""
 
@@ -123,6 +126,22 @@ def read_log(folder: Path) -> CommandLog | None:
         *(folder, str(header["command"]), began_ns, records, ended_ns, after),
         roots=header.get("roots", ()),
     )
+
+
+def short_log(folder: Path) -> CommandLog | None:
+    """Return the log in *folder* if it can be read beside a call.
+
+    Returns:
+        None if it is too long, or the command was not watched, or changed nothing: then its log
+        was removed.
+    """
+    try:
+        if (folder / LOG).stat().st_size <= _SHORT_BYTES_MAX:
+            return read_log(folder)
+        _log.info("changes of a command not told", log=str(folder))
+    except OSError:
+        pass
+    return None
 
 
 def narrowed(log: CommandLog, holds: Callable[[str], bool]) -> CommandLog:

@@ -11,8 +11,7 @@ from agent_cli.contracts.tooling import ToolResult
 from agent_cli.contracts.wording import counted, first_named
 from agent_cli.system.records import dataclass
 from agent_cli.terminal.sanitize import reveal
-from agent_cli.undo.logs import CommandLog, Loss, read_log, unkept
-from agent_cli.undo.records import LOG
+from agent_cli.undo.logs import CommandLog, Loss, short_log, unkept
 from agent_cli_tools.command_line import OUTPUT_BYTES_MAX, Member
 from agent_cli_tools.job import Job
 from agent_cli_tools.output import OutputBuffer
@@ -24,7 +23,6 @@ _LISTED_PROCESSES_MAX = 5
 _STOPPED_CHARS_MAX = 3_000
 _NAMED_FILES_MAX = 5
 _LISTED_FILES_MAX = 100
-_READ_LOG_BYTES_MAX = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +153,7 @@ def _names(paths: Sequence[Path]) -> str:
 
 def _changed(log_folder: Path) -> Sequence[Path]:
     """Return the files that the command left different; none while it runs, or if too many."""
-    try:
-        if (log_folder / LOG).stat().st_size > _READ_LOG_BYTES_MAX:
-            return ()
-        log = read_log(log_folder)
-    except OSError:
-        return ()
+    log = short_log(log_folder)
     return changed_files(log) if log and log.ended_ns else ()
 
 

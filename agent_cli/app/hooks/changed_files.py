@@ -15,10 +15,8 @@ from agent_cli.app import parts
 from agent_cli.app.startup import StartupContext
 from agent_cli.hooks.file_watch import FileChange
 from agent_cli.sandbox.guarded_files import holds_token, is_behind_a_secret
-from agent_cli.system.logger import logger
 from agent_cli.system.paths import real_path
-from agent_cli.undo.logs import CommandLog, is_running, read_log
-from agent_cli.undo.records import LOG
+from agent_cli.undo.logs import CommandLog, is_running, short_log
 from agent_cli_tools import Workspace
 from agent_cli_tools.secret_files import is_other_name, is_secret
 from agent_cli_tools.snapshots.commands import origins
@@ -26,9 +24,7 @@ from agent_cli_tools.snapshots.commands import origins
 if TYPE_CHECKING:
     from agent_cli.app.hooks.confinement import HookConfinement
 
-_LOG_BYTES_MAX: Final = 8_000_000
 _MOVED_FILES_MAX: Final = 10_000
-_log = logger(__name__)
 
 
 class ChangedFiles:
@@ -116,21 +112,11 @@ class EndedLogs:
         while self._new:
             read.append(self._new.popleft())
         for folder in read:
-            log = _log_in(folder)
+            log = short_log(folder)
             if log and log.ended_ns:
                 yield log
             elif is_running(folder):
                 self._running.append(folder)
-
-
-def _log_in(folder: Path) -> CommandLog | None:
-    try:
-        if (folder / LOG).stat().st_size <= _LOG_BYTES_MAX:
-            return read_log(folder)
-        _log.info("changed files not told to hooks", log=str(folder))
-    except OSError:  # it changed nothing, so its log was removed
-        pass
-    return None
 
 
 def changes_of(log: CommandLog) -> Iterator[FileChange]:
