@@ -168,22 +168,22 @@ def is_strangers(path: Path, startup: StartupContext) -> bool:
 
 
 def _found(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
-    mcp = startup.loaded.settings.mcp
-    if not mcp.enabled:
+    if not startup.loaded.settings.mcp.enabled:
         return
     yield from startup.servers  # first: the client that opened the session takes precedence
-    limits = {
-        "startup_timeout_s": mcp.startup_timeout_s,
-        "call_timeout_s": mcp.call_timeout_s,
-    }
-    yield from _of_settings(startup, limits)
-    yield from _of_plugins(startup, limits)
-    yield from _of_files(startup, limits)
+    yield from _of_settings(startup)
+    yield from _of_plugins(startup)
+    yield from _of_files(startup)
 
 
-def _of_settings(
-    startup: StartupContext, limits: Mapping[str, float]
-) -> Iterator["ServerConfig | ServerProblem"]:
+def _limits(startup: StartupContext) -> Mapping[str, float]:
+    """Return the limits of a server whose entry names none."""
+    mcp = startup.loaded.settings.mcp
+    return {"startup_timeout_s": mcp.startup_timeout_s, "call_timeout_s": mcp.call_timeout_s}
+
+
+def _of_settings(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
+    limits = _limits(startup)
     for server in startup.loaded.settings.mcp.servers:
         from agent_cli.mcp_client import server_config  # slow, and often none
 
@@ -195,9 +195,7 @@ def _of_settings(
         yield _of_file(found, startup, is_projects=is_projects)
 
 
-def _of_files(
-    startup: StartupContext, limits: Mapping[str, float]
-) -> Iterator["ServerConfig | ServerProblem"]:
+def _of_files(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
     # The first of each name wins, so files nearer to the workspace precede the user's own.
     named = set(_named(startup))
     may_read = _files(startup)
@@ -221,7 +219,7 @@ def _of_files(
         is_projects = _is_projects(startup, path)  # once: it reads all that trust covers
         environment = _variables(startup, is_projects=is_projects)
         try:
-            read = read_config_file(path, environment, **limits)
+            read = read_config_file(path, environment, **_limits(startup))
         except SettingsError as error:
             if path in named:
                 raise
@@ -240,9 +238,8 @@ def _of_files(
         yield from read.problems
 
 
-def _of_plugins(
-    startup: StartupContext, limits: Mapping[str, float]
-) -> Iterator["ServerConfig | ServerProblem"]:
+def _of_plugins(startup: StartupContext) -> Iterator["ServerConfig | ServerProblem"]:
+    limits = _limits(startup)
     for plugin in startup.plugins:
         for name, entry in plugin.used_servers():
             from agent_cli.mcp_client import server_config
@@ -294,7 +291,7 @@ def _files(startup: StartupContext) -> dict[Path, bool]:
             is_json = os.path.relpath(path, startup.workspace).lstrip().startswith("{")
             why = f"{path} does not exist" if not is_json else "write that JSON into a file"
             raise SettingsError(f"--mcp-config: {why}")
-        is_users = path not in acting and not author_of(path, startup.folders).author.is_stranger
+        is_users = not _is_projects(startup, path)
         if path in named or is_users or (path in acting and startup.trusted):
             files[path] = True
         elif path not in acting and paths.is_file(path):
@@ -315,18 +312,11 @@ def servers_of_agent(
         return
     from agent_cli.mcp_client import server_config  # few definitions bring any
 
-    mcp = startup.loaded.settings.mcp
     is_projects = _is_projects(startup, source)
     environment = _variables(startup, is_projects=is_projects)
+    limits = _limits(startup)
     for name, entry in entries.items():
-        server = server_config(
-            name,
-            entry,
-            environment,
-            source=str(source),
-            startup_timeout_s=mcp.startup_timeout_s,
-            call_timeout_s=mcp.call_timeout_s,
-        )
+        server = server_config(name, entry, environment, source=str(source), **limits)
         server = _of_file(server, startup, is_projects=is_projects)
         yield _reachable(_in_folder(server, folder), startup)
 
