@@ -132,7 +132,7 @@ class OpenAIChat:
         self._shared = shared
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream one reply; see `provider.Provider`.
 
         Raises:
@@ -140,11 +140,7 @@ class OpenAIChat:
         """
         attempt = partial(self._attempt, request)
         retry = self._retry.within(request.max_retry_delay_ms)
-        async with aclosing(
-            with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)
-        ) as events:
-            async for event in events:
-                yield event
+        return with_retries(attempt, retry, sleep=self._sleep, shared=self._shared)
 
     def preload(self) -> None:
         """Load nothing: the client has no package of its own."""
