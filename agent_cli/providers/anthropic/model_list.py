@@ -9,18 +9,12 @@ from pydantic import BaseModel, ValidationError
 
 from agent_cli.contracts.errors import ModelError
 from agent_cli.contracts.listings import OfferedModel
-from agent_cli.providers.anthropic.connection import (
-    Connection,
-    base_url,
-    custom_headers,
-    known_credential,
-)
+from agent_cli.providers.anthropic.connection import Connection, base_url, known_credential
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
-from agent_cli.providers.anthropic.wire_client import API_VERSION
-from agent_cli.providers.failures import CallFailed, checked_key, without_password
+from agent_cli.providers.anthropic.wire_client import headers_of
+from agent_cli.providers.failures import CallFailed, without_password
 from agent_cli.providers.transport import NEVER_SENT, connection_failure, http_client
 from agent_cli.system.loading import load
-from agent_cli.version import __version__
 
 _LIMIT_S: Final = 10.0
 _A_PAGE: Final = 1000
@@ -71,7 +65,7 @@ async def _all(connection: Connection, where: str) -> list[_Entry]:
     if credential is None:
         return await _of_sdk(connection)
     found: list[_Entry] = []
-    headers = _headers(credential, connection)
+    headers = headers_of(credential, connection.variables)
     async with http_client(connection) as http:
         for _ in range(_PAGES_MAX):
             after = {"after_id": found[-1].id} if found else {}
@@ -105,16 +99,6 @@ async def _of_sdk(connection: Connection) -> list[_Entry]:
         return [_Entry.model_validate(each) for each in await client.list_models()]
     finally:
         await client.aclose()
-
-
-def _headers(credential: str, connection: Connection) -> dict[str, str]:
-    return {
-        "accept": "application/json",
-        "anthropic-version": API_VERSION,
-        "authorization": f"Bearer {checked_key(credential)}",
-        **custom_headers(connection.variables),
-        "user-agent": f"agent-cli/{__version__}",
-    }
 
 
 def _offered(entry: _Entry) -> OfferedModel:

@@ -37,7 +37,7 @@ from agent_cli.system.json_text import json_object
 from agent_cli.system.shapes import is_object
 from agent_cli.version import __version__
 
-API_VERSION = "2026-10-21"
+_API_VERSION = "2026-10-21"
 # The SDK's order: irrelevant to the API, but recordings and intermediate caches compare bytes.
 BODY_FIELDS = (
     "max_tokens",
@@ -72,7 +72,7 @@ class WireClient:
         self, parameters: dict[str, Any], *, api_key: str | None
     ) -> AsyncGenerator[OpenReply]:
         """Send a request; see `loop_clients.Client`."""
-        credential = checked_key(api_key or self._credential)
+        credential = api_key or self._credential
         address = Address(
             url=f"{self._address}/v1/messages",
             shown=self.base_url,
@@ -92,7 +92,7 @@ class WireClient:
 
     async def count_tokens(self, parameters: dict[str, Any], *, api_key: str | None) -> int:
         """Count the tokens of a prompt; see `loop_clients.Client`."""
-        credential = checked_key(api_key or self._credential)
+        credential = api_key or self._credential
         body = {name: parameters[name] for name in BODY_FIELDS if name in parameters}
         try:
             response = await self._http.post(
@@ -131,19 +131,29 @@ class WireClient:
         return refused(refusal)
 
 
-def _headers(
-    credential: str, parameters: Mapping[str, Any], variables: Mapping[str, str]
-) -> httpx2.Headers:
+def headers_of(credential: str, variables: Mapping[str, str]) -> httpx2.Headers:
+    """Return the headers of a request without a body; the user's own win over most of them.
+
+    Raises:
+        CallFailed: *credential* is not valid in a header.
+    """
     headers = httpx2.Headers(
         {
             "accept": "application/json",
-            "content-type": "application/json",
-            "anthropic-version": API_VERSION,
-            "authorization": f"Bearer {credential}",
+            "anthropic-version": _API_VERSION,
+            "authorization": f"Bearer {checked_key(credential)}",
         }
     )
     headers.update(custom_headers(variables))
     headers["user-agent"] = f"agent-cli/{__version__}"
+    return headers
+
+
+def _headers(
+    credential: str, parameters: Mapping[str, Any], variables: Mapping[str, str]
+) -> httpx2.Headers:
+    headers = headers_of(credential, variables)
+    headers.setdefault("content-type", "application/json")
     if betas := parameters.get("betas"):
         headers["anthropic-beta"] = ",".join(betas)
     return headers
