@@ -18,6 +18,7 @@ from agent_cli.core.agent import Agent
 from agent_cli.core.turn import Turn
 from agent_cli.policies.permission_rules import COMMAND_TOOL
 from agent_cli.system.logger import logger
+from agent_cli.system.shapes import objects_in
 from agent_cli.terminal.sanitize import reveal
 from agent_cli_tools.bash import job_output_tool
 
@@ -320,5 +321,4 @@ class AgentJobs:
 
 
 def _remembered(turn: Turn) -> list[dict[str, Json]]:
-    state = turn.config.state.get(JOBS)
-    return [each for each in state if isinstance(each, dict)] if isinstance(state, list) else []
+    return objects_in(turn.config.state.get(JOBS))

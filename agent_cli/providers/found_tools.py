@@ -15,7 +15,7 @@ from agent_cli.contracts.found_tools import CALL_FOUND, REFERENCE, change_in, de
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.contracts.tooling import ToolSpec
 from agent_cli.providers.encoding import whole_input
-from agent_cli.system.shapes import is_object
+from agent_cli.system.shapes import objects_in
 
 # The first deferred tool adds a preamble to the beginning of the prompt; so there always is one.
 _PLACEHOLDER: Final[Block] = {
@@ -251,5 +251,4 @@ def _with_results(message: Block, change: Callable[[Block], Block]) -> Block:
 
 
 def _blocks(holder: Block) -> list[Block]:
-    content = holder["content"]
-    return [each for each in content if is_object(each)] if isinstance(content, list) else []
+    return objects_in(holder["content"])

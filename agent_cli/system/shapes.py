@@ -21,6 +21,11 @@ def is_array(value: object) -> "TypeIs[list[Any]]":
     return isinstance(value, list)
 
 
+def objects_in(value: object) -> list[dict[Any, Any]]:
+    """Return the objects in *value* if it is an array; none of anything else."""
+    return [each for each in value if is_object(each)] if is_array(value) else []
+
+
 def is_mapping(value: object) -> "TypeIs[Mapping[Any, Any]]":
     """Return whether *value* is a mapping: an object as it was read, or frozen."""
     return isinstance(value, Mapping)

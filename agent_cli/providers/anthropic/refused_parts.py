@@ -29,6 +29,7 @@ from agent_cli.providers.found_tools import without_references
 from agent_cli.providers.hosted_history import as_text, is_hosted
 from agent_cli.system.loading import late_pattern
 from agent_cli.system.logger import logger
+from agent_cli.system.shapes import objects_in
 
 # Optional fields: a server names the one it does not know. The API itself knows all but the last,
 # which its newer models refuse.
@@ -187,8 +188,7 @@ def _warn(text: str, failed: CallFailed, event: str = "") -> None:
 
 
 def _tools(sent: dict[str, Json]) -> list[Block]:
-    tools = sent.get("tools")
-    return [each for each in tools if isinstance(each, dict)] if isinstance(tools, list) else []
+    return objects_in(sent.get("tools"))
 
 
 def _refused_tool(failed: CallFailed, sent: dict[str, Json]) -> Block | None:

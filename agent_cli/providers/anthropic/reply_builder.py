@@ -29,6 +29,7 @@ from agent_cli.providers.encoding import count_in, tool_input, whole_input
 from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.shapes import objects_in
 
 
 @dataclass(slots=True)
@@ -213,11 +214,8 @@ class ReplyBuilder:
         asked = [each for each in self._iterations() if each.get("type") == "message"]
         return asked[-1] if len(set(map(self._model_of, asked))) > 1 else None
 
-    def _iterations(self) -> list[Mapping[str, Json]]:
-        counts = self._usage.get("iterations")
-        return (
-            [each for each in counts if isinstance(each, dict)] if isinstance(counts, list) else []
-        )
+    def _iterations(self) -> list[dict[str, Json]]:
+        return objects_in(self._usage.get("iterations"))
 
     def _fallback(self) -> Mapping[str, Json] | None:
         """Return the usage of the model that answered in place of a declining model, or None."""

@@ -17,6 +17,7 @@ from agent_cli.contracts.messages import AssistantMessage, LlmMessage, UserMessa
 from agent_cli.contracts.provider import Model, ModelRequest, ThinkingLevel
 from agent_cli.contracts.timeline import Block, Json, text_block
 from agent_cli.providers.anthropic.models import EFFORTS
+from agent_cli.system.shapes import objects_in
 
 EFFORT_MARK: Final = "effort"
 _NOTICE_MARK: Final = "notice"
@@ -35,9 +36,7 @@ def with_notice_marks(messages: Sequence[LlmMessage]) -> tuple[LlmMessage, ...]:
 
 def messages_of(sent: Mapping[str, Json]) -> list[Block]:
     """Return the messages of a request, *sent* as its parameters."""
-    messages = sent["messages"]
-    assert isinstance(messages, list)
-    return [each for each in messages if isinstance(each, dict)]
+    return objects_in(sent["messages"])
 
 
 def with_system_messages(messages: Sequence[Block]) -> list[Block]:

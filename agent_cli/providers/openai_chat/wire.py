@@ -32,6 +32,7 @@ from agent_cli.providers.failures import BrokenReply
 from agent_cli.providers.found_tools import true_call, with_found
 from agent_cli.providers.hosted_history import as_text
 from agent_cli.system.records import dataclass, field
+from agent_cli.system.shapes import objects_in
 
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh")
 _NO_DOCUMENTS: Final = "this API takes no PDF"
@@ -137,10 +138,7 @@ def _part(block: Block) -> Json:
 
 
 def _blocks(content: Json) -> list[Block]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    assert isinstance(content, list)
-    return [block for block in content if isinstance(block, dict)]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content)
 
 
 _STOP_REASONS: Final = {
