@@ -15,7 +15,7 @@ from agent_cli.system import launching
 from tests.forked import _server, server_pids, start
 from tests.launcher_server import launcher_server
 from tests.repl.terminal import Terminal
-from tests.waiting import wait_until
+from tests.waiting import parent_of, wait_until
 
 SCRIPT = """
 import json, os, random, signal, sys
@@ -124,10 +124,6 @@ def test_workers_of_one_run_share_the_process_that_imports(script: str) -> None:
     with orders, listener:
         assert another != server
         assert parent_of(another) == parent_of(server)
-
-
-def parent_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")

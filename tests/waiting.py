@@ -133,6 +133,11 @@ def open_descriptors() -> set[tuple[str, str]]:
     return found
 
 
+def parent_of(pid: int) -> int:
+    """Return the id of the process that started *pid*, or of the one that took its place."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def is_alive(pid: int) -> bool:
     """Return whether process *pid* runs; a zombie is dead but not yet reaped."""
     try:

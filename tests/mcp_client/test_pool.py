@@ -26,7 +26,7 @@ from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.limits import RestartPolicy
 from agent_cli.mcp_client.transports import Link
 from tests.mcp_client.hostile_http import Handler, hostile_http
-from tests.waiting import at_growing_limits, is_alive, unstalled_s, wait_until
+from tests.waiting import at_growing_limits, is_alive, parent_of, unstalled_s, wait_until
 
 if TYPE_CHECKING:
     from tests.mcp_client.conftest import Call, HttpServer, RawServer
@@ -1010,7 +1010,7 @@ async def test_killed_watcher_leaves_no_server_process(
         await servers.wait_started(LIMIT_S)
         pids = [int(pid) for pid in file.read_text().split()]
 
-        os.kill(_parent(pids[0]), signal.SIGKILL)
+        os.kill(parent_of(pids[0]), signal.SIGKILL)
         await until(lambda: not any(map(is_alive, pids)))
         await until(lambda: ServerPhase.LOST in phases(changes))
         await until(lambda: changes[-1].phase is ServerPhase.READY)
@@ -1027,16 +1027,12 @@ async def test_both_watchers_killed_leave_no_server_process(
         servers.start([raw_server({"stubborn": True, "pids": str(file), "daemon": True})])
         await servers.wait_started(LIMIT_S)
         pids = [int(pid) for pid in file.read_text().split()]
-        inner = _parent(pids[0])
+        inner = parent_of(pids[0])
 
-        _kill_together(_parent(inner), inner)
+        _kill_together(parent_of(inner), inner)
         await until(lambda: not any(map(is_alive, pids)))
         await until(lambda: ServerPhase.LOST in phases(changes))
         await until(lambda: changes[-1].phase is ServerPhase.READY)
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _kill_together(*pids: int) -> None:
@@ -1116,8 +1112,8 @@ async def test_next_program_ends_what_one_killed_with_both_watchers_left(
     assert program.stdout is not None
     assert await program.stdout.readline() == b"ready\n"
     pids = [int(pid) for pid in left.read_text().split()]
-    inner = _parent(pids[0])
-    _kill_together(program.pid, _parent(inner), inner)
+    inner = parent_of(pids[0])
+    _kill_together(program.pid, parent_of(inner), inner)
     await program.wait()
 
     async with McpServers(os.environ) as ours, McpServers(os.environ) as servers:

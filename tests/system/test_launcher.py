@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.system.launching import KeeperLink, Launcher, Order, Watched
-from tests.waiting import is_alive, wait_until
+from tests.waiting import is_alive, parent_of, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and a subreaper")
 
@@ -34,10 +34,6 @@ link.take(link.socket.recv(4096))
 time.sleep(600)
 """
 LIMIT_S = 60.0
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def is_child_of(parent: int, pid: int) -> bool:

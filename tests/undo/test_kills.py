@@ -19,7 +19,7 @@ from agent_cli.undo.logs import CommandLog, drop_kept, is_running, read_log
 from agent_cli.undo.reversal import Step, carry_out, has_plan, write_plan
 from agent_cli.undo.stopped_calls import why_missing
 from tests.tools.undoing import fill, tree
-from tests.waiting import wait_until
+from tests.waiting import parent_of, wait_until
 
 pytestmark = [
     pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-"),
@@ -88,8 +88,7 @@ def is_over(log: Path) -> bool:
 
 def keeper_of(link: KeeperLink) -> int:
     found(link, "pid")  # a question may come before it
-    stat = Path(f"/proc/{link.found('pid')['pid']}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
+    return parent_of(link.found("pid")["pid"])
 
 
 def plan(folder: Path, log: CommandLog) -> None:
