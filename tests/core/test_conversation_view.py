@@ -6,14 +6,8 @@ from agent_cli.contracts.errors import ConversationError
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.timeline import Success, text_block
 from agent_cli.core.conversation import Conversation
-from tests.fakes import calls, says, tool_use
-
-
-def asked(*ids: str) -> Conversation:
-    conversation = Conversation()
-    conversation.begin(UserMessage.of("go"))
-    conversation.add_reply(calls(*(tool_use("look", {}, id) for id in ids)))
-    return conversation
+from tests.core.test_conversation import asked
+from tests.fakes import says
 
 
 def test_open_calls_are_those_of_the_last_reply_in_call_order() -> None:

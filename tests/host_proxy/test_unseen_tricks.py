@@ -175,7 +175,6 @@ async def test_nothing_but_tls_for_the_allowed_name_gets_through(hello: bytes) -
 
 
 # What follows the allowed hello in the same tunnel.
-_HRR = hello_of(sni(BAD))
 SECOND = {
     "another name": _BAD_HELLO,
     "openssl": client_hello(BAD),

@@ -536,6 +536,19 @@ def test_rewind_also_undoes_runs_dropped_by_an_earlier_rewind(
     ]
 
 
+def questions_to_nobody(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that fills with the questions asked."""
+    asked: list[str] = []
+    choose = Nobody.choose
+
+    async def note(self: Nobody, message: str, keys: str) -> str:
+        asked.append(message)
+        return await choose(self, message, keys)
+
+    monkeypatch.setattr(Nobody, "choose", note)
+    return asked
+
+
 @pytest.mark.parametrize(("answer", "but_own"), [("y", False), ("n", True)])
 def test_undo_asks_before_it_takes_back_a_command_of_the_user(
     monkeypatch: pytest.MonkeyPatch, answer: str, *, but_own: bool
@@ -555,14 +568,7 @@ def test_undo_asks_before_it_takes_back_a_command_of_the_user(
     monkeypatch.setattr(app.file_changes, "planned_undo", planned_undo)
     monkeypatch.setattr(app.file_changes, "take_back", take_back)
 
-    asked: list[str] = []
-    choose = Nobody.choose
-
-    async def note(self: Nobody, message: str, keys: str) -> str:
-        asked.append(message)
-        return await choose(self, message, keys)
-
-    monkeypatch.setattr(Nobody, "choose", note)
+    asked = questions_to_nobody(monkeypatch)
 
     _, shown = converse("/undo", app=app, answers=(answer,))
 
@@ -600,14 +606,7 @@ def test_undo_asks_before_it_takes_back_the_files_that_did_not_change_since(
     monkeypatch.setattr(app.file_changes, "changed_runs", lambda: runs)
     monkeypatch.setattr(app.file_changes, "planned_undo", planned_undo)
     monkeypatch.setattr(app.file_changes, "take_back", take_back)
-    asked: list[str] = []
-    choose = Nobody.choose
-
-    async def note(self: Nobody, message: str, keys: str) -> str:
-        asked.append(message)
-        return await choose(self, message, keys)
-
-    monkeypatch.setattr(Nobody, "choose", note)
+    asked = questions_to_nobody(monkeypatch)
 
     is_rewind = command == "/rewind"
     _, shown = converse(command, app=app, answers=("1", "1", answer) if is_rewind else (answer,))
