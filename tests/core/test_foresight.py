@@ -21,10 +21,8 @@ from agent_cli.core.waits import InOrder
 from agent_cli.policies.permission_rules import RuleSet, parse_rule
 from agent_cli.policies.permissions import Permissions
 from agent_cli.policies.shell.reach import Reach
-from agent_cli_tools import Workspace
-from agent_cli_tools.session_resources import SessionResources
 from tests.fakes import ScriptedModel, calls, says, scripted_agent, texts, tool_use
-from tests.tools.calling import Tools
+from tests.tools.calling import Tools, tools_in
 from tests.waiting import StoppedClock
 
 _Authorize = Callable[[ToolCall, Tool, object], Verdict | Awaitable[Verdict]]
@@ -32,10 +30,8 @@ _Authorize = Callable[[ToolCall, Tool, object], Verdict | Awaitable[Verdict]]
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Iterator[Tools]:
-    root = tmp_path / "ws"
-    root.mkdir()
-    with Workspace(root, shared=SessionResources(spill_dir=tmp_path / "out")) as workspace:
-        yield Tools(workspace)
+    with tools_in(tmp_path) as made:
+        yield made
 
 
 def _edit(path: str, old: str, new: str, id: str = "t1", *, all: bool = False) -> Block:

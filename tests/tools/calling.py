@@ -1,5 +1,7 @@
 """Call the built-in tools as the executor does: input validated, errors turned into results."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult, check_input
 from agent_cli_tools import Workspace, builtin_tools
 from agent_cli_tools.bash import job_output_tool
+from agent_cli_tools.session_resources import SessionResources
 
 WAIT_S = 60.0
 
@@ -64,3 +67,12 @@ class Tools:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
+
+
+@contextmanager
+def tools_in(folder: Path) -> Generator[Tools]:
+    """Yield the tools in a new workspace in *folder*."""
+    root = folder / "ws"
+    root.mkdir()
+    with Workspace(root, shared=SessionResources(spill_dir=folder / "out")) as workspace:
+        yield Tools(workspace)

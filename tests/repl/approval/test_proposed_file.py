@@ -14,18 +14,15 @@ from agent_cli.repl.approval.answers import edited_input, edited_part
 from agent_cli.repl.approval.call_rows import titled
 from agent_cli.repl.approval.proposed_file import proposed_file
 from agent_cli.terminal.planned_change import PlannedChange
-from agent_cli_tools import Workspace, builtin_tools
-from agent_cli_tools.session_resources import SessionResources
+from agent_cli_tools import builtin_tools
 from tests.fakes import returns, tool
-from tests.tools.calling import Tools
+from tests.tools.calling import Tools, tools_in
 
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Iterator[Tools]:
-    root = tmp_path / "ws"
-    root.mkdir()
-    with Workspace(root, shared=SessionResources(spill_dir=tmp_path / "out")) as workspace:
-        yield Tools(workspace)
+    with tools_in(tmp_path) as made:
+        yield made
 
 
 def _edit(path: str, *pairs: tuple[str, str]) -> ToolCall:
