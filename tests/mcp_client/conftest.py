@@ -18,6 +18,8 @@ from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import ToolContext, ToolResult
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.config import TransportName
+from agent_cli.mcp_client.credentials import FileCredentials
+from agent_cli.mcp_client.host import Host
 from tests import forked, waiting
 
 HERE = Path(__file__).parent
@@ -132,6 +134,12 @@ def raw_server() -> RawServer:
 def sdk_server() -> ServerConfig:
     arguments = forked.arguments_of(SDK_SERVER, "stdio")
     return ServerConfig(name="fixture", command=sys.executable, args=tuple(arguments))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """Return one that keeps what sign-ins bring in files."""
+    return Host(credentials=FileCredentials(tmp_path / "credentials"))
 
 
 @pytest.fixture

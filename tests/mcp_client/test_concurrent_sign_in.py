@@ -16,7 +16,6 @@ import pytest
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import Aborted
 from agent_cli.mcp_client.browsers import request_browser
-from agent_cli.mcp_client.credentials import FileCredentials
 from agent_cli.mcp_client.host import Host
 from tests import forked, waiting
 from tests.mcp_client.sign_in_server import SignInServer, sign_in_server
@@ -35,11 +34,6 @@ def web() -> Iterator[SignInServer]:
     with sign_in_server() as server:
         server.revokes = True
         yield server
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(credentials=FileCredentials(tmp_path / "credentials"))
 
 
 async def test_parallel_calls_on_a_signed_in_server_run_at_once(

@@ -35,11 +35,6 @@ def web() -> Iterator[SignInServer]:
         yield server
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(credentials=FileCredentials(tmp_path / "credentials"))
-
-
 @asynccontextmanager
 async def running(config: ServerConfig, host: Host) -> AsyncGenerator[McpServers]:
     """Start one server, and wait until it is ready or has failed."""

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -506,17 +507,16 @@ async def test_duplicate_plugin_and_tool_names_are_left_out_with_a_warning() -> 
     ]
 
 
+def late_plugins(imported: threading.Event) -> DiscoveredPlugins:
+    """Find the plugins as soon as they are *imported*."""
+    imported.wait(PATIENCE_S)
+    return DiscoveredPlugins((Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),))
+
+
 async def test_first_model_call_waits_for_the_plugin_import() -> None:
     """Tools added later would change the prefix."""
     imported = threading.Event()
-
-    def find() -> DiscoveredPlugins:
-        imported.wait(PATIENCE_S)
-        return DiscoveredPlugins(
-            (Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),)
-        )
-
-    run = Contributing([], says("done"), find=find)
+    run = Contributing([], says("done"), find=partial(late_plugins, imported))
     async with run.plugins, asyncio.TaskGroup() as group:
         run.plugins.start(run.agent)
         group.create_task(run.prompt())
@@ -530,14 +530,9 @@ async def test_first_model_call_waits_for_the_plugin_import() -> None:
 async def test_hanging_plugin_import_delays_a_reply_only_up_to_a_limit() -> None:
     """The request is sent without the plugins, the user gets a notice, and they are added later."""
     imported = threading.Event()
-
-    def find() -> DiscoveredPlugins:
-        imported.wait(PATIENCE_S)
-        return DiscoveredPlugins(
-            (Plugin(name="late", prepare=lambda ctx: ctx.add_context("here")),)
-        )
-
-    run = Contributing([], says("one"), says("two"), find=find, load_limit_s=0.01)
+    run = Contributing(
+        [], says("one"), says("two"), find=partial(late_plugins, imported), load_limit_s=0.01
+    )
     async with run.plugins:
         run.plugins.start(run.agent)
         await run.prompt()
