@@ -52,8 +52,8 @@ def _paths(
     return Program(options=known_options(options), operands_max=operands_max, can_write=can_write)
 
 
-def _text(options: str = "", *, operands_max: int | None = None) -> Program:
-    return Program(options=known_options(options), operands="text", operands_max=operands_max)
+def _text(options: str = "") -> Program:
+    return Program(options=known_options(options), operands="text")
 
 
 def _nothing(options: str = "") -> Program:
