@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from mcp import Client, InputRequiredRoundsExceededError, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
-from mcp_types import CallToolResult, ResourceLink, Tool
+from mcp_types import CallToolResult, ResourceLink
 from pydantic import ValidationError
 
 from agent_cli.contracts.errors import ToolError
@@ -80,13 +80,6 @@ class Server(Protocol):
 
     def doubt(self, client: Client, *, is_cancelled: bool) -> None:
         """Note that a request got no answer: before the next one, the server is asked for one."""
-
-    async def approved(self, tool: Tool, *, by_person: bool) -> None:
-        """Note that a call of *tool* was approved: its current definition is pinned."""
-
-    def is_vouched(self, tool: Tool) -> bool:
-        """Return whether a person approved *tool* with its current definition."""
-        ...
 
 
 async def call_tool(

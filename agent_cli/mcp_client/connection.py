@@ -208,14 +208,6 @@ class ServerConnection:
             self._link.give_up(_HUNG)
         self._end()
 
-    async def approved(self, tool: mcp_types.Tool, *, by_person: bool) -> None:
-        """Note that a call of *tool* was approved: its current definition is pinned."""
-        await self.offering.approve(tool, by_person=by_person)
-
-    def is_vouched(self, tool: mcp_types.Tool) -> bool:
-        """Return whether a person approved *tool* with its current definition."""
-        return self.offering.is_vouched(tool)
-
     async def approve_changes(self) -> None:
         """Approve the withheld tools, and offer them."""
         await self.offering.approve_changes()

@@ -62,12 +62,13 @@ class Wrapped:
         return replace(self, tools=kept, absent={**self.absent, **absent})
 
 
-def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
+def wrap_tools(offering: "Offering", tools: Iterable[mcp_types.Tool]) -> Wrapped:
     """Wrap the *tools* that are enabled, usable and unchanged since their approval.
 
     Raises:
         SettingsError: The pins cannot be read.
     """
+    server = offering.server
     approved = server.host.pins.of_server(server.config)
     wrapped: list[Tool] = []
     absent: dict[str, str] = {}
@@ -77,7 +78,7 @@ def wrap_tools(server: Server, tools: Iterable[mcp_types.Tool]) -> Wrapped:
             continue
         name = public_name(server.config.name, tool.name)
         try:
-            ours = wrap_tool(server, tool)
+            ours = wrap_tool(offering, tool)
         except UnusableSchema as error:
             absent[name] = f"tool {tool.name} is left out: {error}"
             continue
@@ -117,12 +118,13 @@ def _is_wanted(config: ServerConfig, tool: str) -> bool:
     return not patterns or any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
-def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
+def wrap_tool(offering: "Offering", tool: mcp_types.Tool) -> Tool:
     """Return *tool* as a tool of the agent.
 
     Raises:
         UnusableSchema: The API would refuse its input schema.
     """
+    server = offering.server
     hints = tool.annotations or mcp_types.ToolAnnotations()
     title = tool.title or hints.title or tool.name
     output_schema = (tool.meta or {}).get(OUTPUT_SCHEMA)
@@ -132,7 +134,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
     async def execute(
         _tool_call_id: str, params: dict[str, Json], cancel: CancelToken, on_update: ToolContext
     ) -> ToolResult:
-        await server.approved(tool, by_person=on_update.is_approved)
+        await offering.approve(tool, by_person=on_update.is_approved)
         async with cancel.scope():
             return await call_tool(
                 server,
@@ -152,7 +154,7 @@ def wrap_tool(server: Server, tool: mcp_types.Tool) -> Tool:
         # A tool without hints may change anything; a destructive one is never "read only".
         changes=not hints.read_only_hint or bool(hints.destructive_hint),
         destroys=bool(hints.destructive_hint),
-        doubt=lambda _params: "" if server.is_vouched(tool) else UNVOUCHED,
+        doubt=lambda _params: "" if offering.is_vouched(tool) else UNVOUCHED,
         # A call that reports progress may take longer than any fixed time: calls.py limits its
         # silence to the server's `call_timeout_s` instead.
         timeout_s=0,
@@ -176,6 +178,7 @@ class Offering:
     """A server's tools, prompts and resources as last listed; they outlive the connection.
 
     Attributes:
+        server: What its tools are called over.
         wrapped: The server's tools as tools of the agent.
         has_resources: Whether the server declares that it has resources.
     """
@@ -184,7 +187,7 @@ class Offering:
         self.wrapped = Wrapped()
         self.catalogue = Catalogue()
         self.has_resources = False
-        self._server = server
+        self.server = server
         self._instructions = ""
         self._withheld: Mapping[str, str] = {}
         self._refused: dict[str, tuple[ToolSpec, str]] = {}
@@ -200,7 +203,7 @@ class Offering:
     @property
     def names(self) -> frozenset[str]:
         """The public names of all listed tools, including tools that are left out."""
-        server = self._server.config.name
+        server = self.server.config.name
         return frozenset(public_name(server, tool.name) for tool in self._listed)
 
     @property
@@ -215,7 +218,7 @@ class Offering:
             SettingsError: The pins cannot be read.
         """
         now = printable(instructions, keep="\n\t")[:_INSTRUCTIONS_MAX]
-        approved = self._server.host.pins.of_server(self._server.config).get(INSTRUCTIONS, now)
+        approved = self.server.host.pins.of_server(self.server.config).get(INSTRUCTIONS, now)
         same = approved == now
         self._withheld = {} if same else {INSTRUCTIONS: difference(INSTRUCTIONS, approved, now)}
         self._instructions = now
@@ -229,9 +232,9 @@ class Offering:
         if tools == self._listed:
             return False
         # Checking a schema takes 2 ms: hundreds of tools would block the event loop.
-        wrapped = await asyncio.to_thread(wrap_tools, self._server, tools)
-        pins = self._server.host.pins
-        self._vouched |= await asyncio.to_thread(pins.vouched, self._server.config)
+        wrapped = await asyncio.to_thread(wrap_tools, self, tools)
+        pins = self.server.host.pins
+        self._vouched |= await asyncio.to_thread(pins.vouched, self.server.config)
         self._listed, self.wrapped = tools, self._sendable(wrapped)
         return True
 
@@ -270,7 +273,7 @@ class Offering:
             self._vouched[tool.name] = now = self._definition(tool)
             try:
                 await asyncio.to_thread(
-                    self._server.host.pins.vouch, self._server.config, tool.name, now
+                    self.server.host.pins.vouch, self.server.config, tool.name, now
                 )
             except SettingsError as error:
                 _log.warning("mcp tool not vouched for", tool=tool.name, fault=str(error))
@@ -287,16 +290,16 @@ class Offering:
             if tool.name in self.wrapped.changed:
                 withheld[tool.name] = self._definition(tool)
         await self._pin(withheld)
-        wrapped = await asyncio.to_thread(wrap_tools, self._server, self._listed)
+        wrapped = await asyncio.to_thread(wrap_tools, self, self._listed)
         self.wrapped = self._sendable(wrapped)
         self.hear(self._instructions)
 
     def _definition(self, tool: mcp_types.Tool) -> str:
-        return definition(tool, wrap_tool(self._server, tool))
+        return definition(tool, wrap_tool(self, tool))
 
     async def _pin(self, approved: Mapping[str, str]) -> None:
         try:
-            await asyncio.to_thread(self._server.host.pins.pin, self._server.config, approved)
+            await asyncio.to_thread(self.server.host.pins.pin, self.server.config, approved)
         except SettingsError as error:
             _log.warning("mcp tools not pinned", tools=", ".join(approved), fault=str(error))
 

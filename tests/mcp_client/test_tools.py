@@ -7,7 +7,7 @@ from agent_cli.contracts.servers import public_name
 from agent_cli.mcp_client import ServerConfig
 from agent_cli.mcp_client.host import Host
 from agent_cli.mcp_client.limits import SilenceLimits, Uses
-from agent_cli.mcp_client.offering import definition, wrap_tool, wrap_tools
+from agent_cli.mcp_client.offering import Offering, definition, wrap_tool, wrap_tools
 from agent_cli.mcp_client.pins import Pins
 
 if TYPE_CHECKING:
@@ -34,11 +34,8 @@ class NoServer:
     def doubt(self, client: "Client", *, is_cancelled: bool) -> None:
         raise NotImplementedError
 
-    async def approved(self, tool: Tool, *, by_person: bool) -> None:
-        raise NotImplementedError
 
-    def is_vouched(self, tool: Tool) -> bool:
-        raise NotImplementedError
+OFFERING = Offering(NoServer())
 
 
 def mcp_tool(
@@ -55,7 +52,7 @@ def mcp_tool(
 
 def test_tool_description_is_cut_at_two_kilobytes() -> None:
     """Every byte of it is sent with every request."""
-    description = wrap_tool(NoServer(), mcp_tool("ä" * 3000)).description
+    description = wrap_tool(OFFERING, mcp_tool("ä" * 3000)).description
 
     assert description.endswith("ä …")
     assert 2040 <= len(description.encode()) <= 2048
@@ -66,11 +63,11 @@ def test_hidden_characters_of_a_description_are_removed() -> None:
     """These are escape codes, zero-width and direction marks, and invisible tag characters."""
     text = "Reads\x1b[2J a\u200b\u202e file\x00\U000e0041\n\tline"
 
-    assert wrap_tool(NoServer(), mcp_tool(text)).description == "Reads[2J a file\n\tline"
+    assert wrap_tool(OFFERING, mcp_tool(text)).description == "Reads[2J a file\n\tline"
 
 
 def test_a_tool_without_description_is_described_by_its_title() -> None:
-    tool = wrap_tool(NoServer(), mcp_tool(title="Read a file"))
+    tool = wrap_tool(OFFERING, mcp_tool(title="Read a file"))
 
     assert (tool.label, tool.description) == ("srv: Read a file", "Read a file")
 
@@ -79,7 +76,7 @@ def test_tool_without_a_read_only_hint_counts_as_changing() -> None:
     """The permission rules rely on the hint."""
     hints = (None, False, True)
 
-    assert [wrap_tool(NoServer(), mcp_tool(read_only=h)).changes for h in hints] == [
+    assert [wrap_tool(OFFERING, mcp_tool(read_only=h)).changes for h in hints] == [
         True,
         True,
         False,
@@ -87,7 +84,7 @@ def test_tool_without_a_read_only_hint_counts_as_changing() -> None:
 
 
 def test_mcp_call_is_summarised_in_one_line() -> None:
-    tool = wrap_tool(NoServer(), mcp_tool())
+    tool = wrap_tool(OFFERING, mcp_tool())
 
     assert tool.summary({}) == ""
     assert tool.summary({"path": "a.txt"}) == '{"path": "a.txt"}'
@@ -104,7 +101,7 @@ def test_tool_lists_of_a_server_choose_which_tools_are_offered(tmp_path: Path) -
             name="srv", command="x", enabled_tools=enabled, disabled_tools=disabled
         )
         server.host = Host(pins=Pins(tmp_path / "pins.json"))
-        wrapped = wrap_tools(server, tools)
+        wrapped = wrap_tools(Offering(server), tools)
         assert wrapped.absent == {}
         return [tool.name.removeprefix("mcp__srv__") for tool in wrapped.tools]
 
@@ -119,7 +116,7 @@ def test_everything_the_model_reads_of_a_tool_is_pinned() -> None:
 
     def pinned(description: str | None, title: str | None = None) -> str:
         tool = mcp_tool(description, title=title)
-        return definition(tool, wrap_tool(NoServer(), tool))
+        return definition(tool, wrap_tool(OFFERING, tool))
 
     expected = 'tool\n\n{}\n\n{{\n  "type": "object"\n}}\n'
     assert pinned("a\u200b") == expected.format("a\u200b")
@@ -132,7 +129,7 @@ def test_read_only_hint_added_later_changes_the_pinned_definition() -> None:
     before = mcp_tool()
     after = before.model_copy(update={"annotations": ToolAnnotations(read_only_hint=True)})
 
-    pinned, now = (definition(tool, wrap_tool(NoServer(), tool)) for tool in (before, after))
+    pinned, now = (definition(tool, wrap_tool(OFFERING, tool)) for tool in (before, after))
 
     assert now == f"{pinned}\nIt says that it only reads: it runs unasked.\n"
 
@@ -141,7 +138,7 @@ def test_destructive_hint_overrides_the_read_only_hint() -> None:
     """A server may contradict itself; the cautious reading counts."""
     hints = ToolAnnotations(read_only_hint=True, destructive_hint=True)
 
-    assert wrap_tool(NoServer(), mcp_tool().model_copy(update={"annotations": hints})).changes
+    assert wrap_tool(OFFERING, mcp_tool().model_copy(update={"annotations": hints})).changes
 
 
 def test_no_server_can_take_the_name_of_a_built_in_tool() -> None:
