@@ -67,9 +67,9 @@ class Workbench:
     """The agent of one session, built; `async with` starts and finally stops its parts.
 
     The constructor may take a second and may run in any thread; entering is quick. Configure the
-    logs before entering it. Parts are built in the order in which they need each other. Those
-    that need one built later (the agent, its sessions) get a function that returns it; none is
-    called before the constructor has ended.
+    logs before entering it. Parts are built in the order in which they need each other. If one
+    needs a part that is built later (the agent, its sessions), it gets a function to call once the
+    constructor has ended.
     """
 
     def __init__(self, startup: StartupContext, *, one_shot: bool) -> None:

@@ -42,7 +42,7 @@ class Foresight:
     async def failure(self, item: "CheckedCall") -> str:
         """Return the error that *item* ends with even if a person allows it; "" if it may succeed.
 
-        They may refuse the calls before it, so it must fail both after them and without them.
+        The person may refuse the calls before it: it must fail both after them and without them.
         """
         if not (item.tool and item.tool.foresee and item.ask and item.ask.may_read):
             return ""

@@ -135,7 +135,7 @@ class CapacityLimiter:
         return len(self._held) >= self._most
 
     async def take(self, holder: object) -> None:
-        """Wait for a free slot and take it for *holder*, which has one at most; its `str` names it.
+        """Wait for a free slot and give it to *holder*, named by its `str`; each holds one at most.
 
         Raises:
             WaitedTooLong: No slot has changed hands within the limit.

@@ -22,7 +22,7 @@ _CHANGES: Final = "changes.diff"
 
 @dataclass(frozen=True, slots=True)
 class OutputDir:
-    """A directory with the files of this run and none of an earlier one; they are its user's alone.
+    """A directory with the files of this run, none of an earlier one; only the user may read them.
 
     Attributes:
         redact: Masks the secrets in a text.

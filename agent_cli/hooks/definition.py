@@ -125,7 +125,7 @@ class Hook:
 
     @property
     def limit_s(self) -> float:
-        """The time limit: that of its definition, else that of its event and kind."""
+        """The time limit of the definition; without one, the usual one of the event and kind."""
         if self.event == "SessionEnd":
             return _END_S if self.timeout_s is None else min(self.timeout_s, _END_MAX_S)
         if self.timeout_s is not None:

@@ -96,7 +96,7 @@ class HookRuns:
     ) -> list[Hook]:
         """Return the hooks for *event* that match one of *names*; *covers* evaluates their `if`.
 
-        Of those that differ only in what they match, it is the first one.
+        Of hooks that differ only in what they match, the first alone.
         """
         found: dict[Hook, Hook] = {}
         for hook in self.hooks:

@@ -176,11 +176,11 @@ class Deferral:
 
 
 class Withdrawals:
-    """The tools that the requests of one agent declare, those of servers that went away among them.
+    """The tools that the requests of one agent declare, also if their server has gone.
 
-    Taking them out would rewrite the whole cache. The model is told, in a message behind what is
-    cached, that it cannot call them, and once it can again. A request that names another definition
-    of a tool still costs the cache.
+    Taking such a tool out would rewrite the whole cache. The model is told, in a message behind
+    what is cached, that it cannot call the tool, and once it can again. A request that names
+    another definition of a tool still costs the cache.
     """
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ class UserServers:
     """
 
     def __init__(self, path: Path, *, is_private: bool = True) -> None:
-        """Read nothing yet; a file that is not private keeps its mode, and its folder its own."""
+        """Read nothing yet; unless *is_private*, the file and its folder keep their modes."""
         self.path = path
         self._is_private = is_private
         locks = paths.state_dir() / "mcp" / _digest(path)

@@ -91,9 +91,9 @@ class Confinement:
         return replace(self, prefix=[*self.prefix[:-1], *mount, self.prefix[-1]])
 
     def reaching(self, way: WayOut) -> "Confinement":
-        """Return this one, with *way* as its only one to the network; for bubblewrap only.
+        """Return the confinement with *way* as its only one to the network; for bubblewrap only.
 
-        Without it, if a rule hides a program of *way*: the command would not start.
+        If a rule hides a program of *way*, without one: the command would not start.
         """
         programs = [real_path(word) for word in way.prefix if word.startswith("/")]
         if any(each.is_relative_to(path) for each in programs for path in self.hidden):

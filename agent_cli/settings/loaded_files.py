@@ -173,9 +173,9 @@ class _Script:
                     yield path
 
     def _loads(self, path: Path, name: str) -> bool:
-        """Return whether *path*, an existing file, is code, or what the repository has beside it.
+        """Return whether *path*, an existing file, is code, or in the repository beside the script.
 
-        Other files that a script names may be those that it protects, or its records.
+        A script also names the files that it protects, and its records.
         """
         if path.suffix in _CODE or any(f"/{each}".endswith(f"/{name}") for each in self._sourced):
             return True

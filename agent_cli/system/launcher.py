@@ -72,7 +72,7 @@ class _Spare:
         self.link.setblocking(False)
 
     def word(self) -> bytes | None:
-        """Return its word that it has taken an order, b"" if it has ended, None if it waits."""
+        """Return the keeper's word that it has an order; b"" if it has ended, None if it waits."""
         try:
             word, self.locks, _, _ = socket.recv_fds(self.link, _WORD_BYTES_MAX, 1)
         except BlockingIOError:

@@ -77,7 +77,7 @@ class _Refusing:
 
 
 def claim_process() -> None:
-    """Note that this process runs this program alone, not another that imports it as a library."""
+    """Note that the process is ours: no other program imports this one as a library."""
     _IS_OUR_PROCESS.set()
 
 

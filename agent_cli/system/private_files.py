@@ -42,7 +42,7 @@ def replace_content(path: Path, data: bytes, *, mode: int | None = None) -> None
     Args:
         path: The file.
         data: Its new content.
-        mode: Its mode; None: the one that it has, or what the umask leaves of 0644 if it is new.
+        mode: The mode afterwards; None keeps that of the file, and a new one gets 0644 less umask.
 
     Raises:
         OSError: It is not written, or may not outlive a power failure.

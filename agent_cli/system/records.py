@@ -84,7 +84,7 @@ def _has_init_vars(made: type[Any]) -> bool:
 
 
 class _Initializer:
-    """Stands for `__init__`; compiles it, and leaves it its place, when it is first looked up."""
+    """Stands for `__init__` until the first look-up, which compiles it and puts it here instead."""
 
     def __init__(self, made: type[Any], *, frozen: bool, slots: bool) -> None:
         self._made = made

@@ -132,7 +132,7 @@ def started_by(words: Reading) -> Iterator[str]:
 
 
 def commands_in(code: str) -> Iterator[str]:
-    """Yield the commands that *code* may start, and those that do what it does itself."""
+    """Yield the commands that *code* may start, and one for each folder that it deletes."""
     literals = _literals(code)
     yield from _started(code, literals)
     yield from _deletions(code, literals)

@@ -110,7 +110,7 @@ def command_rule(written: str | None) -> CommandRule:
 def allowing(
     rules: Sequence[CommandRule], command: SimpleCommand, reach: Reach
 ) -> CommandRule | None:
-    """Return the first rule that allows *command*, or the one that it only times or limits."""
+    """Return the first rule that allows *command*, or a command that it only times or limits."""
     started: SimpleCommand | None = command
     while started:
         for rule in rules:

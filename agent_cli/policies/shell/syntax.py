@@ -158,7 +158,7 @@ def _walk(node: "Node", is_leaf: Callable[["Node"], bool] | None) -> Iterator["N
 
 
 def outermost(node: "Node", kinds: Container[str]) -> Iterator["Node"]:
-    """Yield those of *node* and its descendants that are of *kinds*, and in no other such one."""
+    """Yield the nodes of *kinds* in *node*, itself included; none that is within another."""
 
     def is_one(each: "Node") -> bool:
         return each.type in kinds

@@ -2,8 +2,7 @@
 
 Until a system message is placed, a mark in the user's messages stands for it: neighbours of one
 role become one message first. The API takes a system message only behind the whole of a user's
-turn, and no two in a row. It stays where it is from then on, so that a later one changes nothing
-that is cached.
+turn, and no two in a row. There it stays, so that a later message changes nothing that is cached.
 
 An effort beside the messages would be part of each cached prompt. One in such a message holds from
 the user's turn before it until the next one; the request itself then names none.

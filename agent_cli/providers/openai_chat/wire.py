@@ -152,7 +152,7 @@ _STOP_REASONS: Final = {
 
 @dataclass(slots=True)
 class _Open:
-    """The block that grows: its kind, its pieces, and of a call its id and name."""
+    """The block that grows; a call also has an id and a name."""
 
     kind: str
     key: int

@@ -81,7 +81,7 @@ def _cells(state: ServerState, servers: ServersPort) -> tuple[str, ...]:
 
 
 def _cells_of_agent(server: AgentServer) -> tuple[str, ...]:
-    """Return the row of a server that serves one agent alone: it offers that nothing but tools."""
+    """Return the row of a server that one agent has alone, and only for its tools."""
     title, state = reveal(server.title), server.state
     if state is None:
         return (title, "starts with it", *("-" for _count in _COUNTS))

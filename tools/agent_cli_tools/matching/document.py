@@ -117,7 +117,7 @@ class Document:
     def _new_ends(self, span: Span, first: int, stop: int) -> Sequence[str]:
         """Return the ends of the lines of *span.new*, which replaces the line ends *first* on.
 
-        A line that stays keeps its end, and one that is added gets that of the line before it.
+        A line that stays keeps its end, and a new line ends as the one before it.
         """
         if span.is_verbatim or self.ends is None:
             return _END.findall(span.new)
