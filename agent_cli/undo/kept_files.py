@@ -19,6 +19,8 @@ from fcntl import fcntl, ioctl
 from agent_cli.system.keeper import LOCK
 from agent_cli.undo.records import INCOMPLETE, LOG
 
+LINK_REFUSED = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
+"""With these, a file system has no hard link for a file; a copy may do."""
 _CLONE = 0x40049409  # FICLONE
 _PART_BYTES = 1 << 30
 _READ_BYTES = 1 << 20
@@ -32,6 +34,8 @@ _FILLED_BYTES_PER_S = 8e9
 _LOOK_SOONEST_S, _LOOK_LATEST_S = 0.005, 1.0
 NEARLY_FULL = "the disk is nearly full"
 _COMMANDS = "commands"
+
+Inode = tuple[int, int]
 
 
 def keep_link(path: str, kept: str, held: int = -1) -> bool:
@@ -47,7 +51,7 @@ def keep_link(path: str, kept: str, held: int = -1) -> bool:
         with _folder_of(path) as folder:
             os.link(os.path.basename(path), kept, src_dir_fd=folder, follow_symlinks=False)
     except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+        if error.errno not in LINK_REFUSED:
             raise
         return False
     return True
@@ -228,6 +232,11 @@ class KeptSpace:
         except OSError:
             return FLOOR_BYTES
         return found.f_bavail * found.f_frsize
+
+
+def inode_of(found: os.stat_result) -> Inode:
+    """Return the device and inode of a file, the same for all its names."""
+    return found.st_dev, found.st_ino
 
 
 def size_of(found: os.stat_result) -> int:

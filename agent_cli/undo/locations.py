@@ -10,6 +10,7 @@ import struct
 from functools import partial
 from typing import NamedTuple
 
+from agent_cli.undo.kept_files import Inode, inode_of
 from agent_cli.undo.stopped_calls import StoppedCall, bytes_of, text_of
 
 _AT_CURRENT = -100
@@ -23,8 +24,6 @@ _NEVER_OURS = ("/dev/null", "/dev/tty")
 _OWN = (("/proc/self/", ""), ("/proc/thread-self/", ""), ("/dev/fd/", "fd/"))
 _STREAMS = {"/dev/stdin": "fd/0", "/dev/stdout": "fd/1", "/dev/stderr": "fd/2"}
 
-Key = tuple[int, int]
-
 
 class Location(NamedTuple):
     """A path of ours in the workspace, with what is there.
@@ -37,13 +36,13 @@ class Location(NamedTuple):
     """
 
     path: str
-    folder: Key
+    folder: Inode
     name: str
     found: os.stat_result | None
     held: int = -1
 
     @property
-    def key(self) -> tuple[Key, str]:
+    def key(self) -> tuple[Inode, str]:
         """The identity of the file, independent of the current names of its folders."""
         return self.folder, self.name
 
@@ -51,7 +50,7 @@ class Location(NamedTuple):
 class _Folder(NamedTuple):
     """A folder of the workspace: its path now, and its descriptor, or -1."""
 
-    key: Key
+    key: Inode
     path: str
     held: int
 
@@ -67,8 +66,8 @@ class Locations:
         self._within = tuple(root.rstrip("/") + "/" for root in roots)
         self._names = frozenset(root.rpartition("/")[2] for root in roots)
         self._has_own_mounts = has_own_mounts
-        self._held: dict[Key, int] = {}
-        self._outside: set[Key] = set()
+        self._held: dict[Inode, int] = {}
+        self._outside: set[Inode] = set()
         # What is mounted in the workspace is not held, or it could not be unmounted.
         self._devices = {found.st_dev for root in roots if (found := _found(root))}
         self._covered: frozenset[str] | None = None
@@ -92,14 +91,14 @@ class Locations:
             return self._opened(call.pid, descriptor)
         return self._at(call.pid, descriptor, text, follows=follows)
 
-    def inode(self, call: StoppedCall, folder: int | None) -> Key:
+    def inode(self, call: StoppedCall, folder: int | None) -> Inode:
         """Return the device and inode of the open file that argument number *folder* names.
 
         Raises:
             OSError: There is none, so the call will fail.
         """
         found = os.stat(f"/proc/{call.pid}/fd/{_descriptor(call, folder)}")
-        return found.st_dev, found.st_ino
+        return inode_of(found)
 
     def seen_at(
         self, call: StoppedCall, folder: int | None, path: int | None, *, follows: bool = False
@@ -221,12 +220,12 @@ class Locations:
         if path not in self._roots:
             return self._ours(path)
         found = os.lstat(path)
-        return Location(path, (found.st_dev, found.st_ino), "", found)
+        return Location(path, inode_of(found), "", found)
 
     def _folder(self, path: str) -> _Folder | None:
         """Return the folder that *path* leads to; None if it is not ours."""
         there = os.stat(path)
-        key = (there.st_dev, there.st_ino)
+        key = inode_of(there)
         if key in self._outside:
             return None
         held = self._held.pop(key, -1)
@@ -237,7 +236,7 @@ class Locations:
             return _Folder(key, ours, held) if f"{ours}/".startswith(self._within) else None
         ours = self._path_of(path)
         here = _found(ours) if ours else None
-        if here and (here.st_dev, here.st_ino) == key:
+        if here and inode_of(here) == key:
             return _Folder(key, ours, self._hold(key, ours))
         if len(self._outside) >= _OUTSIDE_MAX:
             self._outside.clear()
@@ -253,7 +252,7 @@ class Locations:
             os.close(descriptor)
         return path if f"{path}/".startswith(self._within) else ""
 
-    def _hold(self, key: Key, path: str) -> int:
+    def _hold(self, key: Inode, path: str) -> int:
         """Return a descriptor of our folder *path*, or -1, and close that of another one."""
         if key[0] not in self._devices:
             return -1
@@ -263,7 +262,7 @@ class Locations:
         except OSError:
             return -1
         found = os.fstat(held)
-        if (found.st_dev, found.st_ino) != key:
+        if inode_of(found) != key:
             os.close(held)
             return -1
         while len(self._held) >= _HELD_MAX:

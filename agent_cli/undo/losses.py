@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from agent_cli.undo.generated import GeneratedFolders, is_compiled
 from agent_cli.undo.git_index import HeldFiles, content_id
-from agent_cli.undo.kept_files import size_of
+from agent_cli.undo.kept_files import Inode, inode_of, size_of
 
 _NAMED_MAX = 200
 _LIBC = ctypes.CDLL(None)
@@ -76,7 +76,7 @@ class LossLimit:
         self._bytes = 0
         self._free: set[str] = set()
         self.is_refused = False
-        self.own_files: set[tuple[int, int]] = set()
+        self.own_files: set[Inode] = set()
         self.caller = 0
         self._was_beyond = False
         self.generated = generated
@@ -99,7 +99,7 @@ class LossLimit:
         """
         if self._ask is None or self.generated.around(path) in self._free:
             return
-        if (found.st_dev, found.st_ino) in self.own_files:
+        if inode_of(found) in self.own_files:
             return
         is_by_git = self._is_by_git()
         if "/.git/" in path and (is_overwritten or is_by_git) and not why_unkept:

@@ -13,7 +13,7 @@ import stat
 from typing import NamedTuple
 
 from agent_cli.undo import kept_files
-from agent_cli.undo.kept_files import KeptSpace
+from agent_cli.undo.kept_files import Inode, KeptSpace, inode_of
 from agent_cli.undo.losses import LossLimit
 from agent_cli.undo.records import ChangeLog, State
 
@@ -129,30 +129,30 @@ class OutsideNames:
     """The files with names outside, by device and inode; false while there are none."""
 
     def __init__(self) -> None:
-        self._files: dict[tuple[int, int], list[OutsideName]] = {}
+        self._files: dict[Inode, list[OutsideName]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._files)
 
     def add(self, found: os.stat_result, path: str, kept: str = "", *, at: int) -> None:
         """Note that the file *path* has a name outside; *kept* is its link if it is gone here."""
-        names = self._files.setdefault((found.st_dev, found.st_ino), [])
+        names = self._files.setdefault(inode_of(found), [])
         if kept:
             names[:] = [each for each in names if each.path != path]
         names.append(OutsideName(path, kept, at))
 
     def renamed(self, found: os.stat_result, old: str, new: str, *, at: int) -> None:
         """Note that a file has another name in the workspace."""
-        names = self._files.get((found.st_dev, found.st_ino), [])
+        names = self._files.get(inode_of(found), [])
         names[:] = [OutsideName(new, "", at) if each.path == old else each for each in names]
 
     def holds(self, found: os.stat_result) -> bool:
         """Return whether a file has a name outside."""
-        return (found.st_dev, found.st_ino) in self._files
+        return inode_of(found) in self._files
 
     def take(self, found: os.stat_result) -> list[OutsideName]:
         """Return what is known of a file, and forget it: it is about to be changed."""
-        return self._files.pop((found.st_dev, found.st_ino), [])
+        return self._files.pop(inode_of(found), [])
 
 
 def copy_kept(kept: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from agent_cli.system.fixed_paths import write_all
 from agent_cli.undo import kept_files
-from agent_cli.undo.kept_files import KeptSpace
+from agent_cli.undo.kept_files import Inode, KeptSpace, inode_of
 from agent_cli.undo.records import (
     INCOMPLETE,
     LOG,
@@ -28,8 +28,6 @@ from agent_cli.undo.records import (
 _NEW = f"{LOG}.new"
 _WRITTEN_IN_PLACE = "it was written to in place"
 _NEVER_KEPT = "its kind of file is not kept"
-
-_Key = tuple[int, int]
 
 
 class _Kept(NamedTuple):
@@ -54,7 +52,7 @@ class NamedCopies(ChangeLog):
         self._header = b""
         self._kept: dict[str, _Kept] = {}
         self._unkept: dict[str, tuple[str, _Stamp | None]] = {}
-        self._changed_ns: dict[_Key, int] = {}
+        self._changed_ns: dict[Inode, int] = {}
         self._times: dict[str, ChangeRecord] = {}
         self._prefix = f"{os.getpid():x}-"
 
@@ -134,7 +132,7 @@ class NamedCopies(ChangeLog):
         self.write_line(record.line())
         self._kept[path] = _Kept(record, names)
         # One more name of a file sets this time for all its names.
-        self._changed_ns[found.st_dev, found.st_ino] = found.st_ctime_ns
+        self._changed_ns[inode_of(found)] = found.st_ctime_ns
 
     def _note_times(self, folder: str) -> None:
         found = _found(folder)
@@ -155,7 +153,7 @@ class NamedCopies(ChangeLog):
             state = record.state
             assert state
             now = _found(path)
-            is_same = now and (now.st_dev, now.st_ino) == (state.device, state.inode)
+            is_same = now and inode_of(now) == (state.device, state.inode)
             if now is None or not is_same:
                 if self._is_whole(record):
                     yield record

@@ -9,8 +9,8 @@ import stat
 import struct
 
 from agent_cli.undo import kept_files
-from agent_cli.undo.kept_files import KeptSpace
-from agent_cli.undo.locations import Key, Location, Locations
+from agent_cli.undo.kept_files import Inode, KeptSpace, inode_of
+from agent_cli.undo.locations import Location, Locations
 from agent_cli.undo.losses import LossLimit, Refused
 from agent_cli.undo.lost_files import LostFiles, copy_kept
 from agent_cli.undo.records import Moves, State
@@ -32,10 +32,10 @@ class ChangeRecorder(LostFiles):
         super().__init__(folder, log, space, losses)
         self._locations = locations
         losses.generated.is_own = self._is_own
-        self._own: set[tuple[Key, str]] = set()
-        self._copied: set[Key] = set()
-        self._described: set[Key] = set()
-        self._timed: set[Key] = set()
+        self._own: set[tuple[Inode, str]] = set()
+        self._copied: set[Inode] = set()
+        self._described: set[Inode] = set()
+        self._timed: set[Inode] = set()
         self._moves = Moves()
 
     def before(self, call: StoppedCall, kind: Call) -> None:
@@ -155,7 +155,7 @@ class ChangeRecorder(LostFiles):
         self._add("moved", old.path, new.path, State.of(old.found))
         is_own = old.key in self._own
         if is_own:
-            self._losses.own_files.add((old.found.st_dev, old.found.st_ino))
+            self._losses.own_files.add(inode_of(old.found))
         else:
             self._losses.generated.moved(old.path, new.path)
         self._own.discard(old.key)
@@ -220,7 +220,7 @@ class ChangeRecorder(LostFiles):
             return
         # A folder of its own too: what was moved there must get out of it again.
         if location.key in self._own and not stat.S_ISDIR(location.found.st_mode):
-            inode = (location.found.st_dev, location.found.st_ino)
+            inode = inode_of(location.found)
             self._described.discard(inode)
             self._losses.own_files.discard(inode)
             return
@@ -247,7 +247,7 @@ class ChangeRecorder(LostFiles):
         if location is None or location.found is None or location.key in self._own:
             return
         found = location.found
-        inode = (found.st_dev, found.st_ino)
+        inode = inode_of(found)
         if not stat.S_ISREG(found.st_mode) or inode in self._copied:
             return
         why = self._why_given_up or self._space.why_no_copy(found)
@@ -280,7 +280,7 @@ class ChangeRecorder(LostFiles):
     def _described_anew(self, location: Location | None) -> None:
         if location is None or location.found is None:
             return
-        inode = (location.found.st_dev, location.found.st_ino)
+        inode = inode_of(location.found)
         if inode in self._described:
             return
         self._described.add(inode)
@@ -293,7 +293,7 @@ class ChangeRecorder(LostFiles):
         """Return whether the command itself made *path*."""
         folder, _, name = path.rpartition("/")
         found = os.stat(folder)
-        return ((found.st_dev, found.st_ino), name) in self._own
+        return (inode_of(found), name) in self._own
 
     def _around(self, location: Location) -> None:
         """Record the times of the folder around, once, before one of its entries changes."""

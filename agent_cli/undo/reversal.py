@@ -25,7 +25,7 @@ from agent_cli.system.fixed_paths import directory_at
 from agent_cli.system.paths import private_dir
 from agent_cli.system.private_files import write_private
 from agent_cli.system.records import dataclass, field
-from agent_cli.undo.kept_files import copy_content, set_attributes
+from agent_cli.undo.kept_files import LINK_REFUSED, copy_content, inode_of, set_attributes
 from agent_cli.undo.logs import UNDONE
 from agent_cli.undo.records import ChangeRecord, State, repository_of_object
 
@@ -306,7 +306,7 @@ def _give_back(kept: Path, name: str, folder: int) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+        if error.errno not in LINK_REFUSED:
             raise
         _give_copy(kept, name, folder)
 
@@ -391,7 +391,7 @@ def _exchange(folder: int, name: bytes, other_folder: int, other: bytes) -> None
 
 
 def _is(found: os.stat_result, state: State | None) -> bool:
-    return state is not None and (found.st_dev, found.st_ino) == (state.device, state.inode)
+    return state is not None and inode_of(found) == (state.device, state.inode)
 
 
 def _found(path: str) -> os.stat_result | None:
