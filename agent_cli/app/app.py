@@ -17,7 +17,7 @@ from agent_cli.app.status_line import status_line
 from agent_cli.app.web_tools import page_contacts
 from agent_cli.app.workbench import Workbench
 from agent_cli.contracts.errors import AgentCliError
-from agent_cli.contracts.provider import Model
+from agent_cli.contracts.provider import Model, ThinkingLevel
 from agent_cli.contracts.wording import one_line
 from agent_cli.mcp_client import McpServers
 from agent_cli.plugins.todo import todo_list
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from agent_cli.contracts.goals import GoalsPort
     from agent_cli.contracts.listings import ConfirmSwitch, OfferedModel, SwitchSource
     from agent_cli.contracts.prompt_commands import PromptCommand
-    from agent_cli.contracts.provider import ThinkingLevel
     from agent_cli.contracts.timeline import Json
     from agent_cli.contracts.tooling import Tool
     from agent_cli.core.application import Todo
@@ -252,7 +251,7 @@ class App:
             self.agent.conversation, model_id=model.id, level=options.thinking_level
         )
 
-    def price_of_effort(self, level: "ThinkingLevel | None") -> "Reread | None":
+    def price_of_effort(self, level: ThinkingLevel | None) -> "Reread | None":
         """Return what the next request with *level* reads anew; None if that is nothing."""
         return self._bench.prefix.quote(
             self.agent.conversation, model_id=self._bench.model.id, level=level

@@ -39,14 +39,13 @@ from agent_cli.system.temporary_files import remove_noted
 from agent_cli_tools import builtin_tools
 from agent_cli_tools.jobs import Jobs
 from agent_cli_tools.secret_files import is_secret
-from agent_cli_tools.session_resources import SessionResources
+from agent_cli_tools.session_resources import Keeper, SessionResources
 from agent_cli_tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_cli.sandbox import Report, SandboxPolicy
     from agent_cli.sandbox.aftermath import FileDecider
     from agent_cli.system.launching import NamedFiles
-    from agent_cli_tools.session_resources import Keeper
 
 
 def connection(
@@ -166,7 +165,7 @@ def system_prompt(startup: StartupContext) -> str:
 
 
 def workspace(
-    startup: StartupContext, keeper: "Keeper | None" = None, *, one_shot: bool = False
+    startup: StartupContext, keeper: Keeper | None = None, *, one_shot: bool = False
 ) -> Workspace:
     """Return the workspace the tools share; *keeper* is notified of the files they change.
 

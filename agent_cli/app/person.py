@@ -4,12 +4,16 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.dialogs import (
+    CallDialogs,
+    Decision,
+    ModelDialogs,
     Picked,
     PlanApproved,
+    PlanDecision,
     PlanRefused,
     Rejected,
     Reread,
@@ -28,9 +32,6 @@ from agent_cli.core.declining import (
 from agent_cli.core.run import RunResult
 from agent_cli.plugins.ask_user import Option, Question
 from agent_cli.policies.permissions import Permissions
-
-if TYPE_CHECKING:
-    from agent_cli.contracts.dialogs import CallDialogs, Decision, ModelDialogs, PlanDecision
 
 T = TypeVar("T")
 _SHOWN_PATHS_MAX: Final = 10
@@ -114,7 +115,7 @@ class ModelsPerson:
         return self._dialogs_of_person is not None
 
     @property
-    def _dialogs_of_person(self) -> "ModelDialogs | None":
+    def _dialogs_of_person(self) -> ModelDialogs | None:
         """The front end's dialogs if a person is there to answer."""
         return self.dialogs if self.dialogs is not None and self.dialogs.can_ask else None
 
@@ -203,7 +204,7 @@ class ModelsPerson:
         edited = f" They edited it; this is what holds:\n{decision.plan}"
         return f"{_APPROVED}{edited if decision.plan != plan else ''}"
 
-    async def _decided(self, plan: str, dialogs: "ModelDialogs") -> "PlanDecision":
+    async def _decided(self, plan: str, dialogs: ModelDialogs) -> PlanDecision:
         dialog = partial(dialogs.decide_plan, plan)
         if self.elsewhere is None:
             return await dialog()

@@ -161,11 +161,11 @@ class ToolSpec:
     hosted: Hosted | None = None
 
 
-def _no_update(_partial: "ToolResult") -> None:
+def _no_update(_partial: ToolResult) -> None:
     """Discard a streaming update."""
 
 
-def _no_output(_output: "FileOutput | WidgetOutput") -> None:
+def _no_output(_output: FileOutput | WidgetOutput) -> None:
     """Discard a side output."""
 
 
@@ -191,7 +191,7 @@ class ToolContext:
     is_approved: bool = False
     paths: Sequence[str] | None = None
 
-    def __call__(self, partial: "ToolResult | str") -> None:
+    def __call__(self, partial: ToolResult | str) -> None:
         """Show *partial* while the tool runs; it never reaches the model or the record."""
         self.update(ToolResult.of(partial) if isinstance(partial, str) else partial)
 

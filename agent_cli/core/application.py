@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from agent_cli.contracts.dialogs import Reread
+from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, Reread, ServerDialogs
 from agent_cli.contracts.permissions import PermissionsPort
 from agent_cli.contracts.prompt_commands import PromptCommand
 from agent_cli.contracts.provider import Model, ThinkingLevel
@@ -17,7 +17,6 @@ from agent_cli.contracts.tooling import Tool
 from agent_cli.core.agent import Agent
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.dialogs import CallDialogs, ModelDialogs, ServerDialogs
     from agent_cli.contracts.listings import ConfirmSwitch, SwitchSource
 
 
@@ -170,7 +169,7 @@ class InteractiveApplication(AttachingApplication, ApprovingApplication, Protoco
         ...
 
     def answer(
-        self, servers: "ServerDialogs", model: "ModelDialogs", calls: "CallDialogs | None" = None
+        self, servers: ServerDialogs, model: ModelDialogs, calls: CallDialogs | None = None
     ) -> None:
         """Let these dialogs answer questions of MCP servers, the model and its subagents.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from agent_cli.contracts.dialogs import Approved
+from agent_cli.contracts.dialogs import Approved, Decision
 from agent_cli.contracts.events import (
     AgentStart,
     Event,
@@ -16,9 +16,6 @@ from agent_cli.contracts.events import (
 from agent_cli.contracts.timeline import Json
 from agent_cli.core.agent import Agent
 from agent_cli.core.run import RunResult
-
-if TYPE_CHECKING:
-    from agent_cli.contracts.dialogs import Decision
 
 UNWANTED: Final = "The user does not want this call to run. Do not try it again in another form."
 STOPPED: Final = "The user stopped here instead of answering."
@@ -71,7 +68,7 @@ def unwanted_because(comment: str) -> str:
     return f"{SAYING}{comment}"
 
 
-def record_decision(agent: Agent, call: ToolCall, decision: "Decision") -> None:
+def record_decision(agent: Agent, call: ToolCall, decision: Decision) -> None:
     """Record the decision about *call* while others still wait, so that no kill loses it.
 
     The last one is left to `apply_decisions`, which resumes the run with it.
@@ -87,8 +84,8 @@ def record_decision(agent: Agent, call: ToolCall, decision: "Decision") -> None:
 async def decisions_about(
     agent: Agent,
     calls: Iterable[ToolCall],
-    decide: Callable[[ToolCall], Awaitable["Decision"]],
-) -> list["Decision"]:
+    decide: Callable[[ToolCall], Awaitable[Decision]],
+) -> list[Decision]:
     """Return what *decide* says about each of *calls*, one after the other, recorded at once."""
     decisions: list[Decision] = []
     for call in calls:
@@ -98,7 +95,7 @@ async def decisions_about(
 
 
 async def apply_decisions(
-    agent: Agent, calls: Sequence[ToolCall], decisions: Sequence["Decision"]
+    agent: Agent, calls: Sequence[ToolCall], decisions: Sequence[Decision]
 ) -> RunResult:
     """Approve or reject each of *calls* and resume the run; a decision that stops ends it.
 

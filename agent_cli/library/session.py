@@ -13,7 +13,7 @@ from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.contracts.events import Event
 from agent_cli.contracts.messages import UserMessage
 from agent_cli.contracts.options import require, require_number, require_one_of
-from agent_cli.contracts.permission_modes import STRICTNESS
+from agent_cli.contracts.permission_modes import STRICTNESS, Mode
 from agent_cli.contracts.timeline import Block
 from agent_cli.contracts.wording import in_microdollars, in_usd
 from agent_cli.core.agent import Agent
@@ -25,7 +25,6 @@ from agent_cli.system.event_loop import in_background
 
 if TYPE_CHECKING:
     from agent_cli.app.app import App
-    from agent_cli.contracts.permission_modes import Mode
     from agent_cli.contracts.servers import ServerState
     from agent_cli.headless.structured import OutputSchema
 
@@ -113,12 +112,12 @@ class AgentSession:
         return self._opened().session_path
 
     @property
-    def permission_mode(self) -> "Mode":
+    def permission_mode(self) -> Mode:
         """The permission mode; it may be set at any time, and counts from the next call on."""
         return self._opened().permissions.mode
 
     @permission_mode.setter
-    def permission_mode(self, mode: "Mode") -> None:
+    def permission_mode(self, mode: Mode) -> None:
         require_one_of(mode, STRICTNESS, what="permission_mode")
         self._opened().permissions.mode = mode
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from agent_cli.contracts.errors import UsageError
-from agent_cli.contracts.servers import ServerPhase, ServerState
+from agent_cli.contracts.servers import ServerPhase, ServerPrompt, ServerResource, ServerState
 from agent_cli.contracts.timeline import Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.mcp_client.host import Host, Visit
@@ -17,7 +17,6 @@ from agent_cli.system.leftovers import kill_abandoned
 from agent_cli.system.loading import load
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.servers import ServerPrompt, ServerResource
     from agent_cli.mcp_client.config import ServerConfig, ServerProblem
     from agent_cli.mcp_client.connection import ServerConnection
     from agent_cli.mcp_client.requests import Requests
@@ -169,7 +168,7 @@ class McpServers:
         }
         return {name: text for name, text in sorted(instructions.items()) if text}
 
-    def prompts(self) -> tuple["ServerPrompt", ...]:
+    def prompts(self) -> tuple[ServerPrompt, ...]:
         """Return the prompts of all servers, by command."""
         connections = tuple(self._connections.values())  # the caller may be another thread
         listed = (each.offering.catalogue.prompts for each in connections)
@@ -180,7 +179,7 @@ class McpServers:
         connections = self._connections.items()
         return frozenset(name for name, each in connections if each.offering.has_resources)
 
-    def resources(self) -> tuple["ServerResource", ...]:
+    def resources(self) -> tuple[ServerResource, ...]:
         """Return the resources of all servers, by server and address."""
         connections = tuple(self._connections.values())  # the caller may be another thread
         listed = (each.offering.catalogue.resources for each in connections)

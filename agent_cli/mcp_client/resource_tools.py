@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 from agent_cli.contracts.cancel import CancelToken
 from agent_cli.contracts.errors import ToolError, UsageError
 from agent_cli.contracts.late_models import BaseModel, Field
-from agent_cli.contracts.servers import LIST_TOOL, READ_TOOL
+from agent_cli.contracts.servers import LIST_TOOL, READ_TOOL, ServerResource
 from agent_cli.contracts.timeline import text_block
 from agent_cli.contracts.tooling import Tool, ToolContext, ToolResult
 from agent_cli.contracts.wording import UNVOUCHED
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.servers import ServerResource
     from agent_cli.mcp_client.requests import Requests
 
 _LIST_CHARS_MAX = 20_000
@@ -22,7 +21,7 @@ _ABOUT_CHARS_MAX = 160
 class Resources(Protocol):
     """Port to the resources of all servers."""
 
-    def resources(self) -> Sequence["ServerResource"]:
+    def resources(self) -> Sequence[ServerResource]:
         """Return the listed resources, by server and address."""
         ...
 
@@ -99,7 +98,7 @@ def resource_tools(servers: Resources, present: Collection[str]) -> tuple[Tool, 
     )
 
 
-def _line(each: "ServerResource") -> str:
+def _line(each: ServerResource) -> str:
     about = ", ".join(filter(None, (each.name, each.description, each.media_type)))
     kind = " (a template)" if each.is_template else ""
     return f"{each.server} {each.uri}{kind}: {' '.join(about.split())[:_ABOUT_CHARS_MAX]}"

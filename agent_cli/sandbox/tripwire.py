@@ -100,14 +100,14 @@ class Tripwire:
         """
         return list(self._restored(aside, only))
 
-    def _has_changed(self, guarded: "_Guarded") -> bool:
+    def _has_changed(self, guarded: _Guarded) -> bool:
         try:
             with directory_at(guarded.folder) as dir_fd:
                 return not self._is_as_before(guarded, dir_fd)
         except OSError:
             return os.path.lexists(guarded.path)  # else it was deleted with its folder
 
-    def _is_as_before(self, guarded: "_Guarded", dir_fd: int) -> bool:
+    def _is_as_before(self, guarded: _Guarded, dir_fd: int) -> bool:
         name, before = guarded.path.name, guarded.before
         if _is_still(name, dir_fd, before, may_grow=guarded.may_grow):
             return True

@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from agent_cli.contracts.errors import SessionError
 from agent_cli.contracts.hosted_blocks import is_result, is_use, written
-from agent_cli.contracts.listings import SessionMatch
+from agent_cli.contracts.listings import SessionInfo, SessionMatch
 from agent_cli.contracts.timeline import (
     Block,
     BlockOutput,
@@ -43,9 +43,6 @@ from agent_cli.session_store.store import SessionStore
 from agent_cli.system.paths import current_folder
 from agent_cli.system.programs import find_program
 from agent_cli.terminal.sanitize import clean
-
-if TYPE_CHECKING:
-    from agent_cli.contracts.listings import SessionInfo
 
 _INDENT = "    "
 
@@ -219,7 +216,7 @@ def patterns_of(words: Sequence[str]) -> list[re.Pattern[str]]:
 
 def match_in(
     prompts: Sequence[Prompt],
-    info: "SessionInfo",
+    info: SessionInfo,
     patterns: Sequence[re.Pattern[str]],
     redact: Callable[[str], str],
 ) -> SessionMatch | None:

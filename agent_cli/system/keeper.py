@@ -139,7 +139,7 @@ def held_lock(order: Order) -> int:
     return -1
 
 
-def _end(watch: "CommandWatcher | None", lock: int) -> None:
+def _end(watch: CommandWatcher | None, lock: int) -> None:
     """Record the end of all processes of the command."""
     if watch:
         watch.end()
@@ -148,7 +148,7 @@ def _end(watch: "CommandWatcher | None", lock: int) -> None:
             flock(lock, LOCK_UN)
 
 
-def _watch_over(order: Order, left: int, link: socket.socket) -> "CommandWatcher | None":
+def _watch_over(order: Order, left: int, link: socket.socket) -> CommandWatcher | None:
     """Return the watch that records what the command changes; None if nobody wants it."""
     if not order["watched"]:
         return None
@@ -185,7 +185,7 @@ def _watch(
     left: int,
     look: Callable[[int], bool],
     end: Callable[[], None],
-    watch: "CommandWatcher | None",
+    watch: CommandWatcher | None,
 ) -> bool:
     """Watch the command until the session closes the link.
 
@@ -229,7 +229,7 @@ def _ask(link: socket.socket, question: dict[str, Any]) -> None:
     _tell(link, {"asks": question})
 
 
-def _is_answered(link: socket.socket, watch: "CommandWatcher") -> bool:
+def _is_answered(link: socket.socket, watch: CommandWatcher) -> bool:
     """Pass an answer of the session on; return False if it is none."""
     word = b""
     with contextlib.suppress(OSError):

@@ -193,7 +193,7 @@ class PageRequests:
             raise _refusal(_host(request.url))
         return addresses
 
-    async def _answer(self, address: PageAddress) -> "Response | PageAddress":
+    async def _answer(self, address: PageAddress) -> Response | PageAddress:
         """Return what *address* answers, or where it redirects to."""
         transport = CheckedTransport(self._check, listens_at=self._listens_at)
         async with (

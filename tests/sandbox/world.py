@@ -90,7 +90,7 @@ def world(
     network: bool = False,
     extra: Sequence[Path] = (),
     rules: Callable[[Path], PathRules] = lambda _root: PathRules(),
-    person: "Decider | None" = None,
+    person: Decider | None = None,
 ) -> Generator[World]:
     """Yield a world with the sandbox *state*; skip if this machine has none.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from agent_cli.contracts.dialogs import Documents
 from agent_cli.contracts.errors import ToolError
-from agent_cli.system.launching import Launcher, NamedFiles
+from agent_cli.system.launching import Launcher, NamedFiles, Watched
 from agent_cli.system.paths import real_path
 from agent_cli.system.records import dataclass, field
 from agent_cli.system.temporary_files import OwnFolder
@@ -18,7 +18,6 @@ from agent_cli_tools.textio import decode, encode, looks_binary
 
 if TYPE_CHECKING:
     from agent_cli.sandbox.confinement import WayOut
-    from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import CommandQuestion
 
 
@@ -80,7 +79,7 @@ class Keeper(Protocol):
 
     def running(
         self, command: str, *, by_hook: bool = False
-    ) -> "AbstractAsyncContextManager[Watched | None]":
+    ) -> AbstractAsyncContextManager[Watched | None]:
         """Return the context manager for running a command; its value is how to record it."""
         ...
 

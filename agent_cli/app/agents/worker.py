@@ -13,7 +13,7 @@ from agent_cli.app.mcp import servers_of_agent
 from agent_cli.app.mcp.servers import Servers, marked_instructions
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.errors import ToolError
-from agent_cli.contracts.servers import ServerPhase, is_of_server
+from agent_cli.contracts.servers import ServerPhase, ServerState, is_of_server
 from agent_cli.contracts.wording import one_line
 from agent_cli.core.agent import Agent
 from agent_cli.core.declining import REFUSALS_MAX, decline_and_stop
@@ -26,7 +26,6 @@ from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.app.workbench import Workbench
-    from agent_cli.contracts.servers import ServerState
 
 _KEEPS_ASKING: Final = (
     "The agent {} kept asking for what needs a person's approval, and nobody can be asked in this"
@@ -101,7 +100,7 @@ class AgentServers:
         if instructions := marked_instructions(self._pool.instructions()):
             turn.system.append(instructions)
 
-    def states(self) -> Sequence["ServerState"]:
+    def states(self) -> Sequence[ServerState]:
         """Return the state of each server of the definition."""
         return self._pool.states()
 
@@ -123,7 +122,7 @@ class AgentServers:
         states = self._pool.states()
         self._present = {each.name for each in states if each.phase is ServerPhase.READY}
 
-    def _problem(self, state: "ServerState") -> str:
+    def _problem(self, state: ServerState) -> str:
         if state.phase in (ServerPhase.FAILED, ServerPhase.MISCONFIGURED):
             return state.reason
         if state.changed:

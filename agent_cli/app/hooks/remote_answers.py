@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from agent_cli.app.startup import StartupContext
 from agent_cli.contracts.cancel import first_answer
-from agent_cli.contracts.dialogs import QUESTION_ID, Approved, Picked, Rejected
+from agent_cli.contracts.dialogs import QUESTION_ID, Approved, Decision, Picked, Rejected
 from agent_cli.contracts.errors import AgentCliError
 from agent_cli.contracts.events import Notice, ToolCall
 from agent_cli.contracts.permissions import PermissionsPort
@@ -22,7 +22,6 @@ from agent_cli.system.logger import logger
 from agent_cli.trust.store import TrustStore
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.dialogs import Decision
     from agent_cli.hooks.event_hooks import EventHooks
 
 _log = logger(__name__)
@@ -101,7 +100,7 @@ class RemoteAnswers:
             return None
         return {**tokens}, until.isoformat().replace("+00:00", "Z")
 
-    def take(self, calls: Sequence[ToolCall]) -> "tuple[str, Decision] | None":
+    def take(self, calls: Sequence[ToolCall]) -> tuple[str, Decision] | None:
         """Return the id of one of *calls* that was answered from elsewhere, and the decision."""
         for call in calls:
             if verdict := self._taken(self._open(call), call.id):
@@ -176,7 +175,7 @@ class RemoteQuestions:
 
     async def first(
         self, dialog: Callable[[], Awaitable[T]], asker: str, text: str, labels: Sequence[str]
-    ) -> "T | Picked":
+    ) -> T | Picked:
         """Return what *dialog* does, or what was picked of *labels* from elsewhere before that.
 
         Args:

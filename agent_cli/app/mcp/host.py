@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent_cli.app.mcp import switches
 from agent_cli.app.sessions import Sessions
 from agent_cli.app.startup import StartupContext
-from agent_cli.contracts.dialogs import Filled, Form
+from agent_cli.contracts.dialogs import Filled, Form, ServerDialogs
 from agent_cli.contracts.errors import ToolError
 from agent_cli.contracts.events import EventSink, Notice
 from agent_cli.contracts.provider import Model, StreamFn
@@ -22,7 +22,6 @@ from agent_cli.policies.accounts import metered, spending_now
 from agent_cli.system import paths
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.dialogs import ServerDialogs
     from agent_cli.contracts.servers import SamplingRequest
     from agent_cli.hooks.event_hooks import ServerQuestionHooks
 

@@ -21,7 +21,7 @@ from agent_cli.contracts.found_tools import (
     added_by,
     reference_to,
 )
-from agent_cli.contracts.servers import ServerPhase, is_of_server
+from agent_cli.contracts.servers import ServerPhase, ServerState, is_of_server
 from agent_cli.contracts.timeline import Block, Json
 from agent_cli.contracts.tooling import Tool
 from agent_cli.contracts.wording import one_line, without_fence
@@ -34,7 +34,6 @@ from agent_cli.terminal.sanitize import reveal
 
 if TYPE_CHECKING:
     from agent_cli.contracts.dialogs import ServerDialogs
-    from agent_cli.contracts.servers import ServerState
 
 _REASON_CHARS_MAX: Final = 300
 _LOAD_LIMIT_S: Final = 30.0
@@ -352,7 +351,7 @@ class Servers:
         )
         return [f"MCP {ready}/{enabled}"] if enabled else []
 
-    def _changed(self, state: "ServerState") -> None:
+    def _changed(self, state: ServerState) -> None:
         if state.phase is ServerPhase.FAILED or state.hung:
             self._warn(state.reason)
         if state.phase is ServerPhase.READY and state.name not in self._listed:

@@ -11,14 +11,13 @@ from agent_cli.app.startup import StartupContext
 from agent_cli.app.workspace.losses import LossDecider, PeaceKeeper, left_out, why_unrecorded
 from agent_cli.plugins.facts import WorkspaceDirectories
 from agent_cli.system import paths
-from agent_cli.system.launching import Watched
+from agent_cli.system.launching import NamedFiles, Watched
 from agent_cli_tools.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from agent_cli.app.person import ModelsPerson
     from agent_cli.app.workspace.host_access import HostAccess
     from agent_cli.sandbox import Report
-    from agent_cli.system.launching import NamedFiles
 
 
 class SessionWorkspace:
@@ -101,7 +100,7 @@ class SessionWorkspace:
     def _why_unrecorded(self) -> str:
         return why_unrecorded(self.startup.loaded.settings.undo.commands, self._report())
 
-    def _of_user(self, command: str) -> "Watched | None":
+    def _of_user(self, command: str) -> Watched | None:
         """Return how to keep what a *command* that the user typed names, as yet without a folder.
 
         It is not watched: it may gain rights, and what it leaves runs on, longer than a keeper.
@@ -153,7 +152,7 @@ def _snapshots(
     startup: StartupContext,
     opened: Callable[[], Sequence[Path]],
     can_ask: Callable[[], bool],
-    named: "Callable[[str, str], NamedFiles | None]",
+    named: Callable[[str, str], NamedFiles | None],
 ) -> Snapshots:
     """Return the store of file contents from before the agent's changes.
 

@@ -16,7 +16,7 @@ from agent_cli.contracts.provider import Model, ModelRequest, ReplyEnd, StreamEv
 from agent_cli.contracts.timeline import Json
 from agent_cli.providers.anthropic.betas import MESSAGE_EFFORT, MESSAGE_THREADS
 from agent_cli.providers.anthropic.connection import Connection
-from agent_cli.providers.anthropic.loop_clients import LoopClients
+from agent_cli.providers.anthropic.loop_clients import Client, LoopClients
 from agent_cli.providers.anthropic.message_threads import MessageThreads
 from agent_cli.providers.anthropic.platforms import ANTHROPIC
 from agent_cli.providers.anthropic.refused_parts import RefusedParts
@@ -37,7 +37,6 @@ from agent_cli.system.json_text import json_object
 from agent_cli.system.logger import logger
 
 if TYPE_CHECKING:
-    from agent_cli.providers.anthropic.loop_clients import Client
     from agent_cli.providers.anthropic.reply_builder import ReplyBuilder
     from agent_cli.providers.events import ServerSentEvent
     from agent_cli.providers.transport import OpenReply
@@ -163,7 +162,7 @@ class AnthropicMessages:
 
 
 async def _call(
-    client: "Client", sent: dict[str, Json], request: ModelRequest, connection: Connection
+    client: Client, sent: dict[str, Json], request: ModelRequest, connection: Connection
 ) -> AsyncGenerator[StreamEvent, None]:
     """Make one call.
 

@@ -154,7 +154,7 @@ class Approvals:
         except _AnsweredElsewhere as answer:
             return self._of_elsewhere(calls, answer)
 
-    def _of_elsewhere(self, calls: _Calls, answer: "_AnsweredElsewhere") -> _Decisions:
+    def _of_elsewhere(self, calls: _Calls, answer: _AnsweredElsewhere) -> _Decisions:
         [number] = [number for number, call in calls.items() if call.id == answer.call_id]
         verdict = "allowed" if isinstance(answer.decision, Approved) else "declined"
         self._publish(Notice("info", f"{calls[number].name}: {verdict} from elsewhere"))

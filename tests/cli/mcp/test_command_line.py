@@ -609,7 +609,7 @@ def test_mcp_list_test_and_exercise_print_json_without_secrets() -> None:
     ]
 
 
-def test_exercise_accepts_a_url(http_server: "HttpServer") -> None:
+def test_exercise_accepts_a_url(http_server: HttpServer) -> None:
     """S1c-1: a failing tool is accepted; an unannounced end of the server is not."""
     add = ("exercise", http_server.url, "--call", 'add={"a": 2, "b": 3}')
     code, said = mcp(*add, "--call", "explode={}")

@@ -19,7 +19,7 @@ from agent_cli.contracts.events import (
     SessionOpened,
     ToolExecutionEnd,
 )
-from agent_cli.contracts.file_changes import own_run
+from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack, own_run
 from agent_cli.contracts.options import UNDO_KEEP_DAYS
 from agent_cli_tools.session_resources import ModelListener
 from agent_cli_tools.snapshots.contents import (
@@ -38,7 +38,6 @@ from agent_cli_tools.snapshots.current import CurrentJournal
 from agent_cli_tools.stoppable import unstoppable
 
 if TYPE_CHECKING:
-    from agent_cli.contracts.file_changes import Difference, PlannedUndo, TakenBack
     from agent_cli.system.launching import Watched
     from agent_cli.undo.logs import CommandQuestion
     from agent_cli_tools.snapshots.changes import Change
@@ -205,14 +204,14 @@ class Snapshots:
             folder = self._current.open().new_own_log(self._run_id, command) if order else ""
         return replace(order, folder=folder) if order and folder else None
 
-    def planned_undo(self, *, but_own: bool = False) -> "PlannedUndo":
+    def planned_undo(self, *, but_own: bool = False) -> PlannedUndo:
         """Return what `take_back` would do, or raise its refusal; blocks."""
         from agent_cli_tools.snapshots.taking_back import planned_undo  # with /undo
 
         with self._lock:
             return planned_undo(self._current.read(), self._folder, but_own=but_own)
 
-    def take_back(self, *, but_own: bool = False, in_part: bool = False) -> "TakenBack":
+    def take_back(self, *, but_own: bool = False, in_part: bool = False) -> TakenBack:
         """Undo the last run that changed files; blocks. The model learns that with its next call.
 
         With *but_own*, what the user's own commands, or hooks alone, changed stays; with *in_part*,
@@ -240,7 +239,7 @@ class Snapshots:
             journal = self._current.read()
             return journal.is_by_hooks(journal.run(run_id))
 
-    def differences(self, *, last_run: bool = False) -> Sequence["Difference"]:
+    def differences(self, *, last_run: bool = False) -> Sequence[Difference]:
         """Return the files changed by the session, or by its last run; blocks.
 
         Raises:
