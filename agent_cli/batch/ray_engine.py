@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from agent_cli.batch import GRACE_S, STDERR, NotStarted, Origin, TaskRun
-from agent_cli.batch.bundles import write_bundle
+from agent_cli.batch.ray_worker import write_bundle
 from agent_cli.contracts.errors import AgentCliError, UsageError
 from agent_cli.system.loading import is_installed
 from agent_cli.system.programs import users_path

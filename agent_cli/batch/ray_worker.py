@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent_cli.batch import PATCH, RESULT, STDERR, LocalEngine, NotStarted, TaskRun
-from agent_cli.batch.bundles import unpack_bundle
 from agent_cli.system.event_loop import run_loop
-from agent_cli.system.git import GitError
+from agent_cli.system.git import GitError, run_git
 from agent_cli.system.private_files import write_private
 from agent_cli.system.shared_pauses import PauseState, Step
 from agent_cli.system.worktrees import Worktree, changes_in
@@ -65,6 +64,8 @@ async def pause_socket(folder: Path, keeper: Any) -> AsyncGenerator[Path]:  # An
         yield path
 
 
+_BRANCH: Final = "refs/heads/task"  # of a bundle
+_GIT_S: Final = 900.0
 _KEPT: Final = (STDERR, "session.jsonl", "changes.diff", PATCH, RESULT)
 """The files that go back; the result last, for it says that the others are there."""
 _PROMPT: Final = "prompt.md"
@@ -208,3 +209,44 @@ async def _run(work: TaskRun, environment: Mapping[str, str]) -> str:
         except NotStarted as error:
             return f"the Ray node {socket.gethostname()} cannot run tasks: {error}"
     return ""
+
+
+def write_bundle(repository: Path, commit: str, file: Path) -> None:
+    """Write *commit* of *repository* with its history to *file*; the repository is not touched.
+
+    Raises:
+        GitError: Git cannot write it; a shallow clone cannot be bundled.
+    """
+    objects = os.fsdecode(
+        run_git(repository, "rev-parse", "--git-path", "objects", limit_s=_GIT_S)
+    ).strip()
+    with tempfile.TemporaryDirectory(prefix="agent-cli-") as folder:
+        beside = Path(folder)
+        run_git(beside, "init", "--quiet", "--bare", *_format_of(commit), limit_s=_GIT_S)
+        # A bundle needs a ref. This repository has one, and the objects of the other.
+        alternates = beside / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(exist_ok=True)
+        alternates.write_text(f"{(repository / objects).resolve()}\n")
+        run_git(beside, "update-ref", _BRANCH, commit, limit_s=_GIT_S)
+        run_git(
+            beside, "bundle", "create", "--quiet", str(file.absolute()), _BRANCH, limit_s=_GIT_S
+        )
+
+
+def unpack_bundle(file: Path, folder: Path, commit: str) -> None:
+    """Check *commit* out of the bundle *file* in the new repository *folder*.
+
+    Raises:
+        GitError: Git cannot read it.
+    """
+    folder.mkdir(parents=True)
+    run_git(folder, "init", "--quiet", *_format_of(commit), limit_s=_GIT_S)
+    # No remote is asked for anything else, so the file must be allowed.
+    allowed = {"GIT_ALLOW_PROTOCOL": "file"}
+    fetched = ("fetch", "--quiet", "--no-tags", str(file.absolute()), _BRANCH)
+    run_git(folder, *fetched, limit_s=_GIT_S, variables=allowed)
+    run_git(folder, "checkout", "--quiet", "--detach", commit, limit_s=_GIT_S)
+
+
+def _format_of(commit: str) -> tuple[str, ...]:
+    return ("--object-format=sha256",) if len(commit) > 40 else ()

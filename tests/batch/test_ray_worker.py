@@ -13,8 +13,14 @@ import pytest
 
 from agent_cli.app.arguments import parse_arguments
 from agent_cli.batch import ray_driver
-from agent_cli.batch.bundles import unpack_bundle, write_bundle
-from agent_cli.batch.ray_worker import PauseKeeper, pause_socket, run_on_node, write_files
+from agent_cli.batch.ray_worker import (
+    PauseKeeper,
+    pause_socket,
+    run_on_node,
+    unpack_bundle,
+    write_bundle,
+    write_files,
+)
 from agent_cli.cli.batch import run_batch
 from agent_cli.contracts.errors import UsageError
 from agent_cli.providers.shared_pause import SharedPause
