@@ -27,6 +27,7 @@ from agent_cli.system.worktrees import (
     commit_of,
     git_folder_of,
     is_untouched,
+    last_commit_of,
     main_repository_of,
     remove_worktree,
     repository_of,
@@ -97,11 +98,9 @@ def _opened(repository: Path, name: str, here: Path) -> _Session:
 
 def _last_commit(folder: Path) -> str:
     try:
-        return commit_of(folder, "HEAD")
+        return last_commit_of(folder)
     except GitError as error:
-        raise UsageError(
-            "--worktree: the repository has no commit yet: commit something first"
-        ) from error
+        raise UsageError(f"--worktree: {error}: commit something first") from error
 
 
 def _new_name() -> str:

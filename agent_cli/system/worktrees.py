@@ -159,8 +159,24 @@ def commit_of(folder: Path, ref: str) -> str:
     return _line(folder, *verify)
 
 
+def last_commit_of(folder: Path) -> str:
+    """Return the full hash of the commit that is checked out in *folder*.
+
+    Raises:
+        GitError: There is none.
+    """
+    try:
+        return commit_of(folder, "HEAD")
+    except GitError as error:
+        raise GitError("the repository has no commit yet") from error
+
+
 def worktree_folder(repository: Path, name: str) -> Path:
-    """Return the folder for the worktree *name* of *repository*: beside that main working tree."""
+    """Return the folder for the worktree *name* of *repository*: beside that main working tree.
+
+    Git takes the git folder for the main working tree where that is not its `.git`: in a submodule,
+    and where it was made with --separate-git-dir.
+    """
     return repository.parent / _FOLDER / repository.name / name
 
 
@@ -345,7 +361,8 @@ def take_left_worktrees(folder: Path) -> list[Path]:
     with suppress(OSError):
         if top := repository_root(folder):
             common = common_git_folder(git_folder_at(top))
-            beside = real_path(worktree_folder(common.parent, ""))
+            main = common.parent if common.name == ".git" else common
+            beside = real_path(worktree_folder(main, ""))
             left = [_left(mark) for mark in sorted(common.glob(f"worktrees/*/{_FILE}"))]
             # A repository made by others may name any path.
             return [path for path in left if path and path.parent == beside and path.is_dir()]

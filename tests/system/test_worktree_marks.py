@@ -8,6 +8,7 @@ import pytest
 from agent_cli.system.worktrees import (
     WorktreeMark,
     add_worktree,
+    main_repository_of,
     take_left_worktrees,
     worktree_folder,
 )
@@ -38,6 +39,22 @@ def test_released_worktree_mark_leaves_no_file(marks: Path, tmp_path: Path) -> N
     (marks / MARK).touch()
     assert take_left_worktrees(worktree) == [worktree]
     assert take_left_worktrees(tmp_path) == []
+
+
+@pytest.mark.parametrize("store", ["modules/sub", "store"])
+def test_worktree_of_a_repository_with_its_git_folder_elsewhere_is_found(
+    store: str, tmp_path: Path
+) -> None:
+    """As in a submodule, and with --separate-git-dir: git calls the folder the main tree."""
+    top = tmp_path / "top"
+    (tmp_path / store).parent.mkdir(exist_ok=True)
+    git(tmp_path, "init", "--quiet", "--separate-git-dir", store, "top")
+    git(top, "commit", "--quiet", "--allow-empty", "-m", "first")
+    path = worktree_folder(main_repository_of(top), "agent-1")
+    add_worktree(top, path, "HEAD")
+    (tmp_path / store / "worktrees" / "agent-1" / MARK).touch()
+
+    assert take_left_worktrees(top) == [path]
 
 
 def test_forged_worktree_mark_names_no_folder_elsewhere(marks: Path, tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ from agent_cli.system.worktrees import (
     WorktreeMark,
     add_worktree,
     changes_in,
-    commit_of,
     is_untouched,
+    last_commit_of,
     main_repository_of,
     remove_worktree,
     repository_of,
@@ -253,7 +253,7 @@ class _Making:
 
     def run(self) -> tuple[Worktree, WorktreeMark | None]:
         repository = repository_of(self._workspace)
-        commit = commit_of(self._workspace, "HEAD")
+        commit = last_commit_of(self._workspace)
         name = f"agent-{secrets.token_hex(4)}"
         path = worktree_folder(main_repository_of(self._workspace), name)
         tree = add_worktree(repository, path, commit)

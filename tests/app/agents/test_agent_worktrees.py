@@ -209,7 +209,9 @@ async def test_isolated_agent_in_a_repository_without_a_commit_fails() -> None:
     async with program(script) as run:
         result = await run.prompt()
 
-    assert run.answers(result)[0].startswith("No git worktree could be made")
+    assert run.answers(result)[0].startswith(
+        "No git worktree could be made for this agent: the repository has no commit yet. "
+    )
 
 
 async def test_question_of_an_isolated_agent_names_its_worktree(repository: Path) -> None:
