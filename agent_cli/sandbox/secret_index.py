@@ -158,6 +158,7 @@ class SecretIndex:
         self._unwatched = set[str]()
         self._reported: set[str] = set()
         self._is_complete = self._is_changed = False
+        self._has_missed = True
         self._found: Contents | None = None
 
     def contents(self) -> Contents:
@@ -165,10 +166,10 @@ class SecretIndex:
         self._is_changed, refused = False, {*self._refused}
         if self._watch is not None:
             self._watch.collect()
-        if 0 < len(self._known) <= self._directories_max and self._is_complete:
-            self._update()
-        else:
+        if self._has_missed or not self._known:
             self._search()
+        else:
+            self._update()
         self._is_changed = self._is_changed or refused != self._refused
         if self._found is None or self._is_changed:
             self._found = self._collected()
@@ -195,11 +196,12 @@ class SecretIndex:
 
     def missed(self) -> None:
         """Note that changes went unnoticed, so that each directory is to be looked at."""
-        self._is_complete = False
+        self._has_missed = True
 
     def _search(self) -> None:
         """Search each directory, and list the changed directories."""
         before, self._known, self._is_complete = self._known, {}, True
+        self._has_missed = False
         for paths in (self._holding, self._refused, self._unwatched, self._reported):
             paths.clear()
         self._descend([str(self._root)], before)
@@ -213,6 +215,7 @@ class SecretIndex:
         """List the changed directories, and search directories whose changes no watch reports."""
         reported, self._reported = self._reported, set[str]()
         new: list[str] = []
+        is_moved = False
         for path in sorted({*reported, *self._unwatched, *self._refused}, key=_from_root):
             known = self._known.get(path)
             was_refused = path in self._refused
@@ -227,10 +230,14 @@ class SecretIndex:
                     self._forget(gone[0])
                 if now is None:
                     self._forget(path)
+                is_moved = is_moved or known.below != left
             if now is not None and now is not known:
                 before = () if known is None else known.below
                 new += [below for below, _ in {*now.below}.difference(before)]
-        self._descend(sorted(new), {})
+        if self._is_complete:
+            self._descend(sorted(new), {})
+        if (is_moved or new) and not self._is_complete:
+            self._search()  # others may be the nearest to the root now
 
     def _descend(self, paths: list[str], before: Mapping[str, _Directory]) -> None:
         """Add the directories *paths* and all directories below, nearest to the root first."""
