@@ -1,6 +1,8 @@
 """Elicitation by MCP servers that came with a session, forwarded to the editor's user."""
 
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from acp import schema
 from tests.acp.editor import Editor, editor
 from tests.e2e.program import results_in, text_of
 from tests.forked import arguments_of
-from tests.messages_api import FakeMessagesApi, reply, tool_use
+from tests.messages_api import Answer, FakeMessagesApi, reply, tool_use
 
 FULL_SERVER = Path(__file__).parents[1] / "mcp_client" / "full_server.py"
 ALL = schema.ClientCapabilities(
@@ -29,15 +31,41 @@ async def result_of(
 ) -> tuple[str, Editor]:
     """Return the result of a server's tool while its user answers so."""
     call = reply(tool_use(f"mcp__full__{tool}", {}))
+    async with opened(call, reply("4"), reply("ok"), capabilities=capabilities) as (
+        api,
+        client,
+        id,
+    ):
+        client.forms.extend(forms)
+        client.permissions.extend(permissions)
+        await client.say(id, "go")
+        return text_of(results_in(api.requests[-1].body)[0]), client
+
+
+async def results_of(
+    tool: str, *, capabilities: schema.ClientCapabilities, forms: tuple[dict[str, Any], ...]
+) -> list[str]:
+    """Return the results of one call for each of *forms*, with which the user answers."""
+    call = reply(tool_use(f"mcp__full__{tool}", {}))
+    calls = [call] * len(forms)
+    async with opened(*calls, reply("ok"), capabilities=capabilities) as (api, client, id):
+        client.forms.extend(forms)
+        await client.say(id, "go")
+        return [text_of(results_in(request.body)[0]) for request in api.requests[1:]]
+
+
+@asynccontextmanager
+async def opened(
+    *script: Answer, capabilities: schema.ClientCapabilities | None
+) -> AsyncGenerator[tuple[FakeMessagesApi, Editor, str]]:
+    """Yield the API, an editor, and the id of a session with the server."""
     async with (
-        FakeMessagesApi(call, reply("4"), reply("ok")) as api,
+        FakeMessagesApi(*script) as api,
         editor(api, "--allow", "mcp__full__*", AGENT_CLI_MCP__FIRST_PROMPT_WAIT_S="60") as (
             client,
             _,
         ),
     ):
-        client.forms.extend(forms)
-        client.permissions.extend(permissions)
         await client.agent.initialize(protocol_version=1, client_capabilities=capabilities)
         server = schema.McpServerStdio(
             name="full",
@@ -46,8 +74,7 @@ async def result_of(
             env=[],
         )
         session = await client.agent.new_session(cwd=str(Path.cwd()), mcp_servers=[server])
-        await client.say(session.session_id, "go")
-        return text_of(results_in(api.requests[-1].body)[0]), client
+        yield api, client, session.session_id
 
 
 async def test_form_of_an_mcp_server_is_filled_in_by_the_user() -> None:

@@ -24,7 +24,7 @@ from tests.messages_api import tool_use as call
 from tests.repl.terminal import Terminal
 
 ARROW_DOWN, CTRL_O, ESCAPE = "\x1b[B", "\x0f", "\x1b"
-AGENTS, TURNS = 8, 10
+AGENTS, TURNS = 8, 5
 FRAMES_PER_S = 20
 FRAME = b"\x1b[?2026h"
 MAKES = call("bash", {"command": "touch made"})
@@ -203,7 +203,7 @@ def test_output_of_a_command_waits_while_a_question_that_opened_meanwhile_is_ope
         terminal.until_prompt()
         terminal.send("go\r")
         terminal.until("It counts.")
-        for number in range(2, 5):
+        for number in range(2, 5) if command == "/compact" else ():  # else it has nothing to do
             terminal.until_prompt()
             terminal.send(f"{'more ' * 300}\r")
             terminal.until(partial(has_counted, number))

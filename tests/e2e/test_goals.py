@@ -134,12 +134,12 @@ def test_nothing_is_checked_while_a_job_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "reason"),
-    [("--rounds 2", "after 2 rounds"), ("--time 1s", "time of 1 s is used")],
+    ("limit", "reason", "takes_s"),
+    [("--rounds 2", "after 2 rounds", 0), ("--time 1s", "time of 1 s is used", 0.6)],
 )
-def test_goal_ends_with_its_budget(limit: str, reason: str) -> None:
+def test_goal_ends_with_its_budget(limit: str, reason: str, takes_s: float) -> None:
     """Each check prints more than the last; a change of numbers alone would be a standstill."""
-    check = "echo >> n; tr \\\\n x < n; sleep 0.6; exit 1"
+    check = f"echo >> n; tr \\\\n x < n; sleep {takes_s}; exit 1"
     with serve_in_thread(answer=lambda _request: reply("Done.")) as api:
         run = agent_cli(api=api, script=f"/goal --check '{check}' {limit} x\n/goal\n")
 

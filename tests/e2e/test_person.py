@@ -45,28 +45,29 @@ def last_message(api: FakeMessagesApi) -> str:
     return json.dumps(api.requests[-1].body["messages"][-1], ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
-    ("keys", "told"),
-    [
-        ("\r", "Which database?\\n→ SQLite"),
-        ("MySQL, please\r", "Which database?\\n→ MySQL, please"),
-        (CTRL_C, "The user closed the question without an answer."),
-    ],
-)
-def test_question_of_the_model_is_answered_at_the_prompt(keys: str, told: str) -> None:
+def test_question_of_the_model_is_answered_at_the_prompt() -> None:
     """Also in plan mode, because a question changes nothing."""
+    answers = {
+        "\r": "Which database?\\n→ SQLite",
+        "MySQL, please\r": "Which database?\\n→ MySQL, please",
+        CTRL_C: "The user closed the question without an answer.",
+    }
+    script = [
+        each for n in range(len(answers)) for each in (reply(QUESTION), reply(f"Thanks {n}."))
+    ]
     with (
-        serve_in_thread(reply(QUESTION), reply("Thanks.")) as api,
+        serve_in_thread(*script) as api,
         in_terminal(api, "--permission-mode", "plan") as terminal,
     ):
-        terminal.until_prompt()
-        terminal.send("go\r")
-        terminal.until("❯ 1 SQLite  one file")
-        terminal.send(keys)
-        terminal.until("Thanks.")
-        terminal.until_prompt()
+        for number, (keys, told) in enumerate(answers.items()):
+            terminal.until_prompt()
+            terminal.send("go\r")
+            terminal.until("❯ 1 SQLite  one file")
+            terminal.send(keys)
+            terminal.until(f"Thanks {number}.")
+            terminal.until_prompt()
 
-    assert told in last_message(api)
+            assert told in last_message(api)
     assert api.refusals == []
 
 

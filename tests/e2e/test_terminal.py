@@ -190,29 +190,26 @@ def test_file_outside_that_a_prompt_names_is_attached_after_a_question(answer: s
     assert ("content outside" in str(api.requests[0].body)) == (answer == "y")
 
 
-@pytest.mark.parametrize(
-    ("command", "seen"),
-    [
-        ("doctor", "python"),
-        ("config show", "model"),
-        ("sessions list", "good morning"),
-        ("sessions verify", "0 damaged"),
-        ("mcp list", "no MCP servers"),
-        ("hooks list", "no hooks"),
-        ("trust", "trusted"),
-        ("permissions explain bash ls", "ls"),
-    ],
-)
-def test_read_only_command_shows_its_output_on_a_terminal(command: str, seen: str) -> None:
+def test_read_only_commands_show_their_output_on_a_terminal() -> None:
     """A spinner or a table must not hide the output."""
     with serve_in_thread(*[reply("ok")] * 2) as api:
         assert agent_cli("-p", "good morning", api=api).code == 0
-        with in_terminal(api, *command.split()) as terminal:
-            terminal.until(seen)
-            code = terminal.exit_code()
+        for command, seen in {
+            "doctor": "python",
+            "config show": "model",
+            "sessions list": "good morning",
+            "sessions verify": "0 damaged",
+            "mcp list": "no MCP servers",
+            "hooks list": "no hooks",
+            "trust": "trusted",
+            "permissions explain bash ls": "ls",
+        }.items():
+            with in_terminal(api, *command.split()) as terminal:
+                terminal.until(seen)
+                code = terminal.exit_code()
 
-        assert "internal error" not in terminal.text
-        assert code in {0, 1}
+            assert "internal error" not in terminal.text, command
+            assert code in {0, 1}, command
 
 
 def test_without_colours_markdown_is_drawn_with_weight_alone() -> None:

@@ -81,6 +81,7 @@ def test_one_shot_run_imports_only_what_its_first_request_needs(tmp_path: Path) 
     assert all(map(find_spec, LATER))
     assert foreign <= NEEDED
     assert loaded & LATER == set()
+    assert [name for name in loaded if name.startswith("agent_cli.hooks")] == []  # there are none
 
 
 def _is_a_package(name: str) -> bool:

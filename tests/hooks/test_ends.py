@@ -1,8 +1,6 @@
 """However a run ends while a hook runs, no process of the hook is left."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,20 +44,3 @@ def test_interrupt_ends_the_wait_for_a_session_end_hook_and_keeps_the_result(
 
     assert (run.code, run.stdout) == (0, "the answer\n")
     assert "longer than" not in run.stderr
-
-
-def test_hooks_package_is_not_imported_without_hooks() -> None:
-    """One-shot start-up is unchanged."""
-    code = (
-        "import sys; from agent_cli.app.app import App;"
-        "from agent_cli.app.arguments import parse_arguments;"
-        "from agent_cli.app.startup import start;"
-        "App(start(parse_arguments(('-p', 'x')), may_ask=False), one_shot=True);"
-        "print([name for name in sys.modules if name.startswith('agent_cli.hooks')])"
-    )
-
-    run = subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert (run.stdout, run.stderr) == ("[]\n", "")

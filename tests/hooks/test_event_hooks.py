@@ -5,11 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
-
 from agent_cli.contracts.timeline import Json
 from tests.acp.test_server_questions import ALL, FULL_SERVER
-from tests.acp.test_server_questions import result_of as result_in_editor
+from tests.acp.test_server_questions import results_of as results_in_editor
 from tests.forked import arguments_of
 from tests.hooks.test_scripts import YOLO, bash, command, hooks, printed, result_of
 from tests.messages_api import reply, tool_use
@@ -105,33 +103,27 @@ def test_hooks_of_a_question_do_not_wait_for_the_hooks_that_caused_it() -> None:
     assert "longer than" not in run.stderr
 
 
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        (
-            saying("ElicitationResult", "accept", {"count": 9}),
-            "accept: {'colour': 'green', 'count': 9}",
-        ),
-        (command("cat > ElicitationResult.json"), "accept: {'colour': 'blue', 'count': 2}"),
-        (command("echo no >&2; exit 2"), "decline: None"),
-        (command("/missing/filter"), "decline: None"),
-    ],
-    ids=["changes", "lets pass", "declines", "cannot run"],
-)
-async def test_hook_has_the_last_word_on_the_users_answer(
-    answers: list[Json], expected: str
-) -> None:
+async def test_hook_has_the_last_word_on_the_users_answer() -> None:
     """One that cannot run lets nothing pass: it may be there to hold secrets back."""
+    expected = {
+        "accept: {'colour': 'green', 'count': 9}": saying(
+            "ElicitationResult", "accept", {"count": 9}
+        ),
+        "accept: {'colour': 'blue', 'count': 2}": command("cat > passed.json"),
+        "decline: None": command("echo no >&2; exit 2"),
+        "decline: None (cannot run)": command("/missing/filter"),
+    }
     hooks(
         None,
-        ElicitationResult=answers,
-        Notification=command("cat > Notification.json", "elicitation_dialog"),
+        ElicitationResult=in_turn(*expected.values()),
+        Notification=command("(cat; echo) >> notifications.jsonl", "elicitation_dialog"),
     )
 
-    result, _ = await result_in_editor("ask", capabilities=ALL, forms=(USER_SAYS,))
+    results = await results_in_editor("ask", capabilities=ALL, forms=(USER_SAYS,) * len(expected))
 
-    assert result == expected
-    assert "full" in str(payload("Notification")["message"])
-    if "pass" in expected or "accept" in expected:
-        given = payload("ElicitationResult")
+    assert results == [each.removesuffix(" (cannot run)") for each in expected]
+    notified = [json.loads(line) for line in Path("notifications.jsonl").read_text().splitlines()]
+    assert ["full" in str(each["message"]) for each in notified] == [True] * len(expected)
+    for name in ("ElicitationResult", "passed"):
+        given = payload(name)
         assert (given["action"], given["content"]) == ("accept", USER_SAYS["content"])

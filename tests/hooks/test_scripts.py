@@ -135,27 +135,12 @@ def test_updated_input_of_a_hook_replaces_the_models_input(tmp_path: Path) -> No
     assert "echo safe > out" in result_of(requests)
 
 
-def test_post_tool_use_hook_formats_a_written_file(tmp_path: Path) -> None:
+def test_hooks_behind_calls_format_log_and_tell_the_model(tmp_path: Path) -> None:
+    """For the model a failed command is an answer; for hooks, as in Claude Code, a failed call."""
     with_python = (
         "python3 -c \"import json,sys; print(json.load(sys.stdin)['tool_input']['file_path'])\""
         " | xargs sed -i 's/  */ /g'"
     )
-    hooks(PostToolUse=command(with_python, "Edit|Write"))
-
-    printed(reply(tool_use("write", {"path": "a.py", "content": "a  =   1\n"})))
-
-    assert (tmp_path / "a.py").read_text() == "a = 1\n"
-
-
-def test_reason_of_a_post_tool_use_hook_reaches_the_model() -> None:
-    hooks(PostToolUse=command('echo \'{"decision": "block", "reason": "run the tests"}\'', "Bash"))
-
-    _, requests = printed(reply(bash("ls")))
-
-    assert "run the tests" in result_of(requests)
-
-
-def test_post_tool_use_hook_logs_commands(tmp_path: Path) -> None:
     log = """
         #!/usr/bin/env python3
         import json, os, sys
@@ -163,35 +148,36 @@ def test_post_tool_use_hook_logs_commands(tmp_path: Path) -> None:
         with open(os.path.join(os.environ["CLAUDE_PROJECT_DIR"], "log.txt"), "a") as log:
             log.write(data["tool_input"]["command"] + " " + data["hook_event_name"] + "\\n")
     """
-    hooks(PostToolUse=command(script("log.py", log), "Bash"))
-
-    printed(reply(bash("true")))
-
-    assert (tmp_path / "log.txt").read_text() == "true PostToolUse\n"
-
-
-def test_failed_call_runs_the_post_tool_use_failure_hook(tmp_path: Path) -> None:
-    hooks(PostToolUseFailure=command("cat > failed.json", "Read"))
-
-    printed(reply(tool_use("read", {"path": "gone.txt"})))
-
-    failed = json.loads((tmp_path / "failed.json").read_text())
-    assert failed["tool_input"]["file_path"] == str(tmp_path / "gone.txt")
-    assert "gone.txt" in failed["error"]
-
-
-def test_failed_command_runs_the_failure_hook_alone(tmp_path: Path) -> None:
-    """For the model a failed command is an answer; for hooks, as in Claude Code, a failed call."""
+    reason = 'cat > ran.json; echo \'{"decision": "block", "reason": "run the tests"}\''
     hooks(
-        PostToolUse=command("cat >> ran.json", "Bash"),
-        PostToolUseFailure=command("cat >> failed.json", "Bash"),
+        PostToolUse=[
+            *command(with_python, "Edit|Write"),
+            *command(script("log.py", log), "Bash"),
+            *command(reason, "Bash"),
+        ],
+        PostToolUseFailure=[
+            *command("cat > failed_read.json", "Read"),
+            *command("cat > failed_command.json", "Bash"),
+        ],
     )
 
-    printed(reply(bash("echo no; exit 3")), reply(bash("echo yes")))
+    _, requests = printed(
+        reply(tool_use("write", {"path": "a.py", "content": "a  =   1\n"})),
+        reply(bash("echo yes")),
+        reply(bash("echo no; exit 3")),
+        reply(tool_use("read", {"path": "gone.txt"})),
+    )
 
-    failed, ran = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("failed", "ran"))
-    assert failed["error"].startswith("Exit code 3\nno\n")
+    assert (tmp_path / "a.py").read_text() == "a = 1\n"
+    assert (tmp_path / "log.txt").read_text() == "echo yes PostToolUse\n"
+    told = ["run the tests" in result_of(requests, number) for number in range(1, 5)]
+    assert told == [False, True, False, False]
+    names = ("ran", "failed_command", "failed_read")
+    ran, failed, read = (json.loads((tmp_path / f"{name}.json").read_text()) for name in names)
     assert ran["tool_response"]["stdout"].startswith("yes\n")
+    assert failed["error"].startswith("Exit code 3\nno\n")
+    assert read["tool_input"]["file_path"] == str(tmp_path / "gone.txt")
+    assert "gone.txt" in read["error"]
 
 
 @pytest.mark.parametrize("is_project", [False, True], ids=["outside", "sandbox"])
@@ -299,15 +285,6 @@ def test_payloads_name_the_prompt_the_model_and_the_transcript_of_an_agent(tmp_p
     assert not Path(told["Stop"]["transcript_path"]).parent.exists()
 
 
-def test_output_of_a_user_prompt_submit_hook_is_added_as_context() -> None:
-    """Plain text is enough."""
-    hooks(UserPromptSubmit=command("echo 'The ticket is T-7.'"))
-
-    _, requests = printed(reply("ok"), prompt="do it")
-
-    assert "The ticket is T-7." in json.dumps(requests[0]["messages"])
-
-
 def test_prompt_blocked_by_a_hook_is_never_sent() -> None:
     """A hook blocks a prompt with a password."""
     secrets = """
@@ -325,18 +302,26 @@ def test_prompt_blocked_by_a_hook_is_never_sent() -> None:
     assert (run.code, "no passwords" in run.stderr) == (1, True)
 
 
-def test_session_start_hook_adds_context() -> None:
+def test_hooks_of_the_session_and_of_a_prompt_add_context(tmp_path: Path) -> None:
+    """Plain text is enough; the hook of the end runs, too."""
     start = """
         #!/bin/bash
         read -r input
         echo '{"hookSpecificOutput": {"hookEventName": "SessionStart",'
         echo '"additionalContext": "branch: main"}}'
     """
-    hooks(SessionStart=command(script("start.sh", start), "startup|resume"))
+    hooks(
+        SessionStart=command(script("start.sh", start), "startup|resume"),
+        UserPromptSubmit=command("echo 'The ticket is T-7.'"),
+        SessionEnd=command("cat > end.json"),
+    )
 
-    _, requests = printed(reply("ok"))
+    _, requests = printed(reply("ok"), prompt="do it")
 
-    assert "branch: main" in json.dumps(requests[0]["messages"])
+    sent = json.dumps(requests[0]["messages"])
+    assert "branch: main" in sent
+    assert "The ticket is T-7." in sent
+    assert json.loads((tmp_path / "end.json").read_text())["reason"] == "other"
 
 
 def test_stop_hook_makes_the_model_continue(tmp_path: Path) -> None:
@@ -416,14 +401,6 @@ def test_permission_question_runs_the_notification_hook(tmp_path: Path) -> None:
     printed(reply(bash("touch a")), arguments=())
 
     assert "permission to use Bash" in json.loads((tmp_path / "note.json").read_text())["message"]
-
-
-def test_session_end_hook_runs_at_the_end_of_the_session(tmp_path: Path) -> None:
-    hooks(SessionEnd=command("cat > end.json"))
-
-    printed(reply("ok"))
-
-    assert json.loads((tmp_path / "end.json").read_text())["reason"] == "other"
 
 
 def test_permission_request_hook_answers_for_the_user(tmp_path: Path) -> None:
