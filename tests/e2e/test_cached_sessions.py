@@ -123,16 +123,17 @@ def run_session(
     model: str = "claude-sonnet-5-5",
     answer: Callable[[ReceivedRequest], Reply] = answer,
     threads: bool = False,
+    late_wait_s: int = 10,
 ) -> tuple[list[Loss], list[tuple[str, int]]]:
     """Run a session of *lines*; return its losses, and the causes and tokens it announced.
 
     With *threads* the server holds it (threads_above_tokens), though it is not Anthropic's own
-    (threads_elsewhere).
+    (threads_elsewhere). The first prompt waits for a late server in vain, for *late_wait_s*.
     """
     has_late = STEPS["wake"] in lines
     _write_workspace(tools, has_late=has_late)
-    # Without the late server, which the first prompt waits for in vain, it is as long as it takes.
-    wait_s = "10" if has_late else "60"
+    # Without the late server it is as long as it takes.
+    wait_s = str(late_wait_s) if has_late else "60"
     with serve_in_thread(answer=answer) as api:
         run = agent_cli(
             *("--permission-mode", "yolo", "--mcp-config", "servers.json", "--model", model),
@@ -219,25 +220,24 @@ def test_no_feature_rewrites_the_cache_unannounced(names: tuple[str, ...]) -> No
     check(losses, told)
 
 
-def test_another_effort_rewrites_nothing() -> None:
-    """It is said behind what the cache holds: no loss, and nothing to announce."""
-    lines = ["high", "talk", "read", "low", "talk", "high", "edit", "talk"]
+def test_another_effort_and_a_first_image_rewrite_nothing() -> None:
+    """Both stand behind what the cache holds: no loss, and nothing to announce.
 
-    assert run_session([STEPS[name] for name in lines]) == ([], [])
-
-
-def test_first_image_of_a_conversation_rewrites_nothing() -> None:
-    """It stands behind what the cache holds; none was left out before, and none is now."""
+    No image was left out before, and none is now.
+    """
     Path("a.png").write_bytes(png(8, 8))
+    names = ["high", "talk", "read", "low", "talk", "high", "edit", "talk"]
+    lines = [STEPS[name] for name in names]
 
-    assert run_session([STEPS["talk"], 'CALL read {"path": "a.png"}', STEPS["talk"]]) == ([], [])
+    assert run_session([*lines, 'CALL read {"path": "a.png"}', STEPS["talk"]]) == ([], [])
 
 
 def test_a_server_that_comes_late_rewrites_nothing() -> None:
     """Its tools are added behind what the cache holds; nothing is to be announced."""
     talks = [STEPS["read"], STEPS["ask"], STEPS["talk"], STEPS["read"]]
 
-    assert run_session([STEPS["wake"], *talks, *talks]) == ([], [])
+    # Nothing changes if the other server is late, too.
+    assert run_session([STEPS["wake"], *talks, *talks], late_wait_s=2) == ([], [])
 
 
 def test_conversation_that_the_server_holds_is_edited_as_any_other() -> None:
@@ -328,44 +328,34 @@ def test_a_resume_with_a_cold_cache_says_the_price_first_and_asks_above_a_limit(
     assert texts[-2:] == ["and on", "now"]
 
 
-def _went_on(*more: str) -> tuple[list[Payload], list[Payload], str]:
-    """Go on in a new process with *more*; return the losses, the bodies sent, and stderr."""
-    with serve_in_thread(*[reply("Fine.")] * 3) as api:
-        begun = agent_cli("-p", LONG, api=api)
-        once = agent_cli("-p", "-c", "go on", "--output-format", "stream-json", api=api)
-        assert not [each for each in once.lines if each["type"] == "app.cache_lost"], once.stdout
-        run = agent_cli("-p", "-c", "once more", "--output-format", "stream-json", *more, api=api)
-    assert [begun.code, once.code, run.code] == [0, 0, 0], run.stderr
+def test_each_resume_says_what_it_reads_anew_of_a_warm_cache() -> None:
+    """Nothing at first: the API's id of the reply before is on record.
+
+    The system prompt of before is not: the cause says no more than is known. Another model is
+    announced, and no reply of the first one is named to it.
+    """
+    stream = ("--output-format", "stream-json")
+    brief = ("--append-system-prompt", "Be brief.")
+    with serve_in_thread(*[reply("Fine.")] * 5) as api:
+        runs = [agent_cli("-p", LONG, *stream, api=api)]
+        for more in ((), (), brief, (*brief, "--model", "high")):
+            runs.append(agent_cli("-p", "-c", "go on", *stream, *more, api=api))
+        assert [run.code for run in runs] == [0] * 5, [run.stderr for run in runs]
     assert api.refusals == []
-    losses = [each for each in run.lines if each["type"] == "app.cache_lost"]
-    return losses, [each.body for each in api.requests], run.stdout + run.stderr
+    lost = [[each for each in run.lines if each["type"] == "app.cache_lost"] for run in runs]
+    previous = [each.body["diagnostics"]["previous_message_id"] for each in api.requests]
+    shown = [run.stdout + run.stderr for run in runs]
 
-
-def test_a_resume_with_a_warm_cache_names_the_reply_before_and_loses_nothing() -> None:
-    """The API's id of it is on record."""
-    losses, sent, _ = _went_on()
-
-    previous = [body["diagnostics"]["previous_message_id"] for body in sent]
-    assert (losses, previous) == ([], [None, "msg_000001", "msg_000002"])
-
-
-def test_a_resume_that_reads_a_warm_cache_anew_says_so() -> None:
-    """The system prompt of before is not on record: the cause says no more than is known."""
-    [loss], _, shown = _went_on("--append-system-prompt", "Be brief.")
-
-    assert loss["tokens"] > LEAST_TOKENS
-    assert loss["cause"].startswith("something sent before the new message changed since")
-    assert not loss["was_announced"]
-    assert f"{loss['tokens']:,} cached tokens were read anew, $" in shown
-
-
-def test_a_resume_with_another_model_counts_the_loss_that_it_announced() -> None:
-    """And names no reply of the other."""
-    [loss], sent, shown = _went_on("--model", "high")
-
-    assert (loss["was_announced"], "were read anew" in shown) == (True, False)
-    assert loss["cause"] == "the model changed from claude-sonnet-5-5 to claude-opus-5-5"
-    assert sent[-1]["diagnostics"] == {"previous_message_id": None}
+    assert lost[:3] == [[], [], []]
+    assert previous[:3] == [None, "msg_000001", "msg_000002"]
+    [[anew], [announced]] = lost[3:]
+    assert anew["tokens"] > LEAST_TOKENS
+    assert anew["cause"].startswith("something sent before the new message changed since")
+    assert not anew["was_announced"]
+    assert f"{anew['tokens']:,} cached tokens were read anew, $" in shown[3]
+    assert (announced["was_announced"], "were read anew" in shown[4]) == (True, False)
+    assert announced["cause"] == "the model changed from claude-sonnet-5-5 to claude-opus-5-5"
+    assert previous[4] is None
 
 
 def _large_session_of_before() -> None:

@@ -1,4 +1,4 @@
-"""Twenty turns with tools: each request repeats the previous one byte for byte, from the cache."""
+"""Ten turns with tools: each request repeats the previous one byte for byte, from the cache."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.messages_api import ReceivedRequest, reply, serve_in_thread, thinking
 from tests.messages_api.prompt_cache import PromptCache, canonical, without_markers
 from tests.messages_api.script import Payload, Reply
 
-TURNS = 20
+TURNS = 10
 
 
 def prompt_bytes(request: ReceivedRequest) -> bytes:

@@ -192,25 +192,25 @@ def test_servers_of_an_untrusted_workspace_are_not_started() -> None:
     assert Path("started").exists()
 
 
-def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
-    """S1-42: ten can be used, the screen names the others' faults, and all end with us.
+def test_mcp_servers_work_while_others_hang_or_crash() -> None:
+    """S1-42: four can be used, the screen names the faults of six, and all end with us.
 
     One dies in mid-call and one is cancelled: each costs its call, and the run or the session
     continues. None survives our kill -9.
     """
-    marker = f"twenty-{os.getpid():07}"
+    marker = f"many-{os.getpid():07}"
     quiet = {"progress": "half way", "reply": None}
     with (
         serve_in_thread(
             reply(tool_use("mcp__good0__reply", {"reply": "die"}), tool_use("mcp__good1__reply")),
             reply(tool_use("mcp__good2__reply", quiet)),
         ) as api,
-        in_terminal(api, *configured(**twenty(marker)), "--permission-mode", "yolo") as terminal,
+        in_terminal(api, *configured(**many(marker)), "--permission-mode", "yolo") as terminal,
     ):
         terminal.until_prompt()
-        for number in range(5):
+        for number in range(3):
             terminal.until(f"'crash{number}' did not start: it ended (exit code 1) before")
-        terminal.until("MCP 10/20")
+        terminal.until("MCP 4/10")
         assert "no key" in terminal.text
         terminal.send("go\r")
         terminal.until("half way (1 of 2)")
@@ -223,7 +223,7 @@ def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
     names = {tool["name"] for tool in api.requests[0].body["tools"]}
     died, answered = results_in(api.requests[1].body)
     assert {name for name in names if name.startswith("mcp__")} == {
-        f"mcp__good{number}__{tool}" for number in range(10) for tool in ("reply", "raw")
+        f"mcp__good{number}__{tool}" for number in range(4) for tool in ("reply", "raw")
     }
     assert died["is_error"] is True
     assert "'good0' ended during the call" in text_of(died)
@@ -231,12 +231,12 @@ def test_ten_mcp_servers_work_while_ten_others_hang_or_crash() -> None:
     assert "used from a later prompt on: hang0, hang1" in terminal.text
 
 
-def twenty(marker: str) -> dict[str, Mapping[str, object]]:
-    """Return ten servers that work, five that hang and five that crash."""
+def many(marker: str) -> dict[str, Mapping[str, object]]:
+    """Return four servers that work, three that hang and three that crash."""
     kinds: dict[str, tuple[int, dict[str, object]]] = {
-        "hang": (5, {"hang": True}),
-        "crash": (5, {"exit": 1, "stderr": "no key"}),
-        "good": (10, {"record": "record"}),
+        "hang": (3, {"hang": True}),
+        "crash": (3, {"exit": 1, "stderr": "no key"}),
+        "good": (4, {"record": "record"}),
     }
     return {
         f"{kind}{number}": {
