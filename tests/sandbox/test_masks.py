@@ -69,15 +69,17 @@ def test_read_deny_rule_hides_files_outside_the_workspace_from_commands() -> Non
             assert CANARY not in place.output("cat ../notes/a.txt")
 
 
-@pytest.mark.parametrize("command", ["cat priv/a.txt", "grep -r CANARY priv"])
 def test_deny_option_with_a_slash_hides_files_from_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threat 4, C19: through the whole program, in the mode that asks nothing."""
     monkeypatch.chdir(tmp_path)
     secret(tmp_path / "priv" / "a.txt")
+    calls = (
+        tool_use("bash", {"command": each}) for each in ("cat priv/a.txt", "grep -r CANARY priv")
+    )
 
-    with serve_in_thread(reply(tool_use("bash", {"command": command})), reply("Done.")) as api:
+    with serve_in_thread(reply(*calls), reply("Done.")) as api:
         run = agent_cli(
             *("-p", "go", "--permission-mode", "yolo", "--deny", "read(priv/**)"), api=api
         )
@@ -86,17 +88,15 @@ def test_deny_option_with_a_slash_hides_files_from_commands(
     assert CANARY not in str(api.requests[-1].body["messages"])
 
 
-@pytest.mark.parametrize(
-    "command", ["echo x >> locked.txt", "rm -f locked.txt", "mv new locked.txt"]
-)
-def test_edit_deny_rule_keeps_commands_from_changing_the_file(command: str) -> None:
+def test_edit_deny_rule_keeps_commands_from_changing_the_file() -> None:
     with world("bwrap", rules=denied("edit(locked.txt)")) as place:
-        (place.root / "locked.txt").write_text("mine")
-        (place.root / "new").write_text("theirs")
+        for command in ("echo x >> locked.txt", "rm -f locked.txt", "mv new locked.txt"):
+            (place.root / "locked.txt").write_text("mine")
+            (place.root / "new").write_text("theirs")
 
-        place.run(command)
+            place.run(command)
 
-        assert (place.root / "locked.txt").read_text() == "mine"
+            assert (place.root / "locked.txt").read_text() == "mine", command
 
 
 def test_new_file_that_matches_an_edit_deny_rule_is_moved_away() -> None:
@@ -108,20 +108,24 @@ def test_new_file_that_matches_an_edit_deny_rule_is_moved_away() -> None:
         assert "new.lock" in sentence
 
 
-@pytest.mark.parametrize(
-    "folder", ["dist", "vendor", "node_modules/x", "venv/lib", "target", ".git"]
-)
-def test_secrets_in_generated_folders_are_hidden(folder: str) -> None:
+def test_secrets_in_generated_folders_are_hidden() -> None:
     """Threat 4: a build copies them there."""
+    folders = ("dist", "vendor", "node_modules/x", "venv/lib", "target", ".git")
     with world("bwrap") as place:
-        secret(place.root / folder / ".env")
-        (place.root / folder / "k.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n")
-        (place.root / folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\npublic\n")
+        for folder in folders:
+            secret(place.root / folder / ".env")
+            (place.root / folder / "k.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n")
+            (place.root / folder / "ca.pem").write_text(
+                f"-----BEGIN CERTIFICATE-----\nof {folder}\n"
+            )
 
-        output = place.output(f"grep -r CANARY {folder}; cat {folder}/.env {folder}/*.pem")
+        output = place.output(
+            "; ".join(f"grep -r CANARY {each}; cat {each}/.env {each}/*.pem" for each in folders)
+        )
 
         assert CANARY not in output
-        assert ("public" in output) is True, "programs need the certificates they bring"
+        missing = [each for each in folders if f"of {each}\n" not in output]
+        assert missing == [], "programs need the certificates they bring"
 
 
 def test_secret_moved_by_a_command_stays_hidden() -> None:
@@ -255,28 +259,28 @@ def test_moved_secret_is_followed_but_a_reused_inode_number_is_not(tmp_path: Pat
     assert names.known() == [tmp_path / "sub" / "a"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "holds"),
-    [
-        (".npmrc", f"//registry.npmjs.org/:_authToken={CANARY}\n", True),
-        (".npmrc", f"_auth = {CANARY}\n", True),
-        (".npmrc", "//registry.npmjs.org/:_authToken=${NPM_TOKEN}\nsave-exact=true\n", False),
-        (".yarnrc.yml", f'npmAuthToken: "{CANARY}"\n', True),
-        (".yarnrc.yml", "nodeLinker: node-modules\n", False),
-        ("pip.conf", f"[global]\nindex-url = https://user:{CANARY}@example.com/simple\n", True),
-        ("pip.conf", "[global]\nindex-url = https://example.com/simple\n", False),
-    ],
+SETTINGS = (
+    (".npmrc", f"//registry.npmjs.org/:_authToken={CANARY}\n", True),
+    (".npmrc", f"_auth = {CANARY}\n", True),
+    (".npmrc", "//registry.npmjs.org/:_authToken=${NPM_TOKEN}\nsave-exact=true\n", False),
+    (".yarnrc.yml", f'npmAuthToken: "{CANARY}"\n', True),
+    (".yarnrc.yml", "nodeLinker: node-modules\n", False),
+    ("pip.conf", f"[global]\nindex-url = https://user:{CANARY}@example.com/simple\n", True),
+    ("pip.conf", "[global]\nindex-url = https://example.com/simple\n", False),
 )
-def test_a_package_managers_settings_are_hidden_if_they_hold_a_token(
-    name: str, text: str, holds: bool
-) -> None:
+
+
+def test_a_package_managers_settings_are_hidden_if_they_hold_a_token() -> None:
     """Threat 4: in most projects they hold no token, and the package manager needs them."""
     with world("bwrap") as place:
-        (place.root / name).write_text(text)
+        for number, (name, text, holds) in enumerate(SETTINGS):
+            file = f"{number}/{name}"  # a path that held a secret stays hidden
+            (place.root / file).parent.mkdir()
+            (place.root / file).write_text(text)
 
-        assert (place.output(f"cat {name}") == text) is not holds
-        with nullcontext() if not holds else pytest.raises(ToolError, match="may hold secrets"):
-            Workspace(place.root).resolve(name)
+            assert (place.output(f"cat {file}") == text) is not holds, text
+            with nullcontext() if not holds else pytest.raises(ToolError, match="may hold secrets"):
+                Workspace(place.root).resolve(file)
 
 
 @pytest.mark.parametrize(("before", "holds"), [(99_999, True), (100_000, False)])

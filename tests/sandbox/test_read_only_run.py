@@ -153,41 +153,42 @@ async def test_command_that_only_looks_has_its_result(runs: Runs) -> None:
     assert kept and "kept" in kept.text
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "stty -F $TERMINAL -echo",
-        "head -c 1 $TERMINAL",
-        "cat $ELSEWHERE",
-        "sh -c 'renice 5 -p $PPID'",
-        "ipcmk -Q; ipcmk -M 4096",
-        "python3 -c 'import fcntl; fcntl.ioctl(open(\".gitignore\"), 0x9401, 0)'",
-    ],
+OF_OTHERS = (
+    "stty -F $TERMINAL -echo",
+    "head -c 1 $TERMINAL",
+    "cat $ELSEWHERE",
+    "sh -c 'renice 5 -p $PPID'",
+    "ipcmk -Q; ipcmk -M 4096",
+    "python3 -c 'import fcntl; fcntl.ioctl(open(\".gitignore\"), 0x9401, 0)'",
 )
-async def test_run_touches_nothing_of_other_programs(runs: Runs, command: str) -> None:
+
+
+async def test_run_touches_nothing_of_other_programs(runs: Runs) -> None:
     """Threat 25: terminals, temporary files, priorities, queues, subvolumes.
 
     bubblewrap gives the command empty ones of its own.
     """
-    controller, terminal = os.openpty()
-    os.set_blocking(terminal, False)
-    before = termios.tcgetattr(terminal)
-    try:
-        os.write(controller, b"typed\n")
-        with tempfile.NamedTemporaryFile("w") as elsewhere:
-            elsewhere.write("TYPED ELSEWHERE")
-            elsewhere.flush()
-            told = f"TERMINAL={os.ttyname(terminal)}; ELSEWHERE={elsewhere.name}"
-            result = await runs(f"{told}; {command}")
-        assert termios.tcgetattr(terminal) == before
-        assert os.read(terminal, 100) == b"typed\n"
-    finally:
-        os.close(controller)
-        os.close(terminal)
-    if runs.place.sandbox.report.state == "landlock":  # type: ignore[union-attr]
-        assert result is None
-    else:
-        assert result is None or "ELSEWHERE\n" not in result.text
+    is_landlock = runs.place.sandbox.report.state == "landlock"  # type: ignore[union-attr]
+    for command in OF_OTHERS:
+        controller, terminal = os.openpty()
+        os.set_blocking(terminal, False)
+        before = termios.tcgetattr(terminal)
+        try:
+            os.write(controller, b"typed\n")
+            with tempfile.NamedTemporaryFile("w") as elsewhere:
+                elsewhere.write("TYPED ELSEWHERE")
+                elsewhere.flush()
+                told = f"TERMINAL={os.ttyname(terminal)}; ELSEWHERE={elsewhere.name}"
+                result = await runs(f"{told}; {command}")
+            assert termios.tcgetattr(terminal) == before, command
+            assert os.read(terminal, 100) == b"typed\n", command
+        finally:
+            os.close(controller)
+            os.close(terminal)
+        if is_landlock:
+            assert result is None, command
+        else:
+            assert result is None or "ELSEWHERE\n" not in result.text, command
 
 
 async def test_landlock_without_a_bar_for_signals_is_not_enough(

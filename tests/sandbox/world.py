@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import functools
 import os
 import secrets
 import shlex
@@ -15,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -82,6 +84,18 @@ class Decider:
         self.undecided = [*self.undecided, *paths]
 
 
+class _TriedOnce(Sandbox):
+    """A sandbox that only the first world of its kind tries; the machine stays the same."""
+
+    _faults: ClassVar[dict[tuple[State, bool], str]] = {}
+
+    def _fault(self, backend: Backend) -> str:
+        kind = (backend.state, self._policy.network)
+        if kind not in self._faults:
+            self._faults[kind] = super()._fault(backend)
+        return self._faults[kind]
+
+
 @contextmanager
 def world(
     state: State,
@@ -118,7 +132,7 @@ def world(
         path_rules=rules(root),
         network=network,
     )
-    sandbox = Sandbox(
+    sandbox = _TriedOnce(
         lambda: policy,
         mode=mode,
         state_dir=own,
@@ -146,12 +160,33 @@ def git(root: Path, *arguments: str) -> None:
 
 
 def _repository(root: Path) -> None:
+    for name, mode, content in _committed():
+        if content is None:
+            (root / name).mkdir()
+        else:
+            (root / name).write_bytes(content)
+            (root / name).chmod(mode)
+
+
+@functools.cache
+def _committed() -> Sequence[tuple[Path, int, bytes | None]]:
+    """Return the files of a repository with one commit, which git made once; a folder has None."""
     if shutil.which("git") is None:
         pytest.skip("no git")
-    git(root, "init", "--quiet")
-    (root / ".gitignore").write_text(".env\n")
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "first")
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        git(root, "init", "--quiet")
+        (root / ".gitignore").write_text(".env\n")
+        git(root, "add", ".")
+        git(root, "commit", "--quiet", "--message", "first")
+        return [
+            (
+                path.relative_to(root),
+                path.stat().st_mode,
+                path.read_bytes() if path.is_file() else None,
+            )
+            for path in sorted(root.rglob("*"))
+        ]
 
 
 def run_confined(
