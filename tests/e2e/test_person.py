@@ -180,7 +180,6 @@ def test_plan_that_is_not_approved_leaves_plan_mode_on_whatever_was_chosen_meanw
     ("call", "shown", "keys", "told"),
     [
         (QUESTION, "❯ 1 SQLite  one file", "\r", "Which database?\\n→ SQLite"),
-        (PLAN, "❯ 1 Yes, and edit files", "\r", "The user approved the plan."),
         (PLAN, "❯ 1 Yes, and edit files", "later\r", "Plan mode stays on: change the plan"),
     ],
 )

@@ -36,35 +36,35 @@ def asked(kind: str, matcher: str = "", **more: Json) -> list[Json]:
     return [{"matcher": matcher, "hooks": [{"type": kind, **more}]}]
 
 
-@pytest.mark.parametrize("answer", [NO, f"I think so:\n```json\n{NO}\n```"])
-def test_prompt_hook_blocks_a_call_with_the_models_reason(answer: str, tmp_path: Path) -> None:
+def test_prompt_hook_blocks_a_call_unless_the_model_says_ok(tmp_path: Path) -> None:
     """Its request holds the rule and the event, and its cost is the run's."""
     hooks(None, PreToolUse=asked("prompt", "Bash", prompt="No files. $ARGUMENTS", model="haiku"))
+    verdicts = {
+        NO: "the tests come first",
+        f"I think so:\n```json\n{NO}\n```": "the tests come first",
+        "maybe": "it gave no verdict ('maybe')",
+        '{"ok": true}': "",
+    }
+    spent = {"input_tokens": 20, "output_tokens": 1_000}
+    script = [
+        answer
+        for number, verdict in enumerate(verdicts)
+        for answer in (reply(bash(f"touch made{number}")), reply(verdict, usage=spent))
+    ]
 
-    with serve_in_thread(reply(bash("touch made")), reply(answer), reply("Done.")) as api:
+    with serve_in_thread(*script, reply("Done.")) as api:
         run = agent_cli("-p", "go", *YOLO, "--output-format", "json", api=api)
         requests: list[Payload] = [request.body for request in api.requests]
 
     assert run.code == 0, run.stderr
-    assert "the tests come first" in result_of(requests, 2)
-    assert not (tmp_path / "made").exists()
-    judge = json.dumps(requests[1])
-    assert "No files. {" in judge
-    assert "touch made" in judge
-    assert "haiku" in requests[1]["model"]
-    assert json.loads(run.stdout)["usage"]["output_tokens"] >= 3
-
-
-@pytest.mark.parametrize(
-    ("answer", "why"), [("maybe", "it gave no verdict ('maybe')"), ('{"ok": true}', "")]
-)
-def test_prompt_hook_without_a_verdict_blocks(answer: str, why: str, tmp_path: Path) -> None:
-    hooks(None, PreToolUse=asked("prompt", "Bash", prompt="No files."))
-
-    _, requests = printed(reply(bash("touch made")), reply(answer), reply("Done."))
-
-    assert (tmp_path / "made").exists() is not bool(why)
-    assert why in result_of(requests, 2)
+    for number, why in enumerate(verdicts.values()):
+        assert why in result_of(requests, 2 * number + 2)
+        judge = json.dumps(requests[2 * number + 1])
+        assert "No files. {" in judge
+        assert f"touch made{number}" in judge
+        assert "haiku" in requests[2 * number + 1]["model"]
+    assert [path.name for path in tmp_path.glob("made*")] == ["made3"]
+    assert json.loads(run.stdout)["usage"]["output_tokens"] >= 4_000
 
 
 def test_agent_hook_reads_files_and_sends_the_model_back(tmp_path: Path) -> None:
