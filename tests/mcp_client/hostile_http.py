@@ -23,10 +23,11 @@ COME_BACK = b"id: 1\nretry: 0\ndata: \n\n"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Knows one session at a time; after `forget`, the next request has an unknown session."""
+    """Knows one session at a time, and forgets it once where the answer asks for that."""
 
     protocol_version = "HTTP/1.1"
     session = 1
+    forgets = True
     resumed = 0
     refusals = 0
     together = threading.Barrier(1)
@@ -74,15 +75,13 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(405, b"")
 
     def is_forgotten(self) -> bool:
-        """Return whether this is a forgotten session; the first check of it ends it."""
+        """Return whether this is a forgotten session; the first check ends it."""
         known = self.headers.get("Mcp-Session-Id") == f"session-{Handler.session}"
-        if known and not self.server_forgot():
+        if known and Handler.forgets:
+            Handler.forgets = False
             Handler.session += 1
             return True
         return False
-
-    def server_forgot(self) -> bool:
-        return Handler.session % 2 == 0
 
     def reply(
         self, status: int, body: bytes, headers: dict[str, str] | None = None, *, more: int = 0
@@ -444,7 +443,7 @@ ANSWERS["come_back"] = lambda handler, _good: handler.stream(COME_BACK)
 @contextmanager
 def hostile_http() -> Generator[str]:
     """Serve on a free port of this machine while the body runs; yield the address."""
-    Handler.session, Handler.resumed, Handler.refusals = 1, 0, 0
+    Handler.session, Handler.forgets, Handler.resumed, Handler.refusals = 1, True, 0, 0
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
         web.daemon_threads = True
         thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.01})

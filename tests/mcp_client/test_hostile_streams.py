@@ -11,6 +11,7 @@ import pytest
 
 from agent_cli.contracts.servers import ServerPhase
 from agent_cli.contracts.timeline import Json
+from agent_cli.contracts.tooling import ToolResult
 from agent_cli.mcp_client import McpServers, ServerConfig
 from agent_cli.mcp_client.limits import RestartPolicy
 from tests.mcp_client import hostile_http, hostile_stdio
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 SCRIPT = str(Path(hostile_stdio.__file__))
 AT_ONCE = RestartPolicy(delays_s=(0, 0, 0))
 LIMIT_S = 60
+SILENT = [name for name, fate in hostile_stdio.FATES.items() if fate.startswith("gave no sign")]
 
 
 def local(*arguments: str, call_timeout_s: float = LIMIT_S) -> ServerConfig:
@@ -38,25 +40,53 @@ def test_there_are_more_than_thirty_hostile_streams() -> None:
     assert len(hostile_stdio.FATES) + len(hostile_http.FATES) > 30
 
 
-@pytest.mark.parametrize(("action", "fate"), hostile_stdio.FATES.items())
-async def test_hostile_stdio_stream_affects_only_its_own_call(
-    action: str, fate: str, call: "Call"
+async def test_hostile_stdio_streams_affect_only_their_own_calls(call: "Call") -> None:
+    """The server is named whenever the call did not succeed.
+
+    One server does all of it, and is started again after each end: the call after each shows that.
+    """
+    fates = {name: fate for name, fate in hostile_stdio.FATES.items() if name not in SILENT}
+    wrong = dict[str, str]()
+    always = RestartPolicy(delays_s=(0,) * len(fates))
+    async with McpServers(os.environ, restarts=always) as servers:
+        servers.start([local()])
+        assert await servers.wait_started(LIMIT_S)
+        for action, fate in fates.items():
+            async with no_freeze():
+                result = await call(servers, "mcp__local__go", {"action": action})
+            again = await call(servers, "mcp__local__good")
+
+            if not has_fate(result, fate):
+                wrong[action] = result.text
+            elif (again.text, again.is_error) != ("answered", False):
+                wrong[action] = f"afterwards: {again.text}"
+
+    assert wrong == {}
+
+
+def has_fate(result: ToolResult, fate: str) -> bool:
+    if fate == "answered":
+        return not result.is_error and "answered" in result.text
+    says = "" if fate == "error" else fate
+    return result.is_error and "local" in result.text and says in result.text
+
+
+@pytest.mark.parametrize("action", SILENT)
+async def test_server_that_does_not_answer_is_given_up_and_the_next_call_answered(
+    action: str, call: "Call"
 ) -> None:
-    """The server is named whenever the call did not succeed."""
+    fate = hostile_stdio.FATES[action]
 
     async def again(limit_s: int) -> str:
-        is_silent = fate.startswith("gave no sign")
         async with McpServers(os.environ, restarts=AT_ONCE) as servers:
-            servers.start([local(call_timeout_s=limit_s if is_silent else LIMIT_S)])
+            servers.start([local(call_timeout_s=limit_s)])
             assert await servers.wait_started(LIMIT_S)
             async with no_freeze():
                 result = await call(servers, "mcp__local__go", {"action": action})
             again = await call(servers, "mcp__local__good")
 
-        assert result.is_error == (fate != "answered"), result.text
-        assert ("answered" if fate == "answered" else "local") in result.text
-        assert fate in ("answered", "error") or fate in result.text
-        return again.text if is_silent or not again.is_error else pytest.fail(again.text)
+        assert has_fate(result, fate), result.text
+        return again.text
 
     await at_growing_limits(again, "answered".__eq__)
 
@@ -85,23 +115,31 @@ async def test_hostile_stdio_stream_before_the_handshake_is_survived_or_reported
     assert state.reason == (f"MCP server 'local' did not start: {reason}" if reason else "")
 
 
-@pytest.mark.parametrize(("answer", "fate"), hostile_http.FATES.items())
-async def test_hostile_http_answer_affects_only_its_own_call(
-    answer: str, fate: str, call: "Call"
-) -> None:
-    """An HTTP status comes with a remedy; a lost session is started again."""
+async def test_hostile_http_answers_affect_only_their_own_calls(call: "Call") -> None:
+    """An HTTP status comes with a remedy; a lost session is started again.
+
+    One server answers all of them: the call after each shows that the connection is as before.
+    """
+    wrong = dict[str, str]()
     with hostile_http.hostile_http() as url:
         config = ServerConfig(name="web", transport="http", url=url, protocol="legacy")
         async with McpServers(os.environ, restarts=AT_ONCE) as servers:
             servers.start([config])
             assert await servers.wait_started(LIMIT_S)
-            async with no_freeze():
-                result = await call(servers, "mcp__web__go", {"action": answer})
-            again = await call(servers, "mcp__web__good")
+            for answer, fate in hostile_http.FATES.items():
+                hostile_http.Handler.forgets = True
+                async with no_freeze():
+                    result = await call(servers, "mcp__web__go", {"action": answer})
+                again = await call(servers, "mcp__web__good")
 
-    assert result.is_error == (fate != "answered"), result.text
-    assert fate in result.text
-    assert (again.text, again.is_error) == ("answered", False)
+                if result.is_error != (fate != "answered") or fate not in result.text:
+                    wrong[answer] = result.text
+                elif (again.text, again.is_error) != ("answered", False):
+                    wrong[answer] = f"afterwards: {again.text}"
+                elif "forgotten" in answer and hostile_http.Handler.forgets:
+                    wrong[answer] = "no session was forgotten"
+
+    assert wrong == {}
 
 
 async def test_calls_of_a_forgotten_session_are_all_repeated_in_the_next(call: "Call") -> None:
