@@ -29,7 +29,10 @@ class NamingSession(Session):
         return named_files(command, Reach(root=self.root), WHY, bytes_max=self.bytes_max)
 
 
-@pytest.fixture(params=["no kernel", "rights"])
+BOTH_REASONS = pytest.mark.parametrize("session", ["no kernel", "rights"], indirect=True)
+
+
+@pytest.fixture
 def session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[NamingSession]:
@@ -41,7 +44,7 @@ def session(
     (root / "data/deep/notes").write_text("mine")
     os.utime(root / "data/deep", (1, 1))
     made = NamingSession(root, tmp_path / "state")
-    has_rights = request.param == "rights"
+    has_rights = getattr(request, "param", "no kernel") == "rights"
     monkeypatch.setattr(command_run, "may_gain_rights", lambda *_a, **_k: has_rights)
     if has_rights:
         made.workspace.shared.named_files = made.named
@@ -52,44 +55,56 @@ def session(
     made.close()
 
 
+COMMANDS = [
+    "rm -rf data",
+    "printf 'rm -rf data\\n' | sh",
+    ". <(printf 'git reset --hard')",
+    "rm -rf data src; mkdir data; echo x > data/other",
+    "rm link hard sparse",
+    "rm -f data/p*.bin",
+    "git clean -fdqx",
+    "git checkout -q .",
+    "git checkout -q other -- . ; git stash -q -u",
+    "git stash -q",
+    "git reset -q --hard",
+    "git branch -qD other",
+    "echo x > untracked.txt",
+    "echo x >> untracked.txt; rm untracked.txt",
+    "mv data old; mv src/a1.py data-a1",
+    "mv data/p1.bin data/p2.bin",
+    "sed -i s/x/y/ src/*.py",
+    "truncate -s 0 data/p3.bin untracked.txt",
+    "shred -u data/p4.bin",
+    "cp untracked.txt src/a1.py; chmod 600 src/a2.py",
+    "find data -type f -delete",
+    "find . -name '*.py' -exec rm {} +",
+    "rm -rf .git",
+    "chmod -R 700 src",
+    "tee data/p5.bin < untracked.txt > /dev/null",
+    "dd if=/dev/zero of=sparse bs=1 count=4 conv=notrunc status=none",
+    "rm untracked.txt && mkdir untracked.txt && touch untracked.txt/in",
+    "ln -sf nowhere link",
+    "cd data && rm -rf deep && echo x > p7.bin",
+]
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("session", "command"),
     [
-        "rm -rf data",
-        "printf 'rm -rf data\\n' | sh",
-        ". <(printf 'git reset --hard')",
-        "rm -rf data src; mkdir data; echo x > data/other",
-        "rm link hard sparse",
-        "rm -f data/p*.bin",
-        "git clean -fdqx",
-        "git checkout -q .",
-        "git checkout -q other -- . ; git stash -q -u",
-        "git stash -q",
-        "git reset -q --hard",
-        "git branch -qD other",
-        "echo x > untracked.txt",
-        "echo x >> untracked.txt; rm untracked.txt",
-        "mv data old; mv src/a1.py data-a1",
-        "mv data/p1.bin data/p2.bin",
-        "sed -i s/x/y/ src/*.py",
-        "truncate -s 0 data/p3.bin untracked.txt",
-        "shred -u data/p4.bin",
-        "cp untracked.txt src/a1.py; chmod 600 src/a2.py",
-        "find data -type f -delete",
-        "find . -name '*.py' -exec rm {} +",
-        "rm -rf .git",
-        "chmod -R 700 src",
-        "tee data/p5.bin < untracked.txt > /dev/null",
-        "dd if=/dev/zero of=sparse bs=1 count=4 conv=notrunc status=none",
-        "rm untracked.txt && mkdir untracked.txt && touch untracked.txt/in",
-        "ln -sf nowhere link",
-        "cd data && rm -rf deep && echo x > p7.bin",
+        *(("no kernel", command) for command in COMMANDS),
+        ("rights", "rm -rf data"),
+        ("rights", "git stash -q"),
+        ("rights", "echo x >> untracked.txt; rm untracked.txt"),
     ],
+    indirect=["session"],
 )
 async def test_what_a_destructive_command_names_is_brought_back(
     session: NamingSession, command: str
 ) -> None:
-    """Byte for byte, with modes and times, and what it made is taken away."""
+    """Byte for byte, with modes and times, and what it made is taken away.
+
+    Both reasons lead to the same files to keep, and to the same keeper.
+    """
     before = tree(session.root)
 
     told = await session.bash(command)
@@ -108,6 +123,7 @@ def without_links(found: dict[str, tuple[object, ...]]) -> dict[str, tuple[objec
     return {path: about[:-1] for path, about in found.items()}
 
 
+@BOTH_REASONS
 async def test_command_that_changed_nothing_that_it_names_leaves_nothing_to_undo(
     session: NamingSession,
 ) -> None:
@@ -134,6 +150,7 @@ async def test_files_that_somebody_changed_since_are_refused_one_by_one(
     assert not (session.root / "data/p1.bin").exists()
 
 
+@BOTH_REASONS
 async def test_edit_of_a_tool_and_a_command_on_the_same_file_are_both_taken_back(
     session: NamingSession,
 ) -> None:
@@ -158,6 +175,7 @@ async def test_other_changes_of_the_command_are_no_silent_gap(session: NamingSes
     assert taken.commands == [command]
 
 
+@BOTH_REASONS
 async def test_too_much_is_not_copied_and_said_to_be_lost(session: NamingSession) -> None:
     session.bytes_max = 5000  # one block
     found = session.named("truncate -s 0 src data/p2.bin")
@@ -203,33 +221,25 @@ async def test_secret_is_not_kept(session: NamingSession) -> None:
     assert str(session.root / "data/p1.bin") in found.paths
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+async def test_command_that_loses_nothing_by_name_costs_nothing(session: NamingSession) -> None:
+    """`git status` copied the whole work tree before it ran, and was what /undo took back."""
+    commands = (
         *("cat untracked.txt", "make", "python x.py", "ls > /dev/null", "true 2>&1"),
         *("git status --short | head -3", "git log --oneline", "git diff && git branch -a"),
         *("git --no-pager show HEAD", "git stash list"),
-    ],
-)
-async def test_command_that_loses_nothing_by_name_costs_nothing(
-    session: NamingSession, command: str
-) -> None:
-    """`git status` copied the whole work tree before it ran, and was what /undo took back."""
-    assert session.named(command) is None
+    )
+
+    assert [each for each in commands if session.named(each) is not None] == []
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+async def test_command_of_git_that_may_lose_something_is_kept(session: NamingSession) -> None:
+    """A form that only reads ends where an option writes, or is not known before it runs."""
+    commands = (
         *("git diff --output=tracked.txt", "git branch -D other", "git stash", "git log $x"),
         *("git status; rm -rf data", "git status && git checkout -q .", "git -C data status"),
-    ],
-)
-async def test_command_of_git_that_may_lose_something_is_kept(
-    session: NamingSession, command: str
-) -> None:
-    """A form that only reads ends where an option writes, or is not known before it runs."""
-    assert session.named(command) is not None
+    )
+
+    assert [each for each in commands if session.named(each) is None] == []
 
 
 async def test_link_that_leads_out_of_the_workspace_is_kept_as_a_link(
@@ -248,6 +258,7 @@ async def test_link_that_leads_out_of_the_workspace_is_kept_as_a_link(
     assert found.absent == []
 
 
+@BOTH_REASONS
 async def test_killed_keeper_leaves_a_log_that_brings_all_back(session: NamingSession) -> None:
     before = tree(session.root)
 
@@ -259,6 +270,7 @@ async def test_killed_keeper_leaves_a_log_that_brings_all_back(session: NamingSe
     assert without_links(tree(session.root)) == without_links(before)
 
 
+@BOTH_REASONS
 async def test_log_reads_like_that_of_a_watched_command(session: NamingSession) -> None:
     """So `/diff` and `agent-cli undo list` show it."""
     await session.bash("rm data/p1.bin; echo more >> src/a1.py")
