@@ -11,6 +11,14 @@ import pytest
 from tests.waiting import at_growing_limits
 
 ROOT = Path(__file__).parents[1]
+SKIPPING = (
+    "import pytest\n"
+    "@pytest.mark.parametrize('number', range(3))\n"
+    "def test_skipping(number):\n"
+    "    if number:\n"
+    "        pytest.skip('no such program: install it')\n"
+    "    print('ran')\n"
+)
 
 
 def run_pytest(directory: Path, source: str, *options: str) -> str:
@@ -32,19 +40,36 @@ def run_pytest(directory: Path, source: str, *options: str) -> str:
 
 
 def test_each_test_is_isolated_from_the_developers_machine(tmp_path: Path) -> None:
-    """A key, a proxy or a home of the developer must not change a result."""
+    """A key, a proxy or a home of the developer must not change a result.
+
+    A program in the test's process removes the workspace from its PATH; the next test has it back.
+    As many skips as are allowed fail nothing.
+    """
     printed = run_pytest(
         tmp_path,
-        "import os, pathlib\n"
+        "import os, pathlib, pytest\n"
+        "from agent_cli.system.programs import shield_path, users_path\n"
+        "from tests.conftest import path_with_python\n"
+        "found = path_with_python()\n"
         "def test_inner(tmp_path):\n"
         "    assert 'ANTHROPIC_API_KEY' not in os.environ\n"
         "    assert 'HTTP_PROXY' not in os.environ\n"
         "    assert list(pathlib.Path.home().iterdir()) == []\n"
         "    assert pathlib.Path.cwd() == tmp_path\n"
-        f"    assert pathlib.Path.home() != pathlib.Path({str(Path.home())!r})\n",
+        f"    assert pathlib.Path.home() != pathlib.Path({str(Path.home())!r})\n"
+        "@pytest.mark.parametrize('number', range(2))\n"
+        "def test_path(number, monkeypatch):\n"
+        "    assert os.environ['PATH'] == users_path() == found\n"
+        "    os.environ['PATH'] = f'bin:{found}'\n"
+        "    shield_path(pathlib.Path.cwd())\n"
+        "    assert users_path() == f'bin:{found}'\n" + SKIPPING,
+        *("--skips-max", "2"),
     )
 
-    assert "1 passed" in printed, printed
+    assert "4 passed, 2 skipped" in printed, printed
+    assert "are allowed" not in printed
+    assert "no such program" not in printed
+    assert "exit code 0" in printed
 
 
 def test_garbage_collector_runs_and_leaves_out_what_was_collected() -> None:
@@ -53,30 +78,17 @@ def test_garbage_collector_runs_and_leaves_out_what_was_collected() -> None:
     assert gc.get_freeze_count() > 10_000
 
 
-def test_path_that_the_program_shields_is_restored_after_the_test(tmp_path: Path) -> None:
-    """A program in the test's process removes the workspace from its PATH."""
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="a guard reads /proc")
+def test_hidden_internet_access_and_a_child_left_running_fail_the_test(tmp_path: Path) -> None:
+    """The program turns a refused connection into a message, so raising is not enough.
+
+    The child is killed, so that it does not fail the next test as well.
+    """
     printed = run_pytest(
         tmp_path,
-        "import os, pathlib, pytest\n"
-        "from agent_cli.system.programs import shield_path, users_path\n"
-        "from tests.conftest import path_with_python\n"
-        "found = path_with_python()\n"
-        "@pytest.mark.parametrize('number', range(2))\n"
-        "def test_inner(number, monkeypatch):\n"
-        "    assert os.environ['PATH'] == users_path() == found\n"
-        "    os.environ['PATH'] = f'bin:{found}'\n"
-        "    shield_path(pathlib.Path.cwd())\n"
-        "    assert users_path() == f'bin:{found}'\n",
-    )
-
-    assert "2 passed" in printed, printed
-
-
-def test_hidden_internet_access_fails_the_test(tmp_path: Path) -> None:
-    """The program turns a refused connection into a message, so raising is not enough."""
-    printed = run_pytest(
-        tmp_path,
-        "import asyncio, contextlib, socket, pytest\n"
+        "import asyncio, contextlib, socket, subprocess, pytest, tests.conftest\n"
+        "from agent_cli.system.launching import Launcher\n"
+        "tests.conftest.CHILDREN_GRACE_S = 0.1\n"
         "@pytest.mark.parametrize('attempt', [\n"
         "    lambda: socket.create_connection(('192.0.2.1', 9), timeout=1),\n"
         "    lambda: socket.socket().connect_ex(('192.0.2.1', 9)),\n"
@@ -85,22 +97,8 @@ def test_hidden_internet_access_fails_the_test(tmp_path: Path) -> None:
         "])\n"
         "def test_inner(attempt):\n"
         "    with contextlib.suppress(OSError):\n"
-        "        attempt()\n",
-    )
-
-    assert printed.count("- Failed: the test tried to reach") == 4, printed
-    assert "4 passed, 4 errors" in printed, printed
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the guard reads /proc")
-def test_child_process_left_running_fails_the_test(tmp_path: Path) -> None:
-    """The child is killed, so that it does not fail the next test as well."""
-    printed = run_pytest(
-        tmp_path,
-        "import subprocess, tests.conftest\n"
-        "from agent_cli.system.launching import Launcher\n"
-        "tests.conftest.CHILDREN_GRACE_S = 0.1\n"
-        "def test_inner(request):\n"
+        "        attempt()\n"
+        "def test_child(request):\n"
         "    request.config.child = subprocess.Popen(['sleep', '600'])\n"
         "def test_next(request):\n"
         "    assert request.config.child.wait(timeout=10) == -9\n"
@@ -109,30 +107,19 @@ def test_child_process_left_running_fails_the_test(tmp_path: Path) -> None:
         "    request.config.launcher.start()\n",
     )
 
+    assert printed.count("- Failed: the test tried to reach") == 4, printed
     assert "left processes running: ['sleep 600 ']" in printed, printed
     assert "launcher_server.py" in printed, printed
-    assert "3 passed, 2 errors" in printed, printed
+    assert "7 passed, 6 errors" in printed, printed
 
 
-@pytest.mark.parametrize(("limit", "fails"), [("1", True), ("2", False)])
-def test_a_run_with_too_many_skips_fails_and_lists_the_reasons(
-    tmp_path: Path, limit: str, fails: bool
-) -> None:
+def test_a_run_with_too_many_skips_fails_and_lists_the_reasons(tmp_path: Path) -> None:
     """A sandbox probe that is skipped everywhere guards nothing."""
-    printed = run_pytest(
-        tmp_path,
-        "import pytest\n"
-        "@pytest.mark.parametrize('number', range(3))\n"
-        "def test_inner(number):\n"
-        "    if number:\n"
-        "        pytest.skip('no such program: install it')\n"
-        "    print('ran')\n",
-        *("--skips-max", limit),
-    )
+    printed = run_pytest(tmp_path, SKIPPING, "--skips-max", "1")
 
-    assert ("2 tests skipped, 1 are allowed" in printed) is fails, printed
-    assert f"exit code {int(fails)}" in printed
-    assert ("   2  Skipped: no such program: install it" in printed) is fails, printed
+    assert "2 tests skipped, 1 are allowed" in printed, printed
+    assert "exit code 1" in printed
+    assert "   2  Skipped: no such program: install it" in printed, printed
 
 
 async def test_a_test_that_fails_and_then_does_not_end_is_ended(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("environment")
     venv.create(directory, with_pip=False, symlinks=True)
     python = directory / "bin" / "python"
-    install = ["--python", str(python), "install", "--no-index", "--no-deps", str(wheel)]
+    # Compiling every module takes longer than the tests, which run a few of them.
+    options = ["--no-index", "--no-deps", "--no-compile"]
+    install = ["--python", str(python), "install", *options, str(wheel)]
     subprocess.run([*PIP, *install], check=True, timeout=120)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(directory)}))
     (packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -214,11 +214,15 @@ def test_invalid_settings_are_reported_on_stderr_only() -> None:
 
 
 def test_handshake_takes_little_cpu_time() -> None:
-    """An editor waits for it; a busy machine makes both take longer."""
-    spent = min(cpu_time_to_answer() for _ in range(STARTS))
-    imported = min(cpu_time_of("import httpx2") for _ in range(STARTS))
+    """An editor waits for it; a busy machine makes both take longer: the least counts."""
+    spent, imported = list[float](), list[float]()
+    while len(spent) < STARTS:
+        spent.append(cpu_time_to_answer())
+        imported.append(cpu_time_of("import httpx2"))
+        if min(spent) < INITIALIZE_LIMIT * min(imported):
+            return
 
-    assert spent < INITIALIZE_LIMIT * imported
+    pytest.fail(f"{min(spent):.2f} s, and {min(imported):.2f} s to import httpx2")
 
 
 def cpu_time_of(code: str) -> float:
