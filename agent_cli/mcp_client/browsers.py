@@ -84,7 +84,10 @@ def request_browser() -> Visit:
     async def visit(url: str) -> str | None:
         import httpx2  # slow to load, and loaded already when this runs
 
-        async with httpx2.AsyncClient(timeout=_LIMIT_S, follow_redirects=False) as web:
+        from agent_cli.system.http_requests import trust
+
+        trusted = trust(is_tls=url.startswith("https:"))
+        async with httpx2.AsyncClient(timeout=_LIMIT_S, verify=trusted) as web:
             response = await web.get(url)
         return urljoin(url, response.headers.get("location", ""))
 
