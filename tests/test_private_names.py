@@ -5,7 +5,7 @@ user's screen.
 """
 
 import ast
-from pathlib import Path
+from collections import defaultdict
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -14,9 +14,8 @@ from prompt_toolkit.output import DummyOutput
 from pygments.lexer import RegexLexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-from tests.test_architecture import tree
+from tests.test_architecture import nodes
 
-ROOT = Path(__file__).parents[1]
 OF_LIBRARIES = {
     "_tokens",
     "_cursor_pos",
@@ -33,34 +32,24 @@ OF_OURS_OR_PYTHON = {"_asdict", "_exit", "_fields", "_replace", "_run_exitfuncs"
 
 def test_no_unlisted_private_name_of_a_library_is_used() -> None:
     """`self._x` aside, each use of a private attribute is justified here."""
-    found: set[str] = set()
-    for folder in ("agent_cli", "tools"):
-        for path in (ROOT / folder).rglob("*.py"):
-            nodes = [*ast.walk(tree(path))]
-            own = {
-                node.attr
-                for node in nodes
-                if isinstance(node, ast.Attribute) and _is_self(node.value)
-            }
-            own |= {
-                node.target.id
-                for node in nodes
-                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-            }
-            own |= {
-                node.name
-                for node in nodes
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            }
-            found |= {
-                node.attr
-                for node in nodes
-                if isinstance(node, ast.Attribute)
-                and node.attr.startswith("_")
-                and not node.attr.startswith("__")
-                and not _is_self(node.value)
-                and node.attr not in own
-            }
+    own: dict[str, set[str]] = defaultdict(set)
+    defined: list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]] = [
+        *nodes(ast.FunctionDef),
+        *nodes(ast.AsyncFunctionDef),
+        *nodes(ast.ClassDef),
+    ]
+    for module, node in defined:
+        own[module].add(node.name)
+    for module, assigned in nodes(ast.AnnAssign):
+        if isinstance(assigned.target, ast.Name):
+            own[module].add(assigned.target.id)
+    used = list[tuple[str, str]]()
+    for module, attribute in nodes(ast.Attribute):
+        if _is_self(attribute.value):
+            own[module].add(attribute.attr)
+        elif attribute.attr.startswith("_") and not attribute.attr.startswith("__"):
+            used.append((module, attribute.attr))
+    found = {name for module, name in used if name not in own[module]}
 
     assert found <= OF_LIBRARIES | OF_OURS_OR_PYTHON
 
