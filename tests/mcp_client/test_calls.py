@@ -35,112 +35,130 @@ def result(*content: dict[str, Json], **more: Json) -> dict[str, Json]:
     return {"result": {"content": list(content), **more}}
 
 
-@pytest.mark.parametrize(
-    ("reply", "text"),
-    [
-        (result({"type": "text", "text": "no such file"}, isError=True), "no such file"),
-        (error(-32602, "a is missing"), "MCP server 'raw' refused the call: a is missing"),
-        (error(0, ""), "MCP server 'raw' refused the call: MCPError without a message"),
-        (
-            error(-32000, "upstream is gone"),
-            "MCP server 'raw' refused the call: upstream is gone",
+FAILURES: list[tuple[dict[str, Json], str]] = [
+    (result({"type": "text", "text": "no such file"}, isError=True), "no such file"),
+    (error(-32602, "a is missing"), "MCP server 'raw' refused the call: a is missing"),
+    (error(0, ""), "MCP server 'raw' refused the call: MCPError without a message"),
+    (
+        error(-32000, "upstream is gone"),
+        "MCP server 'raw' refused the call: upstream is gone",
+    ),
+    (
+        error(-32001, "timed out"),
+        "MCP server 'raw' did not finish the call in time. The call may have taken effect: "
+        "check before you repeat it.",
+    ),
+    (
+        error(-32600, "the client has no back-channel"),
+        "MCP server 'raw' has a question, which this protocol revision does not carry; "
+        'the user can set protocol = "legacy" for this server',
+    ),
+    (
+        error(-32021, "sampling wanted", {"requiredCapabilities": {}}),
+        "MCP server 'raw' needs a feature that this program does not offer: sampling wanted",
+    ),
+    (
+        error(
+            -32042,
+            "visit us",
+            {
+                "elicitations": [
+                    {
+                        "mode": "url",
+                        "message": "Sign in",
+                        "url": "https://example.com/in",
+                        "elicitationId": "1",
+                    }
+                ]
+            },
         ),
-        (
-            error(-32001, "timed out"),
-            "MCP server 'raw' did not finish the call in time. The call may have taken effect: "
-            "check before you repeat it.",
-        ),
-        (
-            error(-32600, "the client has no back-channel"),
-            "MCP server 'raw' has a question, which this protocol revision does not carry; "
-            'the user can set protocol = "legacy" for this server',
-        ),
-        (
-            error(-32021, "sampling wanted", {"requiredCapabilities": {}}),
-            "MCP server 'raw' needs a feature that this program does not offer: sampling wanted",
-        ),
-        (
-            error(
-                -32042,
-                "visit us",
-                {
-                    "elicitations": [
-                        {
-                            "mode": "url",
-                            "message": "Sign in",
-                            "url": "https://example.com/in",
-                            "elicitationId": "1",
-                        }
-                    ]
-                },
-            ),
-            "MCP server 'raw' needs the user to visit https://example.com/in first, "
-            "which they have not opened; then call again.",
-        ),
-        (
-            error(-32042, "visit us", {"elicitations": 7}),
-            "MCP server 'raw' refused the call: visit us",
-        ),
-        (
-            {"result": {"content": [], "isError": 7}},
-            "MCP server 'raw' answered reply with something that is not valid MCP: "
-            "isError must be true or false. The call may have taken effect.",
-        ),
-    ],
-)
+        "MCP server 'raw' needs the user to visit https://example.com/in first, "
+        "which they have not opened; then call again.",
+    ),
+    (
+        error(-32042, "visit us", {"elicitations": 7}),
+        "MCP server 'raw' refused the call: visit us",
+    ),
+    (
+        {"result": {"content": [], "isError": 7}},
+        "MCP server 'raw' answered reply with something that is not valid MCP: "
+        "isError must be true or false. The call may have taken effect.",
+    ),
+]
+
+
 async def test_failed_call_returns_an_error_that_says_what_happened(
-    raw_server: "RawServer", call: "Call", reply: Json, text: str
+    raw_server: "RawServer", call: "Call"
 ) -> None:
     """S1-42: it raises no exception, and the connection stays usable."""
+    found = list[tuple[str, bool]]()
     async with McpServers(os.environ) as servers:
         servers.start([raw_server()])
         await servers.wait_started(LIMIT_S)
+        for reply, _text in FAILURES:
+            failed = await call(servers, "mcp__raw__reply", {"reply": reply})
+            after = await call(servers, "mcp__raw__reply")
+            assert (after.text, after.is_error) == ("answered", False), reply
+            found.append((failed.text, failed.is_error))
 
-        failed = await call(servers, "mcp__raw__reply", {"reply": reply})
-        after = await call(servers, "mcp__raw__reply")
-
-        assert (failed.text, failed.is_error) == (text, True)
-        assert (after.text, after.is_error) == ("answered", False)
+    assert found == [(text, True) for _reply, text in FAILURES]
 
 
 ANSWERED: dict[str, Json] = {"type": "text", "text": "answered"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "text"),
-    [
-        ({"result": {"content": "answered"}}, "answered"),
-        ({"result": {"content": ["answered"]}}, "answered"),
-        ({"result": {"content": ANSWERED}}, "answered"),
-        ({"result": {"output": "answered"}}, '{"output": "answered"}'),
-        ({"result": {}}, "The tool returned nothing."),
-        (result({**ANSWERED, "annotations": {"audience": ["model"]}}), "answered"),
-        (result({"type": "text", "text": 5}), "5"),
-        (
-            result({"type": "resource", "resource": {"uri": "a b.txt", "text": "answered"}}),
-            "a b.txt:\nanswered",
-        ),
-        (result({"type": "resource", "resource": {"text": "answered"}}), ":\nanswered"),
-        (result(structuredContent={"sum": 5}), '{"sum": 5}'),
-        (result(structuredContent=[5]), "[5]"),
-        (result(ANSWERED, structuredContent={"sum": 5}), 'answered{"sum": 5}'),
-        (result(ANSWERED, structuredContent=[5]), "answered[5]"),
-        (result(ANSWERED, structuredContent={"result": "answered"}), "answered"),
-        (result({"type": "text", "text": "5"}, structuredContent={"result": 5}), "5"),
-        (result({"type": "text", "text": '{\n"a": 1}'}, structuredContent={"a": 1}), '{\n"a": 1}'),
-    ],
-)
+RESULTS: list[tuple[dict[str, Json], str]] = [
+    ({"result": {"content": "answered"}}, "answered"),
+    ({"result": {"content": ["answered"]}}, "answered"),
+    ({"result": {"content": ANSWERED}}, "answered"),
+    ({"result": {"output": "answered"}}, '{"output": "answered"}'),
+    ({"result": {}}, "The tool returned nothing."),
+    (result({**ANSWERED, "annotations": {"audience": ["model"]}}), "answered"),
+    (result({"type": "text", "text": 5}), "5"),
+    (
+        result({"type": "resource", "resource": {"uri": "a b.txt", "text": "answered"}}),
+        "a b.txt:\nanswered",
+    ),
+    (result({"type": "resource", "resource": {"text": "answered"}}), ":\nanswered"),
+    (result(structuredContent={"sum": 5}), '{"sum": 5}'),
+    (result(structuredContent=[5]), "[5]"),
+    (result(ANSWERED, structuredContent={"sum": 5}), 'answered{"sum": 5}'),
+    (result(ANSWERED, structuredContent=[5]), "answered[5]"),
+    (result(ANSWERED, structuredContent={"result": "answered"}), "answered"),
+    (result({"type": "text", "text": "5"}, structuredContent={"result": 5}), "5"),
+    (result({"type": "text", "text": '{\n"a": 1}'}, structuredContent={"a": 1}), '{\n"a": 1}'),
+    ({"result": {"structuredContent": {"a": 1}}}, '{"a": 1}'),
+    (
+        {"result": {"content": None, "structuredContent": {"a": 1}, "isError": None}},
+        '{"a": 1}',
+    ),
+    ({"result": {"content": None}}, "The tool returned nothing."),
+    (
+        result({"type": "text", "text": "ok"}, {"text": "untyped"}),
+        "ok(content, which this program cannot read)",
+    ),
+    (result(structuredContent={"größe": 3}), '{"größe": 3}'),
+]
+
+
 async def test_result_reaches_the_model_whatever_its_form(
-    raw_server: "RawServer", call: "Call", reply: Json, text: str
+    raw_server: "RawServer", call: "Call"
 ) -> None:
-    """The call has run; what structured content alone says is not dropped for a word beside it."""
+    """S1-42: what a call did would be unknown, though its server has said it.
+
+    What structured content alone says is not dropped for a word beside it.
+    """
     async with McpServers(os.environ) as servers:
         servers.start([raw_server()])
         await servers.wait_started(LIMIT_S)
+        outcomes = [
+            await call(servers, "mcp__raw__reply", {"reply": reply}) for reply, _text in RESULTS
+        ]
 
-        outcome = await call(servers, "mcp__raw__reply", {"reply": reply})
-
-        assert (outcome.text, outcome.is_error) == (text, False)
+    assert [(each.text, each.is_error) for each in outcomes] == [
+        (text, False) for _reply, text in RESULTS
+    ]
+    assert outcomes[-1].content == (text_block('{"größe": 3}'),)
 
 
 async def test_url_required_by_a_call_is_shown_to_the_user(
@@ -186,45 +204,6 @@ async def test_result_that_violates_its_own_output_schema_is_an_error(
             "MCP server 'raw' answered reply with something its own output schema does not allow: "
             "input: 'sum' is a required property. The call may have taken effect."
         )
-
-
-async def test_structured_content_is_used_if_there_is_no_text(
-    raw_server: "RawServer", call: "Call"
-) -> None:
-    async with McpServers(os.environ) as servers:
-        servers.start([raw_server()])
-        await servers.wait_started(LIMIT_S)
-
-        outcome = await call(
-            servers, "mcp__raw__reply", {"reply": result(structuredContent={"größe": 3})}
-        )
-
-        assert outcome.content == (text_block('{"größe": 3}'),)
-
-
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        ({"structuredContent": {"a": 1}}, '{"a": 1}'),
-        ({"content": None, "structuredContent": {"a": 1}, "isError": None}, '{"a": 1}'),
-        ({"content": None}, "The tool returned nothing."),
-        (
-            {"content": [{"type": "text", "text": "ok"}, {"text": "untyped"}]},
-            "ok(content, which this program cannot read)",
-        ),
-    ],
-)
-async def test_result_with_a_formal_fault_reaches_the_model(
-    raw_server: "RawServer", call: "Call", answer: dict[str, Json], text: str
-) -> None:
-    """S1-42: what a call did would be unknown, though its server has said it."""
-    async with McpServers(os.environ) as servers:
-        servers.start([raw_server()])
-        await servers.wait_started(LIMIT_S)
-
-        outcome = await call(servers, "mcp__raw__reply", {"reply": {"result": answer}})
-
-        assert (outcome.text, outcome.is_error) == (text, False)
 
 
 async def test_silent_call_is_cancelled_after_the_idle_limit(
@@ -423,15 +402,14 @@ async def test_progress_does_not_extend_the_whole_time_of_a_call(
     sdk_server: ServerConfig, call: "Call", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_cli.mcp_client.calls._CALL_TO_SILENCE", 0.01)
-    config = ServerConfig(name="fixture", command=sdk_server.command, args=sdk_server.args)
     async with McpServers(os.environ) as servers:
-        servers.start([config])
+        servers.start([replace(sdk_server, call_timeout_s=100)])
         await servers.wait_started(LIMIT_S)
 
         outcome = await call(servers, "mcp__fixture__count", {"to": 1_000_000})
 
     assert (outcome.text, outcome.is_error) == (
-        "count of MCP server 'fixture' took 3 s in all, and is no longer waited for. "
+        "count of MCP server 'fixture' took 1 s in all, and is no longer waited for. "
         "It may have run: check before you repeat it.",
         True,
     )

@@ -25,6 +25,7 @@ from agent_cli.mcp_client.config import TransportName
 from agent_cli.mcp_client.connection import ServerConnection
 from agent_cli.mcp_client.limits import RestartPolicy
 from agent_cli.mcp_client.transports import Link
+from tests import forked
 from tests.mcp_client.hostile_http import Handler, hostile_http
 from tests.waiting import at_growing_limits, is_alive, parent_of, unstalled_s, wait_until
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 AT_ONCE = RestartPolicy(delays_s=(0, 0, 0))
+HOLDER = str(Path(__file__).with_name("holding_program.py"))
 LIMIT_S = 40
 
 
@@ -1062,41 +1064,21 @@ async def test_exception_while_servers_run_is_raised_unchanged(raw_server: "RawS
             raise KeyError("a bug")
 
 
-HOLDER = """
-import asyncio, json, os, sys
-from agent_cli.mcp_client import McpServers, ServerConfig
-
-async def main():
-    async with McpServers(os.environ) as servers:
-        servers.start([ServerConfig(name="raw", command=sys.argv[1], args=tuple(sys.argv[2:]))])
-        await servers.wait_started(60)
-        print(servers.states()[0].phase, flush=True)
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
-
-
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-async def test_no_server_survives_the_end_of_the_program(
-    raw_server: "RawServer", tmp_path: Path, until: Until, end: signal.Signals
+def test_no_server_survives_the_end_of_the_program(
+    raw_server: "RawServer", tmp_path: Path, end: signal.Signals
 ) -> None:
     """S1-42: a server that ignores every request to end is gone after 2 s, with its child."""
     file = tmp_path / "pids"
     config = raw_server({"stubborn": True, "pids": str(file)})
-    program = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HOLDER, config.command, *config.args), stdout=subprocess.PIPE
-    )
-    assert program.stdout is not None
-    assert await program.stdout.readline() == b"ready\n"
-    pids = [int(pid) for pid in file.read_text().split()]
+    with forked.start(HOLDER, config.command, *config.args, environment=os.environ) as program:
+        assert program.stdout.readline() == "ready\n"
+        pids = [int(pid) for pid in file.read_text().split()]
 
-    program.send_signal(end)
-    await program.wait()
+        program.send_signal(end)
+        program.wait()
 
-    await asyncio.to_thread(
-        wait_until, lambda: not any(map(is_alive, pids)), "the servers are gone", promised_s=2
-    )
+        wait_until(lambda: not any(map(is_alive, pids)), "the servers are gone", promised_s=2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -1106,15 +1088,11 @@ async def test_next_program_ends_what_one_killed_with_both_watchers_left(
     """Nobody is left to see it then; the servers of a program that lives are left alone."""
     left, kept = tmp_path / "left", tmp_path / "kept"
     config = raw_server({"stubborn": True, "pids": str(left), "daemon": True})
-    program = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HOLDER, config.command, *config.args), stdout=subprocess.PIPE
-    )
-    assert program.stdout is not None
-    assert await program.stdout.readline() == b"ready\n"
-    pids = [int(pid) for pid in left.read_text().split()]
-    inner = parent_of(pids[0])
-    _kill_together(program.pid, parent_of(inner), inner)
-    await program.wait()
+    with forked.start(HOLDER, config.command, *config.args, environment=os.environ) as program:
+        assert program.stdout.readline() == "ready\n"
+        pids = [int(pid) for pid in left.read_text().split()]
+        inner = parent_of(pids[0])
+        _kill_together(program.pid, parent_of(inner), inner)
 
     async with McpServers(os.environ) as ours, McpServers(os.environ) as servers:
         ours.start([raw_server({"stubborn": True, "pids": str(kept)})])
