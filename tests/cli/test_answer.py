@@ -2,11 +2,9 @@
 
 import base64
 import json
-import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.contracts.errors import UsageError
 from agent_cli.contracts.timeline import Json
 from agent_cli.session_store.signed_answers import VALID_S, AnswerBox, AnswerKey, OpenCall
 from agent_cli.system.paths import answer_key_file, answers_dir, sessions_dir, user_settings_file
@@ -99,13 +98,21 @@ def refusal(run: Finished) -> str:
     return " ".join(run.stderr.split())
 
 
-def test_parked_question_is_allowed_once_by_the_token_of_a_hook(told: Path) -> None:
-    """Threat 27: the run goes on where the token is given; a replay is refused and runs nothing."""
+def test_parked_question_is_allowed_once_by_the_token_of_a_hook(
+    told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threat 27: the run goes on where the token is given; a replay is refused and runs nothing.
+
+    Who answers is anywhere: the call runs in the workspace of the session.
+    """
+    made, elsewhere = Path("made.txt").absolute(), tmp_path / "elsewhere"
+    elsewhere.mkdir()
     with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
         waiting = parked(api)
-        assert not Path("made.txt").exists()
+        assert not made.exists()
+        monkeypatch.chdir(elsewhere)
         run = agent_cli("answer", tokens(told)["allow"], api=api)
-        Path("made.txt").unlink()
+        made.unlink()
         again = agent_cli("answer", tokens(told)["allow"], api=api)
         other = agent_cli("answer", tokens(told)["deny"], api=api)
 
@@ -113,7 +120,7 @@ def test_parked_question_is_allowed_once_by_the_token_of_a_hook(told: Path) -> N
     assert (run.code, run.stdout) == (0, "It is made.\n"), run.stderr
     assert "write does not wait for an answer any more: it was approved" in refusal(again)
     assert "it was approved" in refusal(other)
-    assert not Path("made.txt").exists()
+    assert not made.exists()
     assert len(api.requests) == 2
     note = notes(told)[0]
     assert note["tool_name"] == "Write"
@@ -164,34 +171,7 @@ def test_several_calls_of_a_reply_are_answered_each_by_its_own_token(
     assert not Path("other.txt").exists()
 
 
-def test_answer_goes_to_the_workspace_of_the_session(told: Path, tmp_path: Path) -> None:
-    """Who answers is anywhere."""
-    here, elsewhere = Path.cwd(), tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    with serve_in_thread(reply("I write.", WRITE), reply("It is made.")) as api:
-        parked(api)
-        os.chdir(elsewhere)
-        run = agent_cli("answer", tokens(told)["allow"], api=api)
-
-    assert run.code == 0, run.stderr
-    assert (here / "made.txt").exists()
-
-
-@pytest.mark.parametrize(
-    "forge",
-    [
-        lambda token: token[:-2] + ("AA" if token[-2:] != "AA" else "BB"),
-        lambda token: token.partition(".")[0],
-        lambda token: token + "=",
-        lambda token: f"{token}.",
-        lambda token: token.replace(".", ".\n"),
-        lambda token: "A" * 10_000,
-        lambda token: "",
-        lambda token: "é.ü",
-        lambda token: token.swapcase(),
-    ],
-)
-def test_forged_tokens_are_refused_with_one_sentence(forge: Callable[[str], str]) -> None:
+def test_forged_tokens_are_refused_with_one_sentence() -> None:
     """Threat 27: nothing else than the whole token of this machine counts.
 
     That is found before the session is looked for: there is none.
@@ -200,22 +180,16 @@ def test_forged_tokens_are_refused_with_one_sentence(forge: Callable[[str], str]
     key = AnswerKey(answer_key_file())
     token = key.sign(call, "allow")
     assert key.read(token).verdict == "allow"
+    cut = token[:-2] + ("AA" if token[-2:] != "AA" else "BB")
+    forged = [cut, token.partition(".")[0], f"{token}=", f"{token}.", token.replace(".", ".\n")]
+    forged += ["A" * 10_000, "", "é.ü", token.swapcase()]
 
-    refused = refusal(agent_cli("answer", forge(token)))
-
-    assert "this is no answer that this machine signed" in refused
-
-
-def test_deny_cannot_be_turned_into_allow(told: Path) -> None:
-    """The answer is signed: a body with another verdict does not fit the signature."""
-    with serve_in_thread(reply("I write.", WRITE)) as api:
-        parked(api)
-        body, _, mac = tokens(told)["deny"].partition(".")
-        said = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).replace(b"deny", b"allow")
-        forged = base64.urlsafe_b64encode(said).rstrip(b"=").decode()
-        run = agent_cli("answer", f"{forged}.{mac}", api=api)
-
-    assert "no answer that this machine signed" in refusal(run)
+    for each in forged:
+        with pytest.raises(UsageError, match="this is no answer that this machine signed"):
+            key.read(each)
+    for each in (cut, "", "é.ü"):
+        refused = refusal(agent_cli("answer", each))
+        assert "this is no answer that this machine signed" in refused
 
 
 def waiting_call(told: Path) -> tuple[AnswerKey, OpenCall]:
@@ -227,45 +201,48 @@ def waiting_call(told: Path) -> tuple[AnswerKey, OpenCall]:
     return AnswerKey(answer_key_file()), call
 
 
-@pytest.mark.parametrize(
-    ("ago_s", "sentence"),
-    [(VALID_S + 1, "came too late"), (-3_600, "from the future"), (-VALID_S * 9, "the future")],
-)
-def test_expired_and_future_tokens_are_refused(told: Path, ago_s: int, sentence: str) -> None:
-    """A clock that was set back does not make a token of tomorrow valid."""
+def test_answer_that_is_not_the_one_about_the_waiting_call_is_refused(
+    told: Path, tmp_path: Path
+) -> None:
+    """Threat 27: each with its reason; nothing runs, and the question goes on waiting.
+
+    A body with another verdict does not fit the signature. A clock that was set back does not make
+    a token of tomorrow valid. The token is about what the person saw, under the rules of then: one
+    of another program counts too. An earlier key of this machine signs nothing: to remove the file
+    takes all answers back.
+    """
     with serve_in_thread(reply("I write.", WRITE)) as api:
         parked(api)
+        signed = tokens(told)
         key, call = waiting_call(told)
-        token = key.sign(call, "allow", now_s=time.time() - ago_s)
-        run = agent_cli("answer", token, api=api)
 
-    assert sentence in refusal(run)
-    assert not Path("made.txt").exists()
+        def refused(token: str) -> str:
+            return refusal(agent_cli("answer", token, api=api))
 
-
-def test_another_machine_s_key_signs_nothing_here(told: Path, tmp_path: Path) -> None:
-    """Nor does an earlier key of this machine: to remove the file takes all answers back."""
-    with serve_in_thread(reply("I write.", WRITE)) as api:
-        parked(api)
-        _key, call = waiting_call(told)
-        run = agent_cli("answer", AnswerKey(tmp_path / "other").sign(call, "allow"), api=api)
+        body, _, mac = signed["deny"].partition(".")
+        said = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).replace(b"deny", b"allow")
+        forged = base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+        assert "no answer that this machine signed" in refused(f"{forged}.{mac}")
+        another = AnswerKey(tmp_path / "other").sign(call, "allow")
+        assert "no answer that this machine signed" in refused(another)
+        for ago_s, sentence in (
+            (VALID_S + 1, "came too late"),
+            (-3_600, "from the future"),
+            (-VALID_S * 9, "the future"),
+        ):
+            assert sentence in refused(key.sign(call, "allow", now_s=time.time() - ago_s))
+        seen = OpenCall(call.session_id, call.call_id, "write", {"path": "a"}, call.terms)
+        assert "write changed after this answer was made" in refused(key.sign(seen, "allow"))
+        rules = user_settings_file().read_text()
+        user_settings_file().write_text(rules + '[permissions]\ndeny = ["bash(rm *)"]\n')
+        changed = "the permission rules or the trust of the workspace changed"
+        assert changed in refused(signed["allow"])
+        user_settings_file().write_text(rules)
         answer_key_file().unlink()
-        gone = agent_cli("answer", tokens(told)["allow"], api=api)
+        assert "no answer that this machine signed" in refused(signed["allow"])
 
-    assert "no answer that this machine signed" in refusal(run)
-    assert "no answer that this machine signed" in refusal(gone)
-
-
-def test_changed_rules_take_the_answer_back(told: Path) -> None:
-    """Threat 27: the person allowed it under other rules; a rule of another program counts too."""
-    with serve_in_thread(reply("I write.", WRITE)) as api:
-        parked(api)
-        with user_settings_file().open("a") as file:
-            file.write('[permissions]\ndeny = ["bash(rm *)"]\n')
-        run = agent_cli("answer", tokens(told)["allow"], api=api)
-
-    assert "the permission rules or the trust of the workspace changed" in refusal(run)
     assert not Path("made.txt").exists()
+    assert len(api.requests) == 1
 
 
 def test_changed_trust_takes_the_answer_back(told: Path) -> None:
@@ -277,18 +254,6 @@ def test_changed_trust_takes_the_answer_back(told: Path) -> None:
         run = agent_cli("answer", tokens(told)["allow"], api=api)
 
     assert "the permission rules or the trust of the workspace changed" in refusal(run)
-
-
-def test_changed_call_takes_the_answer_back(told: Path) -> None:
-    """The token is about what the person saw."""
-    with serve_in_thread(reply("I write.", WRITE)) as api:
-        parked(api)
-        key, call = waiting_call(told)
-        seen = OpenCall(call.session_id, call.call_id, "write", {"path": "a"}, call.terms)
-        run = agent_cli("answer", key.sign(seen, "allow"), api=api)
-
-    assert "write changed after this answer was made" in refusal(run)
-    assert not Path("made.txt").exists()
 
 
 def test_deny_rule_added_on_the_command_line_still_holds(told: Path) -> None:
