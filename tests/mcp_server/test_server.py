@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -95,10 +95,13 @@ async def failed(client: Client, tool: str, **given: object) -> str:
 
 
 async def test_ask_tool_and_reply_tool_share_one_session() -> None:
-    """The terminal shares the session, too; the answer includes its cost."""
+    """The terminal shares the session, too; the answer includes its cost.
+
+    Models fill in optional arguments that they do not mean: an empty model is the server's own.
+    """
     async with FakeMessagesApi(reply("First."), reply("Second.")) as api, serving(api) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        first = await called(client, "ask", prompt="one")
+        first = await called(client, "ask", prompt="one", model="")
         second = await called(client, "reply", session=first["session"], prompt="two")
 
         assert list(tools) == ["ask", "reply"]
@@ -157,23 +160,25 @@ async def test_client_learns_which_command_was_stopped_at_the_files_that_it_take
 
 
 @pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
-@pytest.mark.parametrize(("answer", "left"), [("Go on", 0), ("Stop", 2), ("cancel", 2)])
 async def test_client_is_asked_before_a_command_takes_many_files(
-    monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the midst of the call, the same question as in a terminal."""
     monkeypatch.setenv("AGENT_CLI_SANDBOX__MODE", "off")  # so it asks about each command
     removing = removes_files(monkeypatch)
-    user = User(True, answer)
+    user = User(*(True, "Stop"), *(True, "cancel"), *(True, "Go on"))
     async with (
-        FakeMessagesApi(removing, reply("Done.")) as api,
+        FakeMessagesApi(*[removing, reply("Done.")] * 3) as api,
         serving(api, user=user, mode="legacy") as client,
     ):
-        outcome = await called(client, "ask", prompt="go")
+        for number, left in enumerate((2, 2, 0)):
+            removes_files(monkeypatch)
+            outcome = await called(client, "ask", prompt="go")
 
-        assert "`rm f?` has deleted or overwritten 2 files" in user.asked[1]
-        assert outcome["refused_commands"] == []
-        assert len([*Path().glob("f?")]) == left
+            question = user.asked[2 * number + 1]
+            assert "`rm f?` has deleted or overwritten 2 files" in question
+            assert outcome["refused_commands"] == []
+            assert len([*Path().glob("f?")]) == left
 
 
 @pytest.mark.skipif(why_missing() != "", reason=why_missing() or "-")
@@ -204,20 +209,20 @@ def removes_files(monkeypatch: pytest.MonkeyPatch) -> Any:
     return reply(tool_use("bash", {"command": "rm f?"}))
 
 
-@pytest.mark.parametrize("answer", [False, "cancel", "fails"])
-async def test_approval_that_is_not_given_rejects_the_call(
-    answer: bool | Literal["cancel", "fails"],
-) -> None:
+async def test_approval_that_is_not_given_rejects_the_call() -> None:
     """A client that cannot ask after all used to end the call without a reason."""
+    user = User(False, "cancel", "fails")
     async with (
-        FakeMessagesApi(reply(WRITE), reply("Not written.")) as api,
-        serving(api, user=User(answer), mode="legacy") as client,
+        FakeMessagesApi(*[reply(WRITE), reply("Not written.")] * 3) as api,
+        serving(api, user=user, mode="legacy") as client,
     ):
-        outcome = await called(client, "ask", prompt="write it")
+        for number in range(3):
+            outcome = await called(client, "ask", prompt="write it")
 
-        assert not Path("note.txt").exists()
-        assert outcome["files_changed"] == []
-        assert "does not want" in text_of(results_in(api.requests[1].body)[0])
+            assert len(user.asked) == number + 1
+            assert not Path("note.txt").exists()
+            assert outcome["files_changed"] == []
+            assert "does not want" in text_of(results_in(api.requests[-1].body)[0])
 
 
 def test_request_with_half_an_emoji_is_answered() -> None:
@@ -347,12 +352,6 @@ async def test_two_approvals_in_a_row_are_both_asked() -> None:
         assert Path("note.txt").exists()
         assert not Path("two.txt").exists()
         assert api.refusals == []
-
-
-async def test_empty_model_is_the_servers_own() -> None:
-    """Models fill in optional arguments that they do not mean."""
-    async with FakeMessagesApi(reply("Done.")) as api, serving(api) as client:
-        assert (await called(client, "ask", prompt="go", model=""))["text"] == "Done."
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
